@@ -1,0 +1,273 @@
+"""The features: their arrays, axes, dtypes, units and the name of every column.
+
+This table is the contract between the pipeline that writes a feature store and everybody who reads one. Column
+names are stable: a column keeps its name and its place for as long as the store's format number stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Axis(StrEnum):
+    """What one row of an array stands for: the name of its first dimension."""
+
+    FRAME = "frame"  # one decoded video frame
+    AUDIO_FRAME = "audio_frame"  # one openSMILE hop (10 ms)
+    WORD = "word"  # one word of the transcript
+    UTTERANCE = "utterance"  # one utterance of the transcript
+    STORY = "story"  # one story of the study
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One array of a feature.
+
+    Attributes:
+        axis: what a row stands for.
+        dtype: numpy dtype of the stored values.
+        shape: the dimensions after the first.
+        dims: a name for each of those dimensions.
+        fill: what stands where there is no value.
+        columns: a name for each entry of the last dimension, or empty.
+        units: the unit, where all columns share one.
+        about: one sentence, written into the store beside the values.
+    """
+
+    axis: Axis
+    dtype: str
+    about: str
+    shape: tuple[int, ...] = ()
+    dims: tuple[str, ...] = ()
+    fill: float | int = float("nan")
+    columns: tuple[str, ...] = ()
+    units: str = ""
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        return (str(self.axis), *self.dims)
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """One feature: a Zarr group of arrays that one extractor writes in one go."""
+
+    name: str
+    about: str
+    arrays: Mapping[str, ArraySpec]
+    groups: Mapping[str, slice] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of ``values``."""
+        return self.arrays["values"].columns if "values" in self.arrays else ()
+
+
+# --- OpenFace 2: the columns of FeatureExtraction -2Dfp -3Dfp -pdmparams -pose -aus -gaze, in file order -------------
+
+_AU_INTENSITY = "01 02 04 05 06 07 09 10 12 14 15 17 20 23 25 26 45".split()
+_AU_PRESENCE = sorted([*_AU_INTENSITY, "28"])
+
+
+def _numbered(prefixes: str, count: int) -> list[str]:
+    return [f"{prefix}_{i}" for prefix in prefixes.split() for i in range(count)]
+
+
+_OPENFACE_GROUPS: dict[str, list[str]] = {
+    "bookkeeping": ["frame", "face_id", "timestamp", "confidence", "success"],
+    "gaze": [*(f"gaze_{eye}_{xyz}" for eye in (0, 1) for xyz in "xyz"), "gaze_angle_x", "gaze_angle_y"],
+    "eye_landmarks": _numbered("eye_lmk_x eye_lmk_y eye_lmk_X eye_lmk_Y eye_lmk_Z", 56),
+    "pose": ["pose_Tx", "pose_Ty", "pose_Tz", "pose_Rx", "pose_Ry", "pose_Rz"],
+    "landmarks_2d": _numbered("x y", 68),
+    "landmarks_3d": _numbered("X Y Z", 68),
+    "shape": ["p_scale", "p_rx", "p_ry", "p_rz", "p_tx", "p_ty", *_numbered("p", 34)],
+    "action_units": [*(f"AU{au}_r" for au in _AU_INTENSITY), *(f"AU{au}_c" for au in _AU_PRESENCE)],
+}
+
+
+def _slices(groups: Mapping[str, list[str]]) -> dict[str, slice]:
+    slices, start = {}, 0
+    for name, columns in groups.items():
+        slices[name] = slice(start, start + len(columns))
+        start += len(columns)
+    return slices
+
+
+OPENFACE_COLUMNS: tuple[str, ...] = tuple(column for group in _OPENFACE_GROUPS.values() for column in group)
+
+_OPENFACE = FeatureSpec(
+    name="openface",
+    about="OpenFace 2 facial behaviour: gaze, head pose, landmarks, shape, action units (Baltrusaitis et al., 2018)",
+    arrays={
+        "values": ArraySpec(
+            Axis.FRAME,
+            "float32",
+            "the CSV's columns; angles in radians, landmarks in pixels (2-D) and mm (3-D), AUnn_r 0..5, AUnn_c 0/1. "
+            "Rows with valid = 0 are not measurements: NaN where a face was never tracked, stale where it was lost",
+            shape=(714,),
+            dims=("column",),
+            columns=OPENFACE_COLUMNS,
+        ),
+        "valid": ArraySpec(Axis.FRAME, "uint8", "1 where OpenFace tracked a face in this frame (success)", fill=0),
+        "confidence": ArraySpec(
+            Axis.FRAME, "float32", "OpenFace's confidence 0..1, a copy of that column for quick scans"
+        ),
+    },
+    groups=_slices(_OPENFACE_GROUPS),
+)
+
+# --- ResNet50 --------------------------------------------------------------------------------------------------------
+
+_RESNET50 = FeatureSpec(
+    name="resnet50",
+    about="ResNet-50 global average pool of the whole frame (He et al., 2016), torchvision's ImageNet weights",
+    arrays={
+        "values": ArraySpec(
+            Axis.FRAME,
+            "float16",
+            "output of the average-pool layer",
+            shape=(2048,),
+            dims=("column",),
+            columns=tuple(f"resnet50_{i:04d}" for i in range(2048)),
+        )
+    },
+)
+
+# --- openSMILE: ComParE 2016 low-level descriptors ------------------------------------------------------------------
+
+_SPECTRAL = (
+    "spectralFlux spectralCentroid spectralEntropy spectralVariance spectralSkewness spectralKurtosis spectralSlope "
+    "psySharpness spectralHarmonicity"
+)
+
+COMPARE_2016_COLUMNS: tuple[str, ...] = (
+    *"F0final_sma voicingFinalUnclipped_sma jitterLocal_sma jitterDDP_sma shimmerLocal_sma logHNR_sma".split(),
+    *"audspec_lengthL1norm_sma audspecRasta_lengthL1norm_sma pcm_RMSenergy_sma pcm_zcr_sma".split(),
+    *(f"audSpec_Rfilt_sma[{band}]" for band in range(26)),
+    *"pcm_fftMag_fband250-650_sma pcm_fftMag_fband1000-4000_sma".split(),
+    *(f"pcm_fftMag_spectralRollOff{share}_sma" for share in ("25.0", "50.0", "75.0", "90.0")),
+    *(f"pcm_fftMag_{name}_sma" for name in _SPECTRAL.split()),
+    *(f"mfcc_sma[{i}]" for i in range(1, 15)),
+)
+
+_OPENSMILE = FeatureSpec(
+    name="opensmile",
+    about="openSMILE low-level descriptors, ComParE 2016 unless the attributes say otherwise (Schuller et al., 2016)",
+    arrays={
+        "values": ArraySpec(
+            Axis.AUDIO_FRAME,
+            "float32",
+            "one row per 10 ms hop",
+            shape=(65,),
+            dims=("descriptor",),
+            columns=COMPARE_2016_COLUMNS,
+        ),
+        "time": ArraySpec(
+            Axis.AUDIO_FRAME, "float64", "start of the row's analysis window on the recording's clock", units="s"
+        ),
+        "per_frame": ArraySpec(
+            Axis.FRAME,
+            "float32",
+            "mean of the rows whose time lies in the video frame's interval; NaN where there is none",
+            shape=(65,),
+            dims=("descriptor",),
+            columns=COMPARE_2016_COLUMNS,
+        ),
+    },
+)
+
+# --- Text ------------------------------------------------------------------------------------------------------------
+
+
+def _word_vector(axis: Axis, about: str) -> ArraySpec:
+    columns = tuple(f"glove_{i:03d}" for i in range(300))
+    return ArraySpec(axis, "float32", about, shape=(300,), dims=("column",), columns=columns)
+
+
+def _sentence_vector(axis: Axis, about: str) -> ArraySpec:
+    columns = tuple(f"sbert_{i:03d}" for i in range(384))
+    return ArraySpec(axis, "float32", about, shape=(384,), dims=("column",), columns=columns)
+
+
+def _span(axis: Axis) -> dict[str, ArraySpec]:
+    return {
+        "start": ArraySpec(axis, "float64", f"when the {axis} starts on the recording's clock", units="s"),
+        "end": ArraySpec(axis, "float64", f"when the {axis} ends on the recording's clock", units="s"),
+    }
+
+
+def _frame_row(axis: Axis) -> ArraySpec:
+    return ArraySpec(Axis.FRAME, "int32", f"the {axis} spoken at this frame's time, -1 where none is", fill=-1)
+
+
+_GLOVE = FeatureSpec(
+    name="glove",
+    about="GloVe word vectors (Pennington et al., 2014)",
+    arrays={
+        "values": _word_vector(Axis.WORD, "the word's vector; NaN where the word is unknown"),
+        **_span(Axis.WORD),
+        "known": ArraySpec(Axis.WORD, "uint8", "1 where the vocabulary has the word", fill=0),
+        "frame_word": _frame_row(Axis.WORD),
+    },
+)
+
+_SBERT = FeatureSpec(
+    name="sbert",
+    about="Sentence-BERT utterance vectors, all-MiniLM-L6-v2 (Reimers and Gurevych, 2019)",
+    arrays={
+        "values": _sentence_vector(Axis.UTTERANCE, "the utterance's embedding, unit length"),
+        **_span(Axis.UTTERANCE),
+        "speaker": ArraySpec(Axis.UTTERANCE, "int16", "index into the attribute 'speakers'", fill=-1),
+        "frame_utterance": _frame_row(Axis.UTTERANCE),
+    },
+)
+
+_FRAMES = FeatureSpec(
+    name="frames",
+    about="the clock of the session: one row per video frame that decodes",
+    arrays={
+        "time": ArraySpec(Axis.FRAME, "float64", "presentation time from the container's own timestamps", units="s")
+    },
+)
+
+FEATURES: Mapping[str, FeatureSpec] = {
+    spec.name: spec for spec in (_FRAMES, _OPENFACE, _RESNET50, _OPENSMILE, _GLOVE, _SBERT)
+}
+"""Every feature of a session, by name."""
+
+STORIES = "stories"
+"""The key under which the features of the story texts are kept, beside the sessions."""
+
+STORY_FEATURES: Mapping[str, FeatureSpec] = {
+    "glove": FeatureSpec(
+        name="glove",
+        about="mean GloVe vector of each story's words",
+        arrays={
+            "values": _word_vector(Axis.STORY, "mean over the story's known words; NaN where none is known"),
+            "known": ArraySpec(Axis.STORY, "float32", "share of the story's words that the vocabulary has"),
+        },
+    ),
+    "sbert": FeatureSpec(
+        name="sbert",
+        about="Sentence-BERT vector of each story",
+        arrays={"values": _sentence_vector(Axis.STORY, "the story's embedding, unit length")},
+    ),
+}
+"""The features of the story texts; the attribute ``story_ids`` names the rows."""
+
+VISION: tuple[str, ...] = ("openface", "resnet50")
+"""``vision`` is these two side by side: the 2762 columns of the paper's visual input."""
+
+
+def feature_spec(session_id: str, feature: str) -> FeatureSpec:
+    """The specification of ``feature`` in a session's (or, for ``stories``, the stories') part of the store.
+
+    Raises:
+        KeyError: there is no such feature; the message lists those there are.
+    """
+    table = STORY_FEATURES if session_id == STORIES else FEATURES
+    if feature not in table:
+        raise KeyError(f"there is no feature {feature!r}; there are {', '.join(table)}")
+    return table[feature]

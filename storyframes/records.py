@@ -1,0 +1,195 @@
+"""The two small JSON files beside a feature's versions: what is current, and why the last attempt gave nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+STORE_FORMAT = 1
+CURRENT = "current.json"
+ATTEMPT = "attempt.json"
+
+
+class Status(StrEnum):
+    """How the last attempt at a feature ended."""
+
+    DONE = "done"
+    MISSING = "missing"  # the session lacks the input: nothing to extract, not a failure
+    FAILED = "failed"
+
+
+class Stamp(StrEnum):
+    """A property of the values that whoever uses them must know; written into the attributes, shown by ``status``."""
+
+    UNTRAINED = "untrained weights"
+    DEMO_VECTORS = "demo word vectors"
+    INTERPOLATED_WORD_TIMES = "interpolated word times"
+    TRUNCATED_VIDEO = "truncated video"
+
+
+class RecordError(ValueError):
+    """A record is damaged or of a format that this version does not read."""
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """Shape, dtype and chunking of one array, so that a reader needs no other metadata."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    chunk_rows: int
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of a version. ``mtime_ns`` only spares a re-reading while it stays the same."""
+
+    bytes: int
+    sha256: str
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Current:
+    """``current.json``: the commit point of a feature. Whoever can read it can read the version it names, whole.
+
+    Attributes:
+        session_id: the session, or ``stories``.
+        feature: the feature.
+        version: name of the version's folder beside this file.
+        fingerprint: of everything that decides the values (inputs, settings, models, extractor).
+        created_at: UTC, ISO 8601.
+        arrays: by name.
+        files: by path below the version's folder; every file the version has.
+        stamps: see :class:`Stamp`.
+        quality: numbers about the values (tracked share, known words, …).
+        provenance: inputs, settings, models, tools and code; no host, no absolute path.
+    """
+
+    session_id: str
+    feature: str
+    version: str
+    fingerprint: str
+    created_at: str
+    arrays: dict[str, StoredArray]
+    files: dict[str, StoredFile]
+    stamps: list[str] = field(default_factory=list)
+    quality: dict[str, float] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the feature's main array."""
+        main = "values" if "values" in self.arrays else next(iter(self.arrays))
+        return self.arrays[main].shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files.values())
+
+    def to_json(self) -> bytes:
+        return seal(dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The record at ``path``, or None where there is none.
+
+        Raises:
+            RecordError: it is there, but damaged or of another format.
+        """
+        content = unseal(path)
+        if content is None:
+            return None
+        try:
+            content["arrays"] = {
+                name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
+                for name, array in content["arrays"].items()
+            }
+            content["files"] = {name: StoredFile(**file) for name, file in content["files"].items()}
+            return cls(**content)
+        except (KeyError, TypeError) as error:
+            raise RecordError(f"{path}: not a record of this format ({error})") from None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """``attempt.json``: the last attempt gave no version. Gone as soon as one does.
+
+    Attributes:
+        status: :attr:`Status.FAILED` or :attr:`Status.MISSING`.
+        reason: for a person; no transcript text, no path outside the study.
+        fingerprint: what was attempted, empty where it could not be computed.
+        at: UTC, ISO 8601.
+    """
+
+    session_id: str
+    feature: str
+    status: Status
+    reason: str
+    fingerprint: str
+    at: str
+
+    def to_json(self) -> bytes:
+        return seal(dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The record at ``path``, or None where there is none.
+
+        Raises:
+            RecordError: it is there, but damaged or of another format.
+        """
+        content = unseal(path)
+        if content is None:
+            return None
+        try:
+            return cls(**content | {"status": Status(content["status"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{path}: not a record of this format ({error})") from None
+
+
+def now() -> str:
+    """This moment, UTC, ISO 8601 with microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def canonical_json(content: Any) -> bytes:
+    """JSON whose bytes depend on the content alone."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def seal(content: dict[str, Any]) -> bytes:
+    """``content`` as a record: JSON with the store's format number and a checksum over all of it."""
+    content = {"format": STORE_FORMAT, **content}
+    content["checksum"] = hashlib.sha256(canonical_json(content)).hexdigest()
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def unseal(path: Path) -> dict[str, Any] | None:
+    """The content of the record at ``path``, or None where there is none.
+
+    Raises:
+        RecordError: it is damaged or of another format.
+    """
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        content = json.loads(text)
+        checksum = content.pop("checksum")
+        number = content.pop("format")
+    except (ValueError, KeyError, AttributeError):
+        raise RecordError(f"{path}: not a record (damaged JSON)") from None
+    if number != STORE_FORMAT:
+        raise RecordError(f"{path}: format {number}, but this version of storyframes reads format {STORE_FORMAT}")
+    if checksum != hashlib.sha256(canonical_json({"format": number, **content})).hexdigest():
+        raise RecordError(f"{path}: damaged, its checksum does not match")
+    return content

@@ -1,0 +1,199 @@
+"""One array as one uncompressed Zarr v3 shard, written as a stream and mapped into memory.
+
+The shard holds inner chunks of 60 rows x all columns. Chunks of whole rows in row order are the plain bytes of the
+array, so the file is: the rows, padding to a whole chunk, then the shard index (offset and length of every chunk,
+uint64 little-endian, and their crc32c). That is an ordinary Zarr array for every reader (Zarr v3 specification, codec
+``sharding_indexed``), it can be appended to in constant memory, and it can be mapped as it lies on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import mmap
+import os
+import stat
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+CHUNK_ROWS = 60
+_ENTRY_BYTES = 16  # offset and length of one chunk
+_CRC_BYTES = 4
+
+
+@dataclass(frozen=True)
+class ShardLayout:
+    """Where the rows of an array of ``shape`` lie in its shard file.
+
+    Attributes:
+        shape: the array's shape, rows first.
+        dtype: numpy dtype, little-endian in the file.
+        chunk_rows: rows of one inner chunk.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    chunk_rows: int = CHUNK_ROWS
+
+    @property
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.rows // self.chunk_rows)
+
+    @property
+    def shard_rows(self) -> int:
+        """Rows of the shard: a whole number of chunks, at least one."""
+        return max(self.chunks, 1) * self.chunk_rows
+
+    @property
+    def data_bytes(self) -> int:
+        return self.chunks * self.chunk_rows * self.row_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        return self.data_bytes + self.chunks * _ENTRY_BYTES + _CRC_BYTES
+
+    @property
+    def key(self) -> str:
+        """The shard's path below the array's folder; an array without rows has no shard."""
+        return "/".join(["c", *("0" for _ in self.shape)])
+
+    def index(self) -> bytes:
+        """The index of a shard whose chunks all lie in row order, with its checksum."""
+        chunk_bytes = self.chunk_rows * self.row_bytes
+        entries = np.empty((self.chunks, 2), dtype="<u8")
+        entries[:, 0] = np.arange(self.chunks, dtype="<u8") * np.uint64(chunk_bytes)
+        entries[:, 1] = chunk_bytes
+        content = entries.tobytes()
+        return content + int(google_crc32c.value(content)).to_bytes(_CRC_BYTES, "little")
+
+
+@dataclass(frozen=True)
+class WrittenShard:
+    """What a :class:`ShardWriter` wrote: enough to prove on reading back that the disk holds it."""
+
+    layout: ShardLayout
+    sha256: str
+    first_row: np.ndarray | None
+    last_row: np.ndarray | None
+
+
+class ShardWriter:
+    """Appends rows to one shard file; memory does not grow with the number of rows.
+
+    Args:
+        folder: the array's folder; ``c/0…`` is made below it.
+        row_shape: shape of one row.
+        dtype: dtype of the stored values.
+        fill: pads the last chunk.
+    """
+
+    def __init__(self, folder: Path, row_shape: tuple[int, ...], dtype: str | np.dtype, fill: float | int) -> None:
+        self.folder = folder
+        self.row_shape = tuple(row_shape)
+        self.dtype = np.dtype(dtype)
+        self.fill = fill
+        self.rows = 0
+        self._file: FileIO | None = None
+        self._digest = hashlib.sha256()
+        self._first: np.ndarray | None = None
+        self._last: np.ndarray | None = None
+
+    def append(self, rows: np.ndarray) -> None:
+        """Add ``rows`` of shape (n, \\*row_shape).
+
+        Raises:
+            ValueError: the shape is not that of a row, or a finite value does not fit the dtype.
+            OSError: the disk is full or gone.
+        """
+        rows = np.asarray(rows)
+        if rows.shape[1:] != self.row_shape:
+            raise ValueError(
+                f"{self.folder.name}: rows of shape {rows.shape[1:]}, but the array's are {self.row_shape}"
+            )
+        if len(rows) == 0:
+            return
+        stored = _cast(rows, self.dtype, self.folder.name)
+        if self._first is None:
+            self._first = stored[0].copy()
+        self._last = stored[-1].copy()
+        self._write(stored.data.cast("B"))
+        self.rows += len(stored)
+
+    def close(self) -> WrittenShard:
+        """Pad the last chunk, write the index and close the file."""
+        layout = ShardLayout((self.rows, *self.row_shape), self.dtype)
+        if self.rows:
+            missing = layout.shard_rows - self.rows
+            self._write(np.full((missing, *self.row_shape), self.fill, self.dtype.newbyteorder("<")).tobytes())
+            self._write(layout.index())
+        self.abandon()
+        return WrittenShard(layout, self._digest.hexdigest(), self._first, self._last)
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, content: bytes | memoryview) -> None:
+        if self._file is None:
+            path = self.folder / "/".join(["c", "0", *("0" for _ in self.row_shape)])
+            path.parent.mkdir(parents=True, mode=0o700)
+            self._file = FileIO(path, "x", opener=_private)
+        view = memoryview(content)
+        while len(view):  # an unbuffered write may take a part only
+            view = view[self._file.write(view) or 0 :]
+        self._digest.update(content)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _cast(rows: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    stored = np.ascontiguousarray(rows, dtype=dtype.newbyteorder("<"))
+    if dtype.kind == "f" and rows.dtype.kind == "f" and dtype.itemsize < rows.dtype.itemsize:
+        overflown = np.isinf(stored) & np.isfinite(rows)
+        if overflown.any():
+            raise ValueError(f"{name}: {rows[overflown][0]:g} does not fit {dtype}")
+    elif rows.dtype.kind in "iub" and dtype.kind in "iu" and not np.array_equal(stored, rows):
+        raise ValueError(f"{name}: an integer value does not fit {dtype}")
+    return stored
+
+
+def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
+    """The shard's rows as a read-only array on a memory map, or None where the file does not lie as ``layout`` says.
+
+    None means "read it through zarr-python": the file is missing or has another length, the index's checksum is
+    wrong, or a chunk is absent or lies elsewhere. Every entry of the index is checked.
+    """
+    if layout.rows == 0:
+        return np.empty(layout.shape, layout.dtype)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != layout.file_bytes:
+            return None
+        index = layout.index()
+        if os.pread(descriptor, len(index), layout.data_bytes) != index:
+            return None
+        mapped = mmap.mmap(descriptor, layout.data_bytes, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+    count = math.prod(layout.shape)
+    return np.frombuffer(mapped, layout.dtype.newbyteorder("<"), count).reshape(layout.shape)

@@ -1,0 +1,44 @@
+"""Which extractors there are. A new one is a file in this folder and a line in each of these two places."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from storyframes.features import STORIES
+from tasks.extractor import Extractor
+from tasks.frames import Frames, RecordingSettings
+from tasks.glove import Glove, GloveSettings, StoryGlove
+from tasks.openface import OpenFace, OpenFaceSettings
+from tasks.opensmile import OpenSmile, OpenSmileSettings
+from tasks.resnet50 import ResNet50, ResNet50Settings
+from tasks.sbert import Sbert, SbertSettings, StorySbert
+
+
+class ExtractorsSettings(BaseModel):
+    """Every extractor's section of the configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    recording: RecordingSettings = Field(default_factory=RecordingSettings)
+    openface: OpenFaceSettings = Field(default_factory=OpenFaceSettings)
+    resnet50: ResNet50Settings = Field(default_factory=ResNet50Settings)
+    opensmile: OpenSmileSettings = Field(default_factory=OpenSmileSettings)
+    glove: GloveSettings = Field(default_factory=GloveSettings)
+    sbert: SbertSettings = Field(default_factory=SbertSettings)
+
+
+def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor]:
+    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
+    if session_id == STORIES:
+        stories: tuple[Extractor, ...] = (StoryGlove(settings.glove), StorySbert(settings.sbert))
+        return {extractor.name: extractor for extractor in stories}
+    recording = settings.recording
+    extractors: tuple[Extractor, ...] = (
+        Frames(recording),  # first: all the others need the session's clock
+        OpenFace(settings.openface, recording),
+        ResNet50(settings.resnet50, recording),
+        OpenSmile(settings.opensmile, recording),
+        Glove(settings.glove, recording),
+        Sbert(settings.sbert, recording),
+    )
+    return {extractor.name: extractor for extractor in extractors}

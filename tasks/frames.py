@@ -1,0 +1,114 @@
+"""frames: the clock of a session, one time for every frame that decodes. Every per-frame array has its length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from storyframes.layout import attempt_path, current_path
+from storyframes.publish import FeatureWriter
+from storyframes.records import Attempt, Current, Stamp
+from storyframes.shards import ShardLayout, map_shard
+from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.recording import RecordingError, read_frame_times
+
+
+class RecordingSettings(ExtractorSettings):
+    """``[recording]``: how strictly a video is read.
+
+    Attributes:
+        allow_truncated: use what decodes of a video whose header promises more; stamped into every feature.
+    """
+
+    allow_truncated: bool = False
+
+
+class Frames:
+    """The ``frames`` extractor."""
+
+    name = "frames"
+    needs: Mapping[str, float] = {}
+    libraries = ("opencv-python-headless", "av")
+
+    def __init__(self, recording: RecordingSettings) -> None:
+        self.recording = recording
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        return Fingerprint(self.name, 1, {"video": source.file("video")}, self.recording.model_dump())
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        try:
+            frames = read_frame_times(source.file("video").path, allow_truncated=self.recording.allow_truncated)
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
+        if frames.truncated:
+            out.stamp(Stamp.TRUNCATED_VIDEO)
+        out.write("time", frames.time)
+        out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
+        if len(frames.time) > 1:
+            out.quality["fps"] = float(1 / np.median(np.diff(frames.time)))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The published frame times of a session.
+
+    Attributes:
+        time: (T,) float64 seconds.
+        truncated: whether the video ends before its header says.
+    """
+
+    time: np.ndarray
+    truncated: bool
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def end_s(self) -> float:
+        """When the last frame ends."""
+        last = float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
+        return float(self.time[-1]) + last
+
+    def rows_at(self, start_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
+        """For each frame, the last-starting span [start, end) that holds its time, -1 where none does.
+
+        Args:
+            start_s, end_s: (n,) seconds, in the order of their start.
+
+        Returns:
+            (T,) int32.
+        """
+        rows = np.full(len(self.time), -1, np.int32)
+        first, stop = np.searchsorted(self.time, start_s), np.searchsorted(self.time, end_s)
+        for row, (begin, end) in enumerate(zip(first, stop, strict=True)):
+            rows[begin:end] = row
+        return rows
+
+
+def read_clock(source: Source, out: FeatureWriter) -> Clock:
+    """The session's clock as published by ``frames``; carries its stamp over to ``out``.
+
+    Raises:
+        ExtractionError: there is none, or it is another video's.
+    """
+    folder = Path(out.root)
+    current = Current.read(current_path(folder, source.session_id, "frames"))
+    video = source.file("video")
+    if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
+        attempt = Attempt.read(attempt_path(folder, source.session_id, "frames"))
+        reason = attempt.reason if attempt else "the feature 'frames' has not been extracted from this video"
+        raise ExtractionError(f"needs the frame times: {reason}")
+    stored = current.arrays["time"]
+    layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
+    path = folder / source.session_id / "frames" / current.version / "time" / layout.key
+    time = map_shard(path, layout)
+    if time is None:
+        raise ExtractionError("needs the frame times, but those published are damaged: extract 'frames' with --force")
+    truncated = Stamp.TRUNCATED_VIDEO in current.stamps
+    if truncated:
+        out.stamp(Stamp.TRUNCATED_VIDEO)
+    return Clock(np.array(time), truncated)

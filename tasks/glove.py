@@ -1,0 +1,154 @@
+"""glove: a 300-number vector per word of the transcript (Pennington et al., EMNLP 2014), through gensim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storyframes.features import STORIES
+from storyframes.publish import FeatureWriter
+from storyframes.records import Stamp
+from tasks import weights
+from tasks.digests import model_digest
+from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.frames import RecordingSettings, read_clock
+from tasks.speech import note_interpolation, read_speech
+from tasks.stories import read_stories
+from tasks.word_vectors import WordVectorsError, load_word_vectors
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
+
+WIDTH = 300
+_EDGES = "\"'“”‘’«»„()[]{}<>.,;:!?…–—-*_/\\"
+
+
+class GloveSettings(ExtractorSettings):
+    """``[glove]``
+
+    Attributes:
+        vectors: a published ``glove.*.300d.txt``; without it glove.840B.300d.txt as ``models fetch`` leaves it.
+        demo_vectors: these vectors mean nothing (the demo's); stamps the values so.
+    """
+
+    vectors: Path | None = None
+    demo_vectors: bool = False
+
+
+class Glove:
+    """The ``glove`` extractor of a session."""
+
+    name = "glove"
+    needs: Mapping[str, float] = {}
+    libraries = ("gensim",)
+
+    def __init__(self, settings: GloveSettings, recording: RecordingSettings) -> None:
+        self.settings = settings
+        self.recording = recording
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
+        models = {"vectors": model_digest(vectors_file(self.settings))}
+        settings = {"demo_vectors": self.settings.demo_vectors, **self.recording.model_dump()}
+        return Fingerprint(self.name, 1, inputs, settings, models)
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        clock = read_clock(source, out)
+        words = read_speech(source, clock).words()
+        vectors = _load(self.settings, out)
+        values, known = look_up([word.text for word in words], vectors)
+        start, end = np.array([word.start_s for word in words]), np.array([word.end_s for word in words])
+        out.write("values", values)
+        out.write("start", start)
+        out.write("end", end)
+        out.write("known", known.astype(np.uint8))
+        out.write("frame_word", clock.rows_at(start, end))
+        note_interpolation(words, out)
+        if words:
+            out.quality["words_known"] = float(known.mean())
+
+
+class StoryGlove:
+    """The ``glove`` extractor of the story texts: the mean of each story's known words."""
+
+    name = "glove"
+    needs: Mapping[str, float] = {}
+    libraries = ("gensim",)
+
+    def __init__(self, settings: GloveSettings) -> None:
+        self.settings = settings
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        models = {"vectors": model_digest(vectors_file(self.settings))}
+        return Fingerprint(
+            self.name, 1, {STORIES: source.file(STORIES)}, {"demo_vectors": self.settings.demo_vectors}, models
+        )
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        stories = read_stories(source)
+        vectors = _load(self.settings, out)
+        values, known = out.array("values"), out.array("known")
+        for story in stories:
+            found, is_known = look_up(story.text.split(), vectors)
+            share = is_known.mean() if len(is_known) else 0.0
+            mean = found[is_known].mean(axis=0) if is_known.any() else np.full(WIDTH, np.nan, np.float32)
+            values.append(mean[None])
+            known.append(np.array([share], np.float32))
+        out.attributes["story_ids"] = [story.story_id for story in stories]
+
+
+def vectors_file(settings: GloveSettings) -> Path:
+    """The vector file to use.
+
+    Raises:
+        ExtractionError: there is none.
+    """
+    if settings.vectors is not None:
+        if not settings.vectors.is_file():
+            raise ExtractionError(f"[glove] vectors = {str(settings.vectors)!r} does not exist")
+        return settings.vectors
+    published = weights.MODELS["glove-840b"]
+    if found := weights.find(published):
+        return found
+    raise ExtractionError(
+        f"there is no {published.path.name}: run 'storyframes models fetch {published.name}' (2.2 GB), or set [glove] "
+        "vectors = the path of a glove.*.300d.txt"
+    )
+
+
+def _load(settings: GloveSettings, out: FeatureWriter) -> KeyedVectors:
+    try:
+        vectors = load_word_vectors(vectors_file(settings))
+    except WordVectorsError as error:
+        raise ExtractionError(str(error)) from None
+    if vectors.vector_size != WIDTH:
+        raise ExtractionError(f"the GloVe vectors have {vectors.vector_size} values, not {WIDTH}: take a .300d.txt")
+    if settings.demo_vectors:
+        out.stamp(Stamp.DEMO_VECTORS)
+    return vectors
+
+
+def look_up(words: Sequence[str], vectors: KeyedVectors) -> tuple[np.ndarray, np.ndarray]:
+    """The words' vectors.
+
+    A word is looked up as it is written, then without the punctuation around it, then in lower case.
+
+    Returns:
+        (W, 300) float32 with NaN for unknown words, and (W,) bool: which are known.
+    """
+    values = np.full((len(words), WIDTH), np.nan, np.float32)
+    for row, word in enumerate(words):
+        for form in _forms(word):
+            if form in vectors.key_to_index:
+                values[row] = vectors[form]
+                break
+    return values, ~np.isnan(values[:, 0])
+
+
+def _forms(word: str) -> list[str]:
+    plain = word.replace("’", "'")
+    bare = plain.strip(_EDGES)
+    return [form for form in (word, plain, bare, bare.lower()) if form]

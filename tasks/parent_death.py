@@ -1,0 +1,28 @@
+"""Run a command that the kernel kills when the process that asked for it dies, however it dies.
+
+Usage: ``python parent_death.py PARENT_PID COMMAND [ARGUMENT…]``. A program of its own, because setting the signal
+between fork and exec of a process with threads, as a Dask worker is, may run no Python code safely.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parent, command = int(sys.argv[1]), sys.argv[2:]
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        sys.exit("cannot ask for a parent-death signal")
+    if os.getppid() != parent:
+        sys.exit("the parent died first")
+    try:
+        os.execv(command[0], command)  # noqa: S606
+    except OSError as error:
+        sys.exit(f"cannot run {command[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
