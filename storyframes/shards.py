@@ -163,7 +163,8 @@ def _private(path: str, flags: int) -> int:
 
 
 def _cast(rows: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    stored = np.ascontiguousarray(rows, dtype=dtype.newbyteorder("<"))
+    with np.errstate(over="ignore"):  # told below, with the value
+        stored = np.ascontiguousarray(rows, dtype=dtype.newbyteorder("<"))
     if dtype.kind == "f" and rows.dtype.kind == "f" and dtype.itemsize < rows.dtype.itemsize:
         overflown = np.isinf(stored) & np.isfinite(rows)
         if overflown.any():

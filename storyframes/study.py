@@ -197,6 +197,11 @@ class Study:
         """A path of the tables as a path of this machine."""
         return self.root / relative
 
+    def table_path(self, table: str) -> Path:
+        """The file of a table that the study has."""
+        parquet = self.root / f"{table}.parquet"
+        return parquet if parquet.is_file() else self.root / f"{table}.csv"
+
     def frame(self, table: str) -> pd.DataFrame:
         """A table as a DataFrame with the columns of its specification."""
         rows: Iterable[_Row] = self.sessions.values() if table == "sessions" else getattr(self, table)
@@ -234,6 +239,8 @@ class _Loader:
     root: Path
     problems: list[Problem] = field(default_factory=list)
     rows: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
+    # Every id that a table names, also in rows with other faults: one fault is not reported all over again.
+    named: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def problem(self, table: str, row: int | None, column: str, value: object, rule: str) -> None:
         shown = f"({len(str(value))} characters)" if (table, column) in _PRIVATE_COLUMNS else repr(_short(value))
@@ -249,6 +256,9 @@ class _Loader:
         model = _TABLES[table]
         if not self._check_columns(table, list(raw.columns), model):
             return
+        for column in ("session_id", "story_id", "participant_id"):
+            if column in raw:
+                self.named[table, column] = {str(value).strip() for value in raw[column]}
         for number, values in enumerate(raw.to_dict("records"), start=1):
             present = {column: value for column, value in values.items() if not _is_empty(value)}
             try:
@@ -316,7 +326,7 @@ class _Loader:
                 self.problem(table, number, columns[-1], key[-1], rule)
 
     def _check_known(self, table: str, column: str, other: str) -> None:
-        known = {getattr(row, column) for _, row in self.rows[other]}
+        known = self.named.get((other, column), set())
         for number, row in self.rows[table]:
             value = getattr(row, column)
             if value not in known:

@@ -82,7 +82,8 @@ def assign_splits(participants: Sequence[str], spec: WindowSpec) -> dict[str, st
     ordered = sorted(set(participants), key=draw)
     exact = np.array(spec.split_shares) / sum(spec.split_shares) * len(ordered)
     counts = np.floor(exact + 1e-9).astype(int)
-    for split in np.argsort(counts - exact, kind="stable")[: len(ordered) - counts.sum()]:
+    owed = np.round(exact - counts, 9)
+    for split in np.lexsort((counts, -owed))[: len(ordered) - counts.sum()]:  # among equals the emptier split first
         counts[split] += 1
     names = np.repeat(SPLITS, counts)
     return dict(zip(ordered, names.tolist(), strict=True))
@@ -196,7 +197,7 @@ def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarra
     return np.append(time, time[-1] + last)[frames]
 
 
-def _missing(count: int) -> pd.array:  # type: ignore[valid-type]
+def _missing(count: int):  # type: ignore[no-untyped-def]
     return pd.array([pd.NA] * count, dtype="Float64")
 
 

@@ -231,11 +231,11 @@ def _check_promise(path: Path, header: VideoHeader, count: int, last: float, all
         raise RecordingError(f"{path.name}: no frame decodes")
     if header.promised_frames is not None:
         promise, kept = f"{header.promised_frames} frames", f"{count}"
-        short = count < header.promised_frames
+        short = count < header.promised_frames and not _are_dropped_frames(path, header, count, last)
     elif header.promised_s is not None:
-        promise, kept = f"{header.promised_s:.1f} s", f"{last - header.start_s:.1f} s"
+        promise, kept = f"{header.promised_s:.1f} s", f"{last:.1f} s"
         # No count in this container: a whole second is beyond what rounding and a long last frame explain.
-        short = last - header.start_s < header.promised_s - max(1.0, 3 / header.fps if header.fps else 0)
+        short = last < header.promised_s - max(1.0, 3 / header.fps if header.fps else 0)
     else:
         return False
     if short and not allow_truncated:
@@ -244,6 +244,20 @@ def _check_promise(path: Path, header: VideoHeader, count: int, last: float, all
             "[recording] allow_truncated = true to use what there is"
         )
     return short
+
+
+def _are_dropped_frames(path: Path, header: VideoHeader, count: int, last: float) -> bool:
+    """Whether the missing frames were never recorded: an AVI keeps an empty packet in the place of a dropped frame.
+
+    So it is where every packet that holds something decodes and the last frame is where the header ends.
+    """
+    if not header.fps or not header.promised_frames:
+        return False
+    end_s = header.start_s + header.promised_frames / header.fps
+    if last < end_s - 2.5 / header.fps:
+        return False
+    with _container(path) as container:
+        return count >= sum(packet.size > 0 for packet in container.demux(video=0))
 
 
 def _tagged_duration(text: str) -> float | None:

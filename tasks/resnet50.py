@@ -53,7 +53,7 @@ class ResNet50Settings(ExtractorSettings):
 
     weights: ResNet50Weights = ResNet50Weights.V1
     path: Path | None = None
-    batch_size: int = Field(default=16, ge=1)
+    batch_size: int = Field(default=8, ge=1)
     allow_untrained: bool = False
 
 

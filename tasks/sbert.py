@@ -15,6 +15,7 @@ from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Sou
 from tasks.frames import RecordingSettings, read_clock
 from tasks.speech import read_speech, speaker_labels
 from tasks.stories import read_stories
+from tasks.torchvision_import import import_torchvision
 
 MODEL = "all-MiniLM-L6-v2"
 _DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
@@ -119,8 +120,11 @@ def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
     """The texts' embeddings: (n, 384) float32 of unit length."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
+    import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
     from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     folder = model_folder(settings)
     try:
         model = SentenceTransformer(str(folder), local_files_only=True)

@@ -1,0 +1,332 @@
+"""The command line: ``storyframes COMMAND``.
+
+Exit codes: 0 done; 1 some or all sessions failed, or damage was found; 2 bad usage, a bad study or configuration.
+Data goes to stdout, progress and errors to stderr. What takes long to import is imported where it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.markup import escape
+except ModuleNotFoundError:  # the light reader alone is installed
+    sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
+
+import storyframes
+from flows import tables
+
+app = typer.Typer(
+    name="storyframes",
+    help="From session recordings to training-ready multimodal features.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True)
+app.add_typer(models_app, name="models")
+
+StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
+FeaturesArgument = Annotated[Path, typer.Argument(help="Folder of the feature store.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
+
+
+def main() -> None:
+    """Entry point of the command line."""
+    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+    signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        app()
+    except KeyboardInterrupt:
+        _error_console().print("interrupted: what was published stays, the same command goes on from there")
+        sys.exit(130)
+
+
+def _on_terminate(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
+
+
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal or console.width > tables.WIDTH:
+        console = Console(stderr=stderr, highlight=False, width=tables.WIDTH)
+    return console
+
+
+def _error_console() -> Console:
+    return _console(stderr=True)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    _error_console().print(f"[bold red]error[/] {escape(message)}")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
+    from flows.settings import SettingsError
+    from storyframes.layout import StoreError
+    from storyframes.study import StudyError
+    from tasks.plan import SelectionError
+
+    try:
+        yield
+    except StudyError as error:
+        _error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
+        _error_console().print(tables.problems_table(error.problems))
+        raise typer.Exit(2) from None
+    except (SettingsError, StoreError, SelectionError) as error:
+        _fail(str(error), 2)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"storyframes {storyframes.__version__}")  # noqa: T201
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def check(study: StudyArgument) -> None:
+    """Validate a study's tables and files; report every problem at once."""
+    from storyframes.study import load_study
+
+    with _usage_errors():
+        loaded = load_study(study)
+    console = _console()
+    console.print(f"[green]valid[/] {escape(str(study))}")
+    console.print(tables.study_table(loaded))
+
+
+@app.command()
+def extract(
+    study: StudyArgument,
+    features: FeaturesArgument,
+    session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Bring the features of a study up to date; what is up to date is not touched."""
+    from flows.run import run_extraction
+
+    with _usage_errors():
+        report = run_extraction(study, features, config, session, only, force, _error_console())
+    _show_report(features, report)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _show_report(features: Path, report) -> None:  # type: ignore[no-untyped-def]
+    from storyframes import catalogue
+
+    touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
+    entries = [entry for entry in catalogue.scan(features) if (entry.session_id, entry.feature) in touched]
+    console = _console()
+    console.print(tables.status_table(entries))
+    for note in tables.status_notes(entries):
+        console.print(note)
+    console.print(f"This run: {report}; the clip index has {report.clips} clips.")
+
+
+@app.command()
+def index(
+    study: StudyArgument,
+    features: Annotated[Path | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write the clip index: one row per sliding window and rating."""
+    from flows.settings import load_settings
+    from storyframes import catalogue
+    from storyframes.layout import open_root
+    from storyframes.store import FeatureStore
+    from storyframes.study import load_study
+    from tasks.index import build_clip_index, export_clip_index, write_clip_index
+
+    if (features is None) == (out is None):
+        _fail("give either FEATURES or --out FILE.parquet", 2)
+    with _usage_errors():
+        settings = load_settings(config)
+        loaded = load_study(study, check_files=False)
+        if features is not None:
+            catalogue.compact(open_root(features))
+            clips = build_clip_index(loaded, settings.clips, FeatureStore(features))
+            write_clip_index(clips, features)
+        elif out is not None:
+            clips = build_clip_index(loaded, settings.clips, None)
+            export_clip_index(clips, out)
+    console = _console()
+    console.print(f"{len(clips)} clips of {settings.clips.window} frames, stride {settings.clips.stride}")
+    if len(clips):
+        console.print(tables.clips_table(clips))
+
+
+@app.command()
+def status(
+    features: FeaturesArgument,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+) -> None:
+    """Show what a feature store has, what is missing, and why."""
+    from storyframes import catalogue
+    from storyframes.layout import open_root
+
+    with _usage_errors():
+        entries = list(catalogue.scan(open_root(features)))
+    if json:
+        print(tables.status_json(entries))  # noqa: T201
+        return
+    console = _console()
+    console.print(tables.status_table(entries))
+    for note in tables.status_notes(entries):
+        console.print(note)
+
+
+@app.command()
+def verify(features: FeaturesArgument) -> None:
+    """Read every byte of every current version and compare it with what was published."""
+    from storyframes import maintenance
+    from storyframes.layout import open_root
+
+    errors = _error_console()
+    with _usage_errors(), errors.status("verifying") as spinner:
+        checked = 0
+
+        def progress(session_id: str, feature: str) -> None:
+            nonlocal checked
+            checked += 1
+            spinner.update(f"verifying {session_id}/{feature}")
+
+        findings = list(maintenance.verify(open_root(features), progress))
+    console = _console()
+    if findings:
+        console.print(tables.findings_table(findings))
+        console.print("Extract with --force what is damaged; 'storyframes index' writes the tables again.")
+        raise typer.Exit(1)
+    console.print(f"[green]sound[/] {checked} features: every file is as it was published")
+
+
+@app.command()
+def gc(
+    features: FeaturesArgument,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
+) -> None:
+    """Remove superseded versions and what killed runs left behind."""
+    from storyframes import maintenance
+    from storyframes.layout import open_root
+
+    with _usage_errors():
+        removals = list(maintenance.collect(open_root(features), grace_hours * 3600, dry_run=dry_run))
+    console = _console()
+    if removals:
+        console.print(tables.removals_table(removals))
+    size = tables.human_bytes(sum(removal.bytes for removal in removals))
+    console.print(f"{'would remove' if dry_run else 'removed'} {len(removals)} paths, {size}")
+
+
+@app.command()
+def synthesize(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the study.")],
+    sessions: Annotated[int, typer.Option(min=1, help="How many sessions.")] = 4,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of each.")] = 30,
+    seed: Annotated[int, typer.Option(help="Seeds everything that is drawn.")] = 0,
+) -> None:
+    """Make a study of synthetic recordings, for benchmarks and for trying things."""
+    from tasks.synthesize import SynthesisError, SyntheticStudy, write_study
+
+    errors = _error_console()
+    plan = SyntheticStudy(sessions=sessions, seconds=seconds, seed=seed)
+    with errors.status("synthesizing") as spinner:
+        try:
+            write_study(folder, plan, lambda name: spinner.update(f"synthesizing {name}"))
+        except SynthesisError as error:
+            _fail(str(error), 2)
+    _console().print(f"{sessions} sessions of {seconds:g} s in {escape(str(folder))}")
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("storyframes-demo"),
+) -> None:
+    """Extract the demo study that comes with storyframes, and read a clip back."""
+    from flows.demo import copy_demo
+    from flows.run import run_extraction
+    from storyframes.store import FeatureStore
+
+    copied = copy_demo(folder)
+    with _usage_errors():
+        report = run_extraction(copied.study, copied.features, copied.config, None, None, False, _error_console())
+    _show_report(copied.features, report)
+    console = _console()
+    store = FeatureStore(copied.features)
+    clips = store.clips()
+    if len(clips) and not report.failed:
+        clip = clips.iloc[0]
+        vision = store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"])
+        console.print(f"\nClip {clip['clip_id']}: vision {vision.shape} {vision.dtype}, empathy {clip['empathy']}")
+    base = escape(str(folder))
+    console.print("\nNext:")
+    console.print(f"  storyframes status {base}/features")
+    console.print(f"  storyframes verify {base}/features")
+    console.print(
+        f"  storyframes extract {base}/study {base}/features --config {base}/storyframes.toml "
+        "--session p01-s02 --only resnet50 --force",
+        soft_wrap=True,
+    )
+    console.print("  storyframes models list          # the trained weights, and how to get them")
+    if report.failed:
+        raise typer.Exit(1)
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """Show the model files: which are here, where they come from, under which licence."""
+    from tasks import weights
+
+    _console().print(tables.models_table(list(weights.MODELS.values())))
+
+
+@models_app.command("fetch")
+def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models list' shows them.")]) -> None:
+    """Download model files; each is checked by its SHA-256."""
+    from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
+
+    from tasks import weights
+
+    for name in names:
+        if name not in weights.MODELS:
+            _fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    for name in names:
+        with Progress(*columns, console=_error_console()) as bars:
+            bar = bars.add_task(name, total=None)
+
+            def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
+                bars.update(bar, completed=done, total=total)
+
+            try:
+                path = weights.fetch(weights.MODELS[name], show)
+            except weights.WeightsError as error:
+                bars.stop()
+                _fail(str(error), 1)
+        _console().print(escape(str(path)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Running planned work on a Dask cluster: one Prefect task per session and feature."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+from prefect_dask import DaskTaskRunner
+
+from flows.cluster import local_cluster
+from flows.progress import watcher
+from flows.settings import ClusterSettings
+from storyframes.records import Status
+from tasks.extract import Outcome, Work, extract_feature, not_done
+from tasks.extractors import build_extractors
+from tasks.plan import CLOCK
+
+
+@task(name="extract-feature", task_run_name="{work.session_id}/{work.feature}", cache_policy=NO_CACHE)
+def extract_feature_task(work: Work) -> State:
+    """One feature of one session; the state tells the truth, its data is the small outcome."""
+    outcome = extract_feature(work)
+    if outcome.status is Status.FAILED:
+        return Failed(message=outcome.reason, data=outcome)
+    return Completed(message=outcome.reason or f"{outcome.rows} rows", data=outcome)
+
+
+def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
+    """Do the work on a local cluster and give back what came of it, in the order of its ending.
+
+    A session's clock comes first: the session's other features need it and are submitted when it has ended, well or
+    not. Nothing that happens to one unit of work keeps the others from being done.
+    """
+    if not work:
+        return []
+    with local_cluster(cluster, len(work)) as dask_cluster:
+        runner = DaskTaskRunner(address=dask_cluster.scheduler_address)
+        state = _extract_features.with_options(task_runner=runner)(list(work), return_state=True)
+    return list(result_of(state))
+
+
+@flow(name="extract-features", validate_parameters=False, persist_result=False)
+def _extract_features(work: list[Work]) -> State:
+    clocks = {unit.session_id for unit in work if unit.feature == CLOCK}
+    waiting: dict[str, list[Work]] = {session_id: [] for session_id in clocks}
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    running = {}
+
+    def submit(unit: Work) -> None:
+        needs = build_extractors(unit.settings, unit.session_id)[unit.feature].needs
+        with dask.annotate(resources=dict(needs)) if needs else dask.annotate():
+            future = extract_feature_task.submit(unit)
+        running[future.task_run_id] = unit
+        future.add_done_callback(ended.put)
+
+    for unit in work:
+        if unit.feature != CLOCK and unit.session_id in clocks:
+            waiting[unit.session_id].append(unit)
+        else:
+            submit(unit)
+    outcomes = []
+    logger = get_run_logger()
+    while running:
+        future = ended.get()
+        unit = running.pop(future.task_run_id)
+        outcome = _outcome(future, unit)
+        outcomes.append(outcome)
+        watcher().finished(outcome)
+        logger.info("%s/%s: %s %s", outcome.session_id, outcome.feature, outcome.status, outcome.reason)
+        if unit.feature == CLOCK:
+            for dependent in waiting.pop(unit.session_id):
+                submit(dependent)
+    return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
+
+
+def _outcome(future: Any, unit: Work) -> Outcome:
+    """What a finished future says; a lost worker is an outcome as well, not the end of the run."""
+    try:
+        future.wait()
+        outcome = result_of(future.state)
+        if isinstance(outcome, Outcome):
+            return outcome
+        reason = f"the task ended as {future.state.name}: {future.state.message}"
+    except Exception as error:  # KilledWorker and what else Dask raises for a task that it gave up
+        reason = f"the worker was lost while extracting it ({type(error).__name__})"
+    return not_done(unit.root, unit.session_id, unit.feature, Status.FAILED, reason, "")
+
+
+def result_of(state: State) -> Any:
+    """The data of a state of this process, whatever the state's type."""
+    data = state.data
+    return getattr(data, "result", data)

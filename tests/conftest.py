@@ -1,0 +1,66 @@
+"""Shared fixtures: a private home for caches, the demo study, the shared reference data, small studies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Caches and state of the tests lie apart from the user's; nothing configured outside gets in."""
+    home = tmp_path_factory.mktemp("home")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    patch.setenv("XDG_STATE_HOME", str(home / "state"))
+    patch.delenv("PREFECT_API_URL", raising=False)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of recorded OpenFace output and its failures, which only developers and CI have."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"the shared reference data is not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def demo_study() -> Path:
+    return ROOT / "demo" / "study"
+
+
+@pytest.fixture
+def study_copy(demo_study: Path, tmp_path: Path) -> Path:
+    """A copy of the demo study to break."""
+    return Path(shutil.copytree(demo_study, tmp_path / "study"))
+
+
+@pytest.fixture
+def store_root(tmp_path: Path) -> Path:
+    from storyframes.layout import create_store
+
+    root = tmp_path / "features"
+    create_store(root)
+    return root
+
+
+def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:
+    """A version of random openface values; returns its name."""
+    from storyframes.publish import FeatureWriter
+
+    generator = np.random.default_rng(seed)
+    with FeatureWriter(root, session_id, "openface") as out:
+        out.write("values", generator.normal(size=(rows, 714)).astype(np.float32))
+        out.write("valid", np.ones(rows, np.uint8))
+        out.write("confidence", np.full(rows, 0.98, np.float32))
+        return out.publish(fingerprint, {"inputs": {}}).version

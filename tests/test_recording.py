@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import wave
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+
+from tasks.recording import (
+    NoAudioError,
+    RecordingError,
+    TruncatedError,
+    read_audio,
+    read_frame_times,
+    read_frames,
+    read_header,
+)
+
+
+def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
+    """A video whose frames are shown at these times; frame i is of grey level 4 i."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=15)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, time in enumerate(milliseconds):
+            frame = av.VideoFrame.from_ndarray(np.full((size[1], size[0], 3), 4 * number % 256, np.uint8), "rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_wave(path: Path, samples: np.ndarray, rate: int) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(samples.shape[1] if samples.ndim == 2 else 1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return path
+
+
+def test_a_constant_frame_rate(demo_study: Path) -> None:
+    frames = read_frame_times(demo_study / "videos/p01-s01.avi")
+    np.testing.assert_allclose(frames.time, np.arange(360) / 15, atol=1e-9)
+    assert not frames.truncated
+
+
+def test_the_header(demo_study: Path) -> None:
+    header = read_header(demo_study / "videos/p01-s01.avi")
+    assert (header.width, header.height, header.fps, header.promised_frames) == (480, 360, 15.0, 360)
+
+
+@pytest.mark.parametrize(("name", "codec"), [("v.mkv", "mpeg4"), ("v.mp4", "libx264"), ("v.mp4", "mpeg4")])
+def test_a_variable_frame_rate_gives_true_times(tmp_path: Path, name: str, codec: str) -> None:
+    milliseconds = (500 + np.cumsum(np.random.default_rng(0).integers(30, 200, 50))).tolist()
+    path = write_video(tmp_path / name, codec, milliseconds)
+    np.testing.assert_allclose(read_frame_times(path).time, np.array(milliseconds) / 1000, atol=1e-6)
+
+
+def test_batches_hold_every_frame_once_in_rgb_with_its_time(demo_study: Path) -> None:
+    path = demo_study / "videos/p01-s01.avi"
+    batches = list(read_frames(path, 100))
+    assert [(batch.first, len(batch)) for batch in batches] == [(0, 100), (100, 100), (200, 100), (300, 60)]
+    np.testing.assert_array_equal(np.concatenate([b.time for b in batches]), read_frame_times(path).time)
+    with av.open(str(path)) as container:
+        for number, frame in enumerate(container.decode(video=0)):
+            if number % 50 == 7:
+                expected = frame.to_ndarray(format="rgb24")
+                np.testing.assert_array_equal(batches[number // 100].rgb[number % 100], expected)
+
+
+def test_a_batch_is_the_callers_to_keep(demo_study: Path) -> None:
+    reader = read_frames(demo_study / "videos/p01-s01.avi", 10)
+    first = next(reader)
+    kept = first.rgb.copy()
+    next(reader)
+    np.testing.assert_array_equal(first.rgb, kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("zero.avi", r"zero\.avi: the file is empty"),
+        ("garbage.avi", r"garbage\.avi: is not a media file"),
+        ("header_only.avi", r"header_only\.avi: is not a media file"),
+        ("audio_only.avi", r"audio_only\.avi: has no video stream"),
+        ("trunc.avi", r"trunc\.avi: the header promises 842 frames, 448 decode"),
+        ("corrupt_mid.avi", r"corrupt_mid\.avi: the header promises 702 frames, 659 decode"),
+    ],
+)
+def test_a_damaged_file_says_what_is_wrong(shared: Path, name: str, message: str) -> None:
+    path = shared / "data/openface/faults" / name
+    with pytest.raises(RecordingError, match=message):
+        read_frame_times(path)
+    with pytest.raises(RecordingError, match=message):
+        list(read_frames(path, 64))
+
+
+def test_frames_that_an_avi_never_recorded_are_not_damage(tmp_path: Path) -> None:
+    milliseconds = [0, 100, 200, 500, 600, 900, 1000]  # the AVI writer puts empty packets into the gaps
+    path = write_video(tmp_path / "v.avi", "mpeg4", milliseconds)
+    assert read_header(path).promised_frames > 7
+    frames = read_frame_times(path)
+    np.testing.assert_allclose(frames.time, np.array(milliseconds) / 1000, atol=1e-3)
+    assert not frames.truncated
+
+
+@pytest.mark.parametrize(("name", "frames"), [("trunc.avi", 448), ("corrupt_mid.avi", 659)])
+def test_what_decodes_of_a_truncated_file_can_be_used_if_allowed(shared: Path, name: str, frames: int) -> None:
+    path = shared / "data/openface/faults" / name
+    times = read_frame_times(path, allow_truncated=True)
+    assert (len(times.time), times.truncated) == (frames, True)
+    assert sum(len(batch) for batch in read_frames(path, 64, allow_truncated=True)) == frames
+
+
+def test_a_cut_matroska_file_is_noticed_by_its_length(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "v.mkv", "mpeg4", list(range(0, 20_000, 66)))
+    whole = read_frame_times(path)
+    assert not whole.truncated
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(TruncatedError, match=r"the header promises 20\.1 s, 10\.0 s decode"):
+        read_frame_times(path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"absent\.avi: cannot be read: No such file"):
+        read_frame_times(tmp_path / "absent.avi")
+
+
+def test_a_name_with_a_pattern_in_it_is_just_a_name(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "take %02d [a], 'b'.avi", "mpeg4", list(range(0, 660, 66)))
+    assert len(read_frame_times(path).time) == 10
+
+
+def test_a_change_of_size_in_the_middle_is_an_error(tmp_path: Path, monkeypatch) -> None:
+    path = write_video(tmp_path / "v.avi", "mpeg4", list(range(0, 660, 66)))
+    sizes = iter([48] * 5 + [24] * 5)
+    real = cv2.VideoCapture
+
+    class Changing:
+        def __init__(self, *args) -> None:
+            self._capture = real(*args)
+
+        def __getattr__(self, name: str):
+            return getattr(self._capture, name)
+
+        def retrieve(self):
+            ok, image = self._capture.retrieve()
+            return ok, np.ascontiguousarray(image[: next(sizes)])
+
+    monkeypatch.setattr(cv2, "VideoCapture", Changing)
+    with pytest.raises(RecordingError, match="frame 6 is 64x24, the frames before it are 64x48"):
+        list(read_frames(path, 3))
+
+
+# --- sound -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_muxed_track(demo_study: Path) -> None:
+    samples, start_s = read_audio(demo_study / "videos/p01-s01.avi", 16_000)
+    assert samples.shape == (384_000,)
+    assert samples.dtype == np.float32
+    assert start_s == 0
+    with av.open(str(demo_study / "videos/p01-s01.avi")) as container:
+        raw = np.concatenate([frame.to_ndarray()[0] for frame in container.decode(audio=0)])
+    np.testing.assert_array_equal(samples, raw / np.float32(32768))
+
+
+def test_a_sidecar_is_resampled_and_mixed_to_one_channel(tmp_path: Path) -> None:
+    time = np.arange(44_100 * 2) / 44_100
+    tone = np.sin(2 * np.pi * 440 * time) * 10_000
+    path = write_wave(tmp_path / "a.wav", np.stack([tone, tone], axis=1), 44_100)
+    samples, _ = read_audio(path, 16_000)
+    assert abs(len(samples) - 32_000) <= 2
+    spectrum = np.abs(np.fft.rfft(samples))
+    assert np.fft.rfftfreq(len(samples), 1 / 16_000)[spectrum.argmax()] == pytest.approx(440, abs=1)
+
+
+def test_sound_that_starts_late_says_when(tmp_path: Path) -> None:
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=16_000, layout="mono")
+        for block in range(10):
+            frame = av.AudioFrame.from_ndarray(np.full((1, 1600), 1000, np.int16), format="s16", layout="mono")
+            gap = 8000 if block >= 5 else 0  # half a second is missing in the middle
+            frame.sample_rate, frame.pts, frame.time_base = 16_000, 4800 + 1600 * block + gap, Fraction(1, 16_000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    samples, start_s = read_audio(path, 16_000)
+    assert start_s == pytest.approx(0.3, abs=0.002)
+    assert len(samples) == pytest.approx(24_000, abs=40)
+    assert samples[8000:16000].max() < 0.001 < samples[:7900].min()
+
+
+def test_no_sound_is_an_error_of_its_own(shared: Path) -> None:
+    with pytest.raises(NoAudioError, match=r"black\.avi: has no audio track"):
+        read_audio(shared / "data/openface/faults/black.avi", 16_000)

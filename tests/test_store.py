@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import publish_openface
+
+from storyframes import catalogue, maintenance
+from storyframes.layout import StoreError, create_store
+from storyframes.publish import FeatureWriter, record_attempt
+from storyframes.records import Current, RecordError, Status
+from storyframes.store import FeatureStore
+
+
+def publish_resnet50(root: Path, session_id: str, rows: int) -> np.ndarray:
+    values = np.random.default_rng(1).normal(size=(rows, 2048)).astype(np.float16)
+    with FeatureWriter(root, session_id, "resnet50") as out:
+        out.write("values", values)
+        out.publish("f", {})
+    return values
+
+
+def open_store(root: Path) -> FeatureStore:
+    catalogue.compact(root)
+    return FeatureStore(root)
+
+
+def test_vision_is_openface_beside_resnet50(store_root: Path) -> None:
+    publish_openface(store_root, "a", 200)
+    embeddings = publish_resnet50(store_root, "a", 200)
+    store = open_store(store_root)
+    vision = store.read("a", "vision", 40, 160)
+    assert vision.shape == (120, 2762)
+    assert vision.dtype == np.float32
+    np.testing.assert_array_equal(vision[:, :714], store.read("a", "openface", 40, 160))
+    np.testing.assert_array_equal(vision[:, 714:], embeddings[40:160].astype(np.float32))
+
+
+def test_vision_of_features_of_different_length_is_refused(store_root: Path) -> None:
+    publish_openface(store_root, "a", 200)
+    publish_resnet50(store_root, "a", 199)
+    with pytest.raises(StoreError, match=r"a: openface and resnet50 have \[199, 200\] rows"):
+        open_store(store_root).read("a", "vision", 0, 10)
+
+
+def test_read_into_an_array(store_root: Path) -> None:
+    publish_openface(store_root, "a", 20)
+    store = open_store(store_root)
+    out = np.empty((5, 714), np.float64)
+    assert store.read("a", "openface", 3, 8, out=out) is out
+    np.testing.assert_array_equal(out, store.read("a", "openface", 3, 8))
+    with pytest.raises(StoreError, match=r"out has shape \(5, 714\); the rows asked for have \(6, 714\)"):
+        store.read("a", "openface", 3, 9, out=out)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 3), (5, 21), (6, 5)])
+def test_rows_that_are_not_there_are_an_error(store_root: Path, start: int, stop: int) -> None:
+    publish_openface(store_root, "a", 20)
+    with pytest.raises(StoreError, match=f"has rows 0 to 20; rows {start} to {stop} were asked for"):
+        open_store(store_root).read("a", "openface", start, stop)
+
+
+def test_errors_say_what_there_is(store_root: Path) -> None:
+    publish_openface(store_root, "a", 20)
+    record_attempt(store_root, "a", "opensmile", Status.MISSING, "has no audio track", "")
+    store = open_store(store_root)
+    with pytest.raises(StoreError, match="there is no session 'b'"):
+        store.read("b", "openface")
+    with pytest.raises(StoreError, match="a has no feature 'glove'; it has openface"):
+        store.read("a", "glove")
+    with pytest.raises(StoreError, match="a/opensmile is missing: has no audio track"):
+        store.read("a", "opensmile")
+    with pytest.raises(StoreError, match="no array 'time'; it has values, valid, confidence"):
+        store.read("a", "openface", array="time")
+
+
+def test_a_store_keeps_reading_what_it_opened(store_root: Path) -> None:
+    publish_openface(store_root, "a", 20, seed=1)
+    store = open_store(store_root)
+    before = FeatureStore(store_root).read("a", "openface")
+    publish_openface(store_root, "a", 25, seed=2)
+    catalogue.compact(store_root)
+    np.testing.assert_array_equal(store.read("a", "openface"), before)  # not opened before the second extraction
+    assert FeatureStore(store_root).read("a", "openface").shape == (25, 714)
+
+
+def test_a_store_that_was_never_compacted_opens_all_the_same(store_root: Path) -> None:
+    publish_openface(store_root, "a", 20)
+    assert FeatureStore(store_root).sessions == ["a"]
+
+
+def test_a_folder_of_something_else_is_not_a_store(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="is not a feature store"):
+        FeatureStore(tmp_path)
+    with pytest.raises(StoreError, match="not empty"):
+        create_store(tmp_path)
+
+
+def test_a_store_of_another_format_is_refused(store_root: Path) -> None:
+    (store_root / "zarr.json").write_text(
+        json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"storyframes": {"format": 99}}})
+    )
+    with pytest.raises(StoreError, match="has format 99; this version of storyframes reads format 1"):
+        FeatureStore(store_root)
+
+
+@pytest.mark.parametrize("name", ["../b", "a/b", "", ".hidden", "a" * 65])
+def test_ids_cannot_leave_the_store(store_root: Path, name: str) -> None:
+    with pytest.raises(StoreError, match="is no id"):
+        FeatureWriter(store_root, name, "openface")
+
+
+# --- verify ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_store_has_no_findings(store_root: Path) -> None:
+    publish_openface(store_root, "a", 130)
+    catalogue.compact(store_root)
+    assert not list(maintenance.verify(store_root))
+
+
+def test_verify_finds_a_flipped_byte_in_every_file(store_root: Path) -> None:
+    publish_openface(store_root, "a", 130)
+    record_attempt(store_root, "a", "glove", Status.MISSING, "no transcript", "")
+    catalogue.compact(store_root)
+    generator = np.random.default_rng(0)
+    checked = 0
+    for path in store_root.rglob("*"):
+        if not path.is_file() or path.name in {".catalogue.lock", "checksums.json"}:
+            continue
+        content = path.read_bytes()
+        for position in {0, len(content) - 1, int(generator.integers(len(content)))}:
+            damaged = bytearray(content)
+            damaged[position] ^= 0x10
+            path.write_bytes(damaged)
+            findings = list(maintenance.verify(store_root))
+            assert any(path.name in finding.path for finding in findings), (path, position)
+        path.write_bytes(content)
+        checked += 1
+    assert checked > 10
+    assert not list(maintenance.verify(store_root))
+
+
+def test_verify_finds_a_missing_and_a_foreign_file(store_root: Path) -> None:
+    version = publish_openface(store_root, "a", 130)
+    folder = store_root / "a/openface" / version
+    (folder / "valid/c/0").unlink()
+    (folder / "values/notes.txt").write_text("x")
+    problems = {finding.path: finding.problem for finding in maintenance.verify(store_root)}
+    assert "cannot be read" in problems[f"{version}/valid/c/0"]
+    assert "not published with the version" in problems[f"{version}/values/notes.txt"]
+
+
+def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Path) -> None:
+    publish_openface(store_root, "a", 10)
+    path = store_root / "a/openface/current.json"
+    path.write_text(path.read_text().replace('"session_id": "a"', '"session_id": "b"'))
+    with pytest.raises(RecordError, match="checksum does not match"):
+        Current.read(path)
+    (entry,) = catalogue.scan(store_root)
+    assert entry.status is Status.FAILED
+    assert "--force" in entry.reason
+
+
+# --- gc --------------------------------------------------------------------------------------------------------------
+
+
+def test_gc_keeps_what_is_current_and_what_was_just_superseded(store_root: Path) -> None:
+    old = publish_openface(store_root, "a", 10)
+    new = publish_openface(store_root, "a", 10)
+    assert not list(maintenance.collect(store_root, grace_s=3600))
+    (removal,) = maintenance.collect(store_root, grace_s=-1, dry_run=True)
+    assert removal.path == f"a/openface/{old}"
+    assert (store_root / removal.path).is_dir()
+    list(maintenance.collect(store_root, grace_s=-1))
+    assert not (store_root / removal.path).exists()
+    assert (store_root / "a/openface" / new).is_dir()
+
+
+def test_gc_touches_nothing_where_the_record_is_damaged(store_root: Path) -> None:
+    publish_openface(store_root, "a", 10)
+    publish_openface(store_root, "a", 10)
+    (store_root / "a/openface/current.json").write_text("{}")
+    assert not list(maintenance.collect(store_root, grace_s=-1))
+
+
+def test_is_intact_reads_only_what_was_touched(store_root: Path, monkeypatch) -> None:
+    version = publish_openface(store_root, "a", 10)
+    folder = store_root / "a/openface"
+    current = Current.read(folder / "current.json")
+    shard = folder / version / "values/c/0/0"
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "sha256_file", lambda path: pytest.fail("read"))
+        assert maintenance.is_intact(folder, current)
+    shard.touch()
+    assert maintenance.is_intact(folder, current)  # touched but the same
+    content = bytearray(shard.read_bytes())
+    content[0] ^= 1
+    shard.write_bytes(content)
+    assert not maintenance.is_intact(folder, current)
+    shard.unlink()
+    assert not maintenance.is_intact(folder, current)
