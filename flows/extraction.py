@@ -20,6 +20,8 @@ from tasks.extract import Outcome, Work, extract_feature, not_done
 from tasks.extractors import build_extractors
 from tasks.plan import CLOCK
 
+_LOST = "every worker that tried it died (out of memory?)"
+
 
 @task(name="extract-feature", task_run_name="{work.session_id}/{work.feature}", cache_policy=NO_CACHE)
 def extract_feature_task(work: Work) -> State:
@@ -86,8 +88,10 @@ def _outcome(future: Any, unit: Work) -> Outcome:
         if isinstance(outcome, Outcome):
             return outcome
         reason = f"the task ended as {future.state.name}: {future.state.message}"
-    except Exception as error:  # KilledWorker and what else Dask raises for a task that it gave up
-        reason = f"the worker was lost while extracting it ({type(error).__name__})"
+        if not future.state.is_final():  # Dask gave the task up: nobody was left to say how it ended
+            reason = _LOST
+    except Exception as error:
+        reason = f"{_LOST} ({type(error).__name__})"
     return not_done(unit.root, unit.session_id, unit.feature, Status.FAILED, reason, "")
 
 

@@ -13,6 +13,7 @@ from flows.console import ConsoleWatcher
 from flows.progress import watched_by
 from flows.server import ServerError, prefect_server
 from flows.settings import load_settings
+from storyframes.layout import create_store
 from storyframes.study import load_study
 from tasks.plan import Selection, check_selection
 
@@ -38,6 +39,7 @@ def run_extraction(
     settings = load_settings(config)
     selection = Selection(tuple(session_ids) if session_ids else None, tuple(only) if only else None, force)
     check_selection(load_study(study), settings, selection)
+    create_store(features)
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     with ConsoleWatcher(console) as watcher, watched_by(watcher):

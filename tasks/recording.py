@@ -254,7 +254,7 @@ def _are_dropped_frames(path: Path, header: VideoHeader, count: int, last: float
     if not header.fps or not header.promised_frames:
         return False
     end_s = header.start_s + header.promised_frames / header.fps
-    if last < end_s - 2.5 / header.fps:
+    if last < end_s - max(2.5 / header.fps, 0.2):
         return False
     with _container(path) as container:
         return count >= sum(packet.size > 0 for packet in container.demux(video=0))

@@ -196,20 +196,6 @@ def test_two_publishers_at_once_leave_exactly_one_current_version_and_both_reada
 # --- a full disk -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path):
-    """A file system of 1 MB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_publishes_nothing_and_keeps_what_was(small_disk: Path) -> None:
     from storyframes.layout import create_store
 

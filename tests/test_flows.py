@@ -1,0 +1,174 @@
+"""The flows on a real Prefect server and real Dask worker processes, one server for all tests of this file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storyframes import catalogue
+from storyframes.records import Status
+from storyframes.store import FeatureStore
+
+pytestmark = pytest.mark.slow
+DEMO = Path(__file__).parent.parent / "demo"
+
+
+@pytest.fixture(scope="module")
+def server():
+    from flows.server import prefect_server
+
+    with prefect_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def small_study(tmp_path_factory) -> Path:
+    from tasks.synthesize import SyntheticStudy, write_study
+
+    folder = tmp_path_factory.mktemp("study") / "study"
+    write_study(folder, SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
+    return folder
+
+
+def settings(**changes):
+    from flows.settings import Settings
+
+    return Settings.model_validate(
+        {
+            "resnet50": {"allow_untrained": True},
+            "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
+            "clips": {"window": 15, "stride": 5},
+            "cluster": {"workers": 2},
+        }
+        | changes
+    )
+
+
+def extract(study: Path, root: Path, **parameters):
+    from flows.extraction import result_of
+    from flows.study import extract_study
+
+    parameters.setdefault("settings", settings())
+    state = extract_study(study, root, **parameters, return_state=True)
+    return state, result_of(state)
+
+
+@pytest.fixture(scope="module")
+def extracted(server, small_study: Path, tmp_path_factory):
+    root = tmp_path_factory.mktemp("features") / "features"
+    state, report = extract(small_study, root)
+    return root, state, report
+
+
+def test_a_study_becomes_features_and_clips(extracted) -> None:
+    root, state, report = extracted
+    assert (state.name, report.submitted, report.failed) == ("Completed", 14, ())
+    store = FeatureStore(root)
+    assert store.sessions == ["s0001", "s0002"]
+    assert store.features("s0001") == ["frames", "glove", "openface", "opensmile", "resnet50", "sbert"]
+    clips = store.clips()
+    assert len(clips) == report.clips > 0
+    clip = clips.iloc[0]
+    assert store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"]).shape == (15, 2762)
+    assert clip["face_tracked"] == 1
+    assert clips[[name for name in clips.columns if name.startswith("has_")]].all(axis=None)
+
+
+def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, small_study, monkeypatch) -> None:
+    import flows.extraction
+
+    root, _, _ = extracted
+    monkeypatch.setattr(flows.extraction, "local_cluster", lambda *args: pytest.fail("a cluster was started"))
+    tables = {name: (root / name).stat().st_mtime_ns for name in ("catalogue.parquet", "clips.parquet")}
+    state, report = extract(small_study, root)
+    assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
+    assert tables == {name: (root / name).stat().st_mtime_ns for name in tables}
+
+
+def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
+    from flows.extraction import result_of
+    from flows.study import extract_session
+
+    root, _, _ = extracted
+    before = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
+    state = extract_session(
+        small_study, root, "s0002", settings=settings(), only=["opensmile"], force=True, return_state=True
+    )
+    report = result_of(state)
+    assert (state.name, report.submitted) == ("Completed", 1)
+    after = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
+    assert list(after.index[after != before]) == [("s0002", "opensmile")]
+
+
+def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
+    from prefect.artifacts import Artifact
+
+    artifact = Artifact.get("extraction")
+    assert artifact.description
+    assert '"session"' in artifact.data
+    assert "garden" not in artifact.data
+
+
+def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    (study / "videos/s0001.avi").write_bytes(b"not a video")
+    state, report = extract(study, tmp_path / "features", only=["openface", "opensmile"])
+    assert state.name == "PartialSuccess"
+    assert state.is_failed()
+    assert {(o.session_id, o.feature) for o in report.failed} == {
+        ("s0001", "frames"),
+        ("s0001", "openface"),
+        ("s0001", "opensmile"),
+    }
+    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "openface", "opensmile"]
+    assert FeatureStore(tmp_path / "features").sessions == ["s0002"]
+
+
+def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    for video in (study / "videos").iterdir():
+        video.write_bytes(b"")
+    state, report = extract(study, tmp_path / "features", only=["opensmile"])
+    assert state.name == "Failed"
+    assert len(report.failed) == 4
+
+
+def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_study: Path, tmp_path: Path) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
+    tool.chmod(0o755)
+    root = tmp_path / "features"
+    deadly = settings(openface={"backend": "binary", "binary": tool})
+    state, report = extract(small_study, root, only=["openface", "opensmile"], settings=deadly)
+    assert state.name == "PartialSuccess"
+    failed = {(o.session_id, o.feature): o.reason for o in report.failed}
+    assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
+    assert failed["s0001", "openface"] == "every worker that tried it died (out of memory?)"
+    assert "wrote no CSV" in failed["s0002", "openface"]
+    entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(root)}
+    assert entries["s0001", "openface"] is Status.FAILED
+    assert entries["s0001", "opensmile"] is entries["s0002", "opensmile"] is Status.DONE
+
+
+def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    root = tmp_path / "features"
+    code = (
+        "from pathlib import Path; import test_flows, sys;"
+        "state, report = test_flows.extract(Path(sys.argv[1]), Path(sys.argv[2]), only=['openface', 'opensmile']);"
+        "sys.exit(0 if state.name == 'Completed' else 1)"
+    )
+    command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [run.wait(200) for run in runs] == [0, 0]
+    from storyframes import maintenance
+
+    assert not list(maintenance.verify(root))
+    assert all(entry.status is Status.DONE for entry in catalogue.scan(root))
+    assert FeatureStore(root).sessions == ["s0001", "s0002"]

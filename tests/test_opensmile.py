@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import opensmile
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storyframes.features import COMPARE_2016_COLUMNS
+from tasks.extractor import ExtractionError
+from tasks.opensmile import FeatureSet, describe, mean_per_frame
+from tasks.recording import read_audio
+
+
+@pytest.fixture(scope="session")
+def speech(demo_study: Path) -> np.ndarray:
+    return read_audio(demo_study / "videos/p01-s01.avi", 16_000)[0]
+
+
+@pytest.mark.parametrize(("feature_set", "columns"), [(FeatureSet.COMPARE_2016, 65), (FeatureSet.EGEMAPS_V02, 25)])
+def test_descriptors_equal_the_librarys(speech: np.ndarray, feature_set: FeatureSet, columns: int) -> None:
+    smile = opensmile.Smile(
+        feature_set=opensmile.FeatureSet[feature_set], feature_level=opensmile.FeatureLevel.LowLevelDescriptors
+    )
+    expected = smile.process_signal(speech, 16_000)
+    values, names = describe(speech, feature_set)
+    assert values.shape == (2396, columns)
+    assert names == list(expected.columns)
+    np.testing.assert_array_equal(values, expected.to_numpy(np.float32))
+    # One row per 10 ms, as the library's own index says but for its last row (cut at the end of the signal).
+    starts = expected.index.get_level_values("start").total_seconds()
+    np.testing.assert_allclose(starts[:-1], np.arange(2395) / 100, atol=1e-9)
+
+
+def test_a_signal_shorter_than_a_window_is_an_error() -> None:
+    with pytest.raises(ExtractionError, match=r"0\.050 s long, shorter than openSMILE's window"):
+        describe(np.zeros(800, np.float32), FeatureSet.COMPARE_2016)
+
+
+@given(
+    gaps=st.lists(st.floats(0.01, 0.2), min_size=1, max_size=20),
+    rows=st.integers(0, 80),
+    start=st.floats(-0.5, 0.5),
+    seed=st.integers(0, 5),
+)
+def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start: float, seed: int) -> None:
+    frame_time = np.concatenate([[0.0], np.cumsum(gaps)])
+    end_s = frame_time[-1] + 0.1
+    time = start + np.arange(rows) / 100
+    values = np.random.default_rng(seed).normal(size=(rows, 3)).astype(np.float32)
+    if rows > 4:
+        values[2] = np.nan  # spoils its own frame only
+    got = mean_per_frame(values, time, frame_time, end_s)
+    assert got.shape == (len(frame_time), 3)
+    for frame, begin in enumerate(frame_time):
+        end = frame_time[frame + 1] if frame + 1 < len(frame_time) else end_s
+        inside = values[(time >= begin) & (time < end)].astype(np.float64)
+        expected = inside.mean(axis=0) if len(inside) else np.full(3, np.nan)
+        np.testing.assert_allclose(got[frame], expected, rtol=1e-5, atol=1e-6)
+
+
+def extract(study: Path, root: Path, **settings):
+    from storyframes.study import load_study
+    from tasks.extract import extract_feature
+    from tasks.extractors import ExtractorsSettings
+    from tasks.plan import Selection, plan_extraction
+
+    loaded, configured = load_study(study), ExtractorsSettings(**settings)
+    plan = plan_extraction(loaded, root, configured, Selection(("p01-s01",), ("opensmile",)))
+    outcomes = {outcome.feature: outcome for outcome in plan.settled}
+    outcomes |= {work.feature: extract_feature(work) for work in plan.work}
+    return outcomes["opensmile"]
+
+
+def test_the_published_feature(demo_study: Path, store_root: Path, speech: np.ndarray) -> None:
+    from storyframes.store import FeatureStore
+
+    outcome = extract(demo_study, store_root)
+    assert (outcome.status, outcome.rows) == ("done", 2396)
+    store = FeatureStore(store_root)
+    time = store.read("p01-s01", "opensmile", array="time")
+    np.testing.assert_allclose(time, np.arange(2396) / 100)
+    per_frame = store.read("p01-s01", "opensmile", array="per_frame")
+    assert per_frame.shape == (360, 65)
+    np.testing.assert_allclose(per_frame[0], store.read("p01-s01", "opensmile", 0, 7).mean(axis=0), rtol=1e-5)
+    loudness = COMPARE_2016_COLUMNS.index("pcm_RMSenergy_sma")
+    spoken, silent = per_frame[40:160, loudness].mean(), per_frame[-8:, loudness].mean()
+    assert spoken > 5 * silent
+
+
+def test_another_feature_set_names_its_own_columns(demo_study: Path, store_root: Path) -> None:
+    import zarr
+
+    from storyframes.store import FeatureStore
+
+    extract(demo_study, store_root, opensmile={"feature_set": "eGeMAPSv02"})
+    store = FeatureStore(store_root)
+    assert store.read("p01-s01", "opensmile").shape == (2396, 25)
+    path = store.catalogue.set_index("feature").loc["opensmile", "path"]
+    columns = zarr.open_array(store_root / path / "values", mode="r").attrs["columns"]
+    assert columns[0] == "Loudness_sma3"
+    assert store.attributes("p01-s01", "opensmile")["feature_set"] == "eGeMAPSv02"
+
+
+def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
+    study_copy: Path, shared: Path, store_root: Path
+) -> None:
+    from storyframes.study import load_study
+    from tasks.extractors import ExtractorsSettings
+    from tasks.plan import Selection, plan_extraction
+
+    (study_copy / "videos/p01-s01.avi").write_bytes((shared / "data/openface/faults/black.avi").read_bytes())
+    outcome = extract(study_copy, store_root)
+    assert (outcome.status, outcome.reason) == ("missing", "p01-s01.avi: has no audio track")
+    again = plan_extraction(
+        load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("opensmile",))
+    )
+    assert not again.work
+    assert {(o.feature, str(o.status), o.skipped) for o in again.settled} == {
+        ("frames", "done", True),
+        ("opensmile", "missing", True),
+    }
+
+
+def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Path, speech: np.ndarray) -> None:
+    from test_recording import write_wave
+
+    write_wave(study_copy / "videos/p01-s01.wav", (speech[:160_000] * 32767), 16_000)
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions.loc[0, "audio"] = "videos/p01-s01.wav"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    outcome = extract(study_copy, store_root)
+    assert (outcome.status, outcome.rows) == ("done", 996)
+
+
+def test_a_damaged_sidecar_is_a_failure(study_copy: Path, store_root: Path) -> None:
+    (study_copy / "videos/p01-s01.wav").write_bytes(b"RIFF not really")
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions.loc[0, "audio"] = "videos/p01-s01.wav"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    outcome = extract(study_copy, store_root)
+    assert outcome.status == "failed"
+    assert "p01-s01.wav: is not a media file" in outcome.reason

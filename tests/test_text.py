@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storyframes import catalogue
+from storyframes.store import FeatureStore
+from tasks.extractor import ExtractionError
+from tasks.frames import Clock
+from tasks.glove import GloveSettings, look_up, vectors_file
+from tasks.sbert import SbertSettings, encode, model_folder
+from tasks.speech import speaker_labels
+from tasks.word_vectors import WordVectorsError, load_word_vectors
+
+
+def vector_line(word: str, value: float, width: int = 300) -> str:
+    return f"{word} " + " ".join([f"{value:.3f}"] * width) + "\n"
+
+
+@pytest.fixture
+def vectors(tmp_path: Path):
+    path = tmp_path / "glove.txt"
+    words = ["the", "The", ". . .", "at name@domain.com", "don't", "garden", "3.5", "über", "U.S."]
+    path.write_text("".join(vector_line(word, i + 1) for i, word in enumerate(words)), encoding="utf-8")
+    return load_word_vectors(path)
+
+
+def known(vectors, word: str) -> float | None:
+    values, is_known = look_up([word], vectors)
+    return float(values[0, 0]) if is_known[0] else None
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("the", 1),
+        ("The", 2),  # exact case first
+        ("THE", 1),  # then lower case
+        ("Garden", 6),
+        ("garden.", 6),
+        ("“Garden”,", 6),
+        ("don’t", 5),
+        ("Don't!", 5),
+        (". . .", 3),  # a token with spaces survives
+        ("at name@domain.com", 4),
+        ("3.5", 7),
+        ("über", 8),
+        ("U.S.", 9),
+        ("zebra", None),
+        ("...", None),
+        ("", None),
+    ],
+)
+def test_how_a_word_is_looked_up(vectors, word: str, value: float | None) -> None:
+    assert known(vectors, word) == value
+
+
+def test_unknown_words_are_nan_and_masked(vectors) -> None:
+    values, is_known = look_up(["the", "zebra"], vectors)
+    assert is_known.tolist() == [True, False]
+    assert np.isnan(values[1]).all()
+
+
+def test_a_repeated_word_keeps_its_first_vector(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(vector_line("a", 1) + vector_line("a", 2) + vector_line("b", 3) + vector_line("a", 4))
+    loaded = load_word_vectors(path)
+    assert loaded.index_to_key == ["a", "b"]
+    assert (loaded["a"][0], loaded["b"][0]) == (1, 3)
+
+
+def test_the_binary_form_is_made_once_and_mapped(tmp_path: Path, monkeypatch) -> None:
+    import tasks.word_vectors as module
+
+    path = tmp_path / "v.txt"
+    path.write_text(vector_line("once", 1) + vector_line("upon", 2))
+    first = load_word_vectors(path)
+    assert isinstance(first.vectors, np.memmap)
+    monkeypatch.setattr(module, "_convert", lambda *args: pytest.fail("converted again"))
+    np.testing.assert_array_equal(load_word_vectors(path).vectors, first.vectors)
+
+
+def test_two_workers_make_the_binary_form_together(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    path = tmp_path / "v.txt"
+    path.write_text("".join(vector_line(f"w{i}", i) for i in range(500)))
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(load_word_vectors, [path] * 4))
+    assert {len(each) for each in loaded} == {500}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "line 1: is not a word and its numbers"),
+        ("only words here\n", "line 1: is not a word and its numbers"),
+        (vector_line("a", 1) + "b 1 2 3\n", "line 2: has 3 values, line 1 has 300"),
+        (vector_line("a", 1) + vector_line("b", 1).replace("1.000", "x", 1), "line 2: has something that is no number"),
+    ],
+)
+def test_a_damaged_vector_file_names_the_line(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(content)
+    with pytest.raises(WordVectorsError, match=message):
+        load_word_vectors(path)
+
+
+def test_no_vectors_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ExtractionError, match="storyframes models fetch glove-840b"):
+        vectors_file(GloveSettings())
+    with pytest.raises(ExtractionError, match="does not exist"):
+        vectors_file(GloveSettings(vectors=tmp_path / "absent.txt"))
+
+
+# --- sbert -----------------------------------------------------------------------------------------------------------
+
+
+def test_sentences_equal_the_librarys_and_mean_something() -> None:
+    texts = ["I failed an exam.", "She did not pass the test.", "The bread is fresh."]
+    got = encode(texts, SbertSettings())
+    from sentence_transformers import SentenceTransformer  # importable once torchvision is
+
+    expected = SentenceTransformer(str(model_folder(SbertSettings())), local_files_only=True).encode(texts)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(got, axis=1), 1, atol=1e-5)
+    assert got[0] @ got[1] > got[0] @ got[2] + 0.2
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExtractionError, match="is not a folder of a sentence-transformers model"):
+        encode(["a"], SbertSettings(model=tmp_path))
+
+
+def test_no_utterances_give_no_rows() -> None:
+    assert encode([], SbertSettings()).shape == (0, 384)
+
+
+def test_names_of_speakers_do_not_reach_the_store() -> None:
+    rows, labels = speaker_labels(["robot", "Anna Smith", "A", "SPEAKER_01", "Anna Smith", "Participant", "Bob"])
+    assert labels == ["robot", "speaker_2", "A", "SPEAKER_01", "Participant", "speaker_6"]
+    assert rows == [0, 1, 2, 3, 1, 4, 5]
+
+
+# --- alignment -------------------------------------------------------------------------------------------------------
+
+
+@given(
+    gaps=st.lists(st.floats(0.01, 0.3), min_size=1, max_size=40),
+    spans=st.lists(st.tuples(st.floats(0, 8), st.floats(0, 3)), max_size=12),
+)
+def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, spans) -> None:
+    clock = Clock(np.cumsum(gaps), truncated=False)
+    spans = sorted(spans, key=lambda span: span[0])
+    start = np.array([s for s, _ in spans])
+    end = np.array([s + length for s, length in spans])
+    rows = clock.rows_at(start, end)
+    for frame, time in enumerate(clock.time):
+        holding = [i for i in range(len(spans)) if start[i] <= time < end[i]]
+        assert rows[frame] == (holding[-1] if holding else -1)
+
+
+# --- the extractors --------------------------------------------------------------------------------------------------
+
+
+def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01"):
+    from flows.settings import load_settings
+    from storyframes.study import load_study
+    from tasks.extract import extract_feature
+    from tasks.plan import Selection, plan_extraction
+
+    settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
+    plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), only))
+    outcomes = {outcome.feature: outcome for outcome in plan.settled}
+    return outcomes | {work.feature: extract_feature(work) for work in plan.work}
+
+
+def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) -> None:
+    outcomes = extract(demo_study, store_root, "glove", "sbert")
+    assert outcomes["glove"].rows == 47
+    assert outcomes["glove"].stamps == ("demo word vectors",)
+    assert outcomes["sbert"].rows == 5
+    store = FeatureStore(store_root)
+    words = json.loads((demo_study / "transcripts/p01-s01.json").read_text())["utterances"]
+    starts = [word["start_s"] for utterance in words for word in utterance["words"]]
+    np.testing.assert_allclose(store.read("p01-s01", "glove", array="start"), starts)
+    frame_word = store.read("p01-s01", "glove", array="frame_word")
+    assert frame_word.shape == (360,)
+    second_three = frame_word[45]  # t = 3.0 s: between "week" (…2.975) and "I" (3.025…)
+    assert second_three == -1
+    assert frame_word[46] == starts.index(3.025)
+    assert store.read("p01-s01", "glove", array="known").all()
+    assert store.attributes("p01-s01", "sbert")["speakers"] == ["robot", "participant"]
+    assert store.read("p01-s01", "sbert", array="speaker").tolist() == [0, 1, 0, 1, 0]
+    frame_utterance = store.read("p01-s01", "sbert", array="frame_utterance")
+    assert (frame_utterance[100], frame_utterance[359]) == (1, -1)
+
+
+def test_the_stories(demo_study: Path, store_root: Path) -> None:
+    outcomes = extract(demo_study, store_root, "glove", "sbert", session_id="stories")
+    assert {name: outcome.rows for name, outcome in outcomes.items()} == {"glove": 6, "sbert": 6}
+    catalogue.compact(store_root)
+    store = FeatureStore(store_root)
+    ids = ["st-bakery", "st-exam", "st-garden", "st-letter", "st-move", "st-race"]
+    assert store.attributes("stories", "sbert")["story_ids"] == ids
+    assert store.attributes("stories", "glove")["story_ids"] == ids
+    np.testing.assert_allclose(store.read("stories", "glove", array="known"), 1)
+    assert store.sessions == []
+
+
+def break_transcript(study: Path, content: str) -> None:
+    (study / "transcripts/p01-s01.json").write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{zebra", "p01-s01.json: is not JSON"),
+        (
+            '{"utterances": [{"start_s": 1, "end_s": 95, "text": "zebra"}]}',
+            "utterance 1 (in order of time): ends at 95.00 s, but the recording ends at 24.00 s",
+        ),
+        ('{"utterances": [{"start_s": 1, "end_s": "zebra", "text": ""}]}', "utterances.0.end_s"),
+    ],
+)
+def test_a_broken_transcript_fails_both_text_features_and_quotes_nothing(
+    study_copy: Path, store_root: Path, content: str, message: str
+) -> None:
+    break_transcript(study_copy, content)
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    for feature in ("glove", "sbert"):
+        assert outcomes[feature].status == "failed"
+        assert message in outcomes[feature].reason
+        assert "zebra" not in outcomes[feature].reason
+    assert outcomes["frames"].status == "done"
+
+
+def test_no_transcript_is_missing(study_copy: Path, store_root: Path) -> None:
+    import pandas as pd
+
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions["transcript"] = ""
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    assert {str(outcomes[name].status) for name in ("glove", "sbert")} == {"missing"}
+    assert outcomes["glove"].reason == "the study names no transcript for this session"
+
+
+def test_interpolated_times_are_stamped(study_copy: Path, store_root: Path) -> None:
+    break_transcript(study_copy, '{"utterances": [{"start_s": 1, "end_s": 3, "text": "the garden zebra"}]}')
+    outcome = extract(study_copy, store_root, "glove")["glove"]
+    assert "interpolated word times" in outcome.stamps
+    (entry,) = [entry for entry in catalogue.scan(store_root) if entry.feature == "glove"]
+    assert entry.current.quality == {"word_times_interpolated": 1.0, "words_known": pytest.approx(2 / 3)}
+
+
+def test_an_empty_transcript_is_an_empty_feature(study_copy: Path, store_root: Path) -> None:
+    break_transcript(study_copy, '{"utterances": []}')
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    assert {str(outcomes[name].status) for name in ("glove", "sbert")} == {"done"}
+    store = FeatureStore(store_root)
+    assert store.read("p01-s01", "glove").shape == (0, 300)
+    assert (store.read("p01-s01", "sbert", array="frame_utterance") == -1).all()
