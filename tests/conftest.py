@@ -79,3 +79,18 @@ def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, f
         out.write("valid", np.ones(rows, np.uint8))
         out.write("confidence", np.full(rows, 0.98, np.float32))
         return out.publish(fingerprint, {"inputs": {}}).version
+
+
+_skipped: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped:
+        _skipped.append(f"{report.nodeid}: {report.longrepr}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where everything a test needs is there (CI), a skip hides something: STORYFRAMES_NO_SKIPS makes it a failure."""
+    if _skipped and os.environ.get("STORYFRAMES_NO_SKIPS"):
+        print("\nskipped, but STORYFRAMES_NO_SKIPS is set:", *_skipped, sep="\n  ")
+        session.exitstatus = 1

@@ -1,0 +1,45 @@
+# The commands of the README: make demo, make test. Each sets up what it needs in .venv, from the pinned constraints.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Through the environment, so that it also holds for what pip installs to build this package.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/.pipeline ## extract the demo study
+	$(BIN)/storyframes demo storyframes-demo
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## print the tables of docs/performance.md, measured here
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) storyframes-demo
+
+$(VENV)/.python:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch first and by its exact version: whatever else needs it then takes the build that is there.
+$(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
+	$(BIN)/pip install $(shell grep '^torch==' constraints.txt)
+	$(BIN)/pip install -e '.[pipeline]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.pipeline
+	$(BIN)/pip install -e '.[pipeline,loader,dev]'
+	@touch $@

@@ -1,0 +1,13 @@
+"""``python -m benchmarks``: every benchmark, one after the other."""
+
+from benchmarks import clip_index
+
+
+def main() -> None:
+    for benchmark in (clip_index,):
+        benchmark.main()
+        print()
+
+
+if __name__ == "__main__":
+    main()

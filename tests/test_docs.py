@@ -1,0 +1,68 @@
+"""The documentation says what is so."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    from flows.settings import Settings
+
+    text = (ROOT / "docs/configuration.md").read_text()
+    example = text.split("```toml\n")[1].split("```")[0]
+    assert Settings.model_validate(tomllib.loads(example)) == Settings()  # what is written out is the default
+    for section, field in Settings.model_fields.items():
+        assert f"[{section}]" in example
+        part = example.split(f"[{section}]")[1].split("\n[")[0]
+        for key in field.annotation.model_fields:
+            assert key in part, f"[{section}] {key} is not documented"
+
+
+def test_every_array_is_documented() -> None:
+    from storyframes.features import FEATURES
+
+    text = (ROOT / "docs/store.md").read_text()
+    for feature in FEATURES.values():
+        assert f"| {feature.name} |" in text
+        for array in feature.arrays:
+            assert array in text
+
+
+def test_every_command_is_documented() -> None:
+    from typer.main import get_command
+
+    from flows.cli import app
+
+    text = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    for command in get_command(app).commands:
+        assert f"storyframes {command}" in text or f"`{command}`" in text, command
+
+
+@pytest.mark.parametrize("page", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(page: str) -> None:
+    import re
+
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_arrows_only_point_down() -> None:
+    import re
+
+    for floor, above in (("storyframes", "tasks|flows"), ("tasks", "flows")):
+        for path in (ROOT / floor).rglob("*.py"):
+            assert not re.search(rf"^\s*(from|import) ({above})\b", path.read_text(), re.MULTILINE), path
+
+
+def test_the_reader_imports_nothing_of_the_pipeline() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, storyframes; print([m for m in ('pydantic','torch','prefect','dask','cv2','av') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
