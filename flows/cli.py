@@ -124,9 +124,11 @@ def extract(
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched."""
     from flows.run import run_extraction
+    from tasks.plan import Selection
 
     with _usage_errors():
-        report = run_extraction(study, features, config, session, only, force, _error_console())
+        selection = Selection(tuple(session or ()) or None, tuple(only or ()) or None, force)
+        report = run_extraction(study, features, config, selection, _error_console())
     _show_report(features, report)
     if report.failed:
         raise typer.Exit(1)
@@ -268,10 +270,11 @@ def demo(
     from flows.demo import copy_demo
     from flows.run import run_extraction
     from storyframes.store import FeatureStore
+    from tasks.plan import Selection
 
     copied = copy_demo(folder)
     with _usage_errors():
-        report = run_extraction(copied.study, copied.features, copied.config, None, None, False, _error_console())
+        report = run_extraction(copied.study, copied.features, copied.config, Selection(), _error_console())
     _show_report(copied.features, report)
     console = _console()
     store = FeatureStore(copied.features)

@@ -12,7 +12,7 @@ from rich.console import Console
 from flows.console import ConsoleWatcher
 from flows.progress import watched_by
 from flows.server import ServerError, prefect_server
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from storyframes.layout import create_store
 from storyframes.study import load_study
 from tasks.plan import Selection, check_selection
@@ -22,22 +22,15 @@ if TYPE_CHECKING:
 
 
 def run_extraction(
-    study: Path,
-    features: Path,
-    config: Path | None,
-    session_ids: list[str] | None,
-    only: list[str] | None,
-    force: bool,
-    console: Console,
+    study: Path, features: Path, config: Path | None, selection: Selection, console: Console
 ) -> RunReport:
-    """Extract, showing progress on ``console``.
+    """Extract what is selected, showing progress on ``console``.
 
     Raises:
         StudyError, SettingsError, SelectionError, StoreError: what was asked for cannot be done; nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
     settings = load_settings(config)
-    selection = Selection(tuple(session_ids) if session_ids else None, tuple(only) if only else None, force)
     check_selection(load_study(study), settings, selection)
     create_store(features)
     # The progress below says it better; a configured server still gets every line.
@@ -47,23 +40,24 @@ def run_extraction(
         try:
             with prefect_server():
                 watcher.starting("planning")
-                return _run_flow(study, features, settings, session_ids, only, force)
+                return _run_flow(study, features, settings, selection)
         except ServerError as error:
             sys.exit(str(error))
 
 
-def _run_flow(study, features, settings, session_ids, only, force) -> RunReport:  # type: ignore[no-untyped-def]
-    from flows.extraction import result_of
-    from flows.study import RunReport, extract_session, extract_study
+def _run_flow(study: Path, features: Path, settings: Settings, selection: Selection) -> RunReport:
+    from flows.extraction import result_of  # Prefect reads its environment when it is imported
+    from flows.study import RunReport, extract_study
 
-    if session_ids and len(session_ids) == 1:
-        state = extract_session(
-            study, features, session_ids[0], settings=settings, only=only, force=force, return_state=True
-        )
-    else:
-        state = extract_study(
-            study, features, settings=settings, session_ids=session_ids, only=only, force=force, return_state=True
-        )
+    state = extract_study(
+        study,
+        features,
+        settings=settings,
+        session_ids=selection.session_ids and list(selection.session_ids),
+        only=selection.only and list(selection.only),
+        force=selection.force,
+        return_state=True,
+    )
     report = result_of(state)
     if not isinstance(report, RunReport):
         sys.exit(f"the run ended as {state.name}: {state.message}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -379,8 +379,3 @@ def _short(value: object, limit: int = 60) -> str:
 
 def _rule(message: str) -> str:
     return "a value is required" if message == "Field required" else message.removeprefix("Value error, ")
-
-
-def stories_used(study: Study) -> Iterator[Story]:
-    """The stories of the study in the order of their ids."""
-    yield from sorted(study.stories, key=lambda story: story.story_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storyframes.features import STORIES
-from storyframes.study import Story, StudyError, load_study, stories_used
+from storyframes.study import Story, StudyError, load_study
 from tasks.extractor import ExtractionError, Source
 
 
@@ -17,4 +17,4 @@ def read_stories(source: Source) -> list[Story]:
         study = load_study(source.file(STORIES).path.parent, check_files=False)
     except StudyError as error:
         raise ExtractionError(f"the study is not valid any more: {error.problems[0]}") from None
-    return list(stories_used(study))
+    return sorted(study.stories, key=lambda story: story.story_id)
