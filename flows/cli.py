@@ -331,5 +331,35 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
         _console().print(escape(str(path)))
 
 
+@models_app.command("check")
+def models_check(
+    tool: Annotated[str, typer.Argument(help="What to try: openface.")],
+    config: ConfigOption = None,
+) -> None:
+    """Try OpenFace out on a clip of two seconds: version, speed, columns, determinism."""
+    from flows.demo import demo_video
+    from flows.settings import load_settings
+    from storyframes.layout import new_version
+    from tasks.extractor import ExtractionError
+    from tasks.openface import Backend, OpenFace
+    from tasks.openface_check import CLIP_S, check_openface
+
+    if tool != "openface":
+        _fail(f"there is nothing to check for {tool!r}; there is openface", 2)
+    with _usage_errors():
+        settings = load_settings(config)
+    if settings.openface.backend is Backend.CSV:
+        settings = settings.model_copy(
+            update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
+        )
+    openface = OpenFace(settings.openface, settings.recording)
+    with _error_console().status("running OpenFace twice"):
+        try:
+            checked = check_openface(lambda clip: openface.run(clip, CLIP_S, new_version()), demo_video())
+        except ExtractionError as error:
+            _fail(str(error), 1)
+    _console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))
+
+
 if __name__ == "__main__":
     main()

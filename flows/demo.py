@@ -34,6 +34,11 @@ def copy_demo(folder: Path) -> Demo:
     return Demo(folder / "study", folder / "storyframes.toml", folder / "features")
 
 
+def demo_video() -> Path:
+    """A video with a face in it."""
+    return _packaged_demo() / "study" / "videos" / "p01-s01.avi"
+
+
 def _packaged_demo() -> Path:
     """The wheel carries the demo inside this package; a checkout has it at its top."""
     here = Path(__file__).parent

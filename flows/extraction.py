@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dask
@@ -40,7 +40,7 @@ def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
     """
     if not work:
         return []
-    with local_cluster(cluster, len(work)) as dask_cluster:
+    with local_cluster(cluster, [_needs(unit) for unit in work]) as dask_cluster:
         runner = DaskTaskRunner(address=dask_cluster.scheduler_address)
         state = _extract_features.with_options(task_runner=runner)(list(work), return_state=True)
     return list(result_of(state))
@@ -54,8 +54,7 @@ def _extract_features(work: list[Work]) -> State:
     running = {}
 
     def submit(unit: Work) -> None:
-        needs = build_extractors(unit.settings, unit.session_id)[unit.feature].needs
-        with dask.annotate(resources=dict(needs)) if needs else dask.annotate():
+        with dask.annotate(resources=dict(_needs(unit))):
             future = extract_feature_task.submit(unit)
         running[future.task_run_id] = unit
         future.add_done_callback(ended.put)
@@ -78,6 +77,10 @@ def _extract_features(work: list[Work]) -> State:
             for dependent in waiting.pop(unit.session_id):
                 submit(dependent)
     return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
+
+
+def _needs(unit: Work) -> Mapping[str, float]:
+    return build_extractors(unit.settings, unit.session_id)[unit.feature].needs
 
 
 def _outcome(future: Any, unit: Work) -> Outcome:

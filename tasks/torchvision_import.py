@@ -11,6 +11,7 @@ Every module of ``tasks/`` that needs torchvision calls :func:`import_torchvisio
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from types import ModuleType
 
@@ -20,9 +21,17 @@ _SCHEMAS = (
 )
 
 
-@cache
+_importing = threading.Lock()
+
+
 def import_torchvision() -> ModuleType:
     """The torchvision package, importable beside any build of torch."""
+    with _importing:
+        return _import_torchvision()
+
+
+@cache
+def _import_torchvision() -> ModuleType:
     import torch
 
     try:

@@ -64,7 +64,6 @@ def test_the_reader_imports_nothing_of_the_pipeline() -> None:
     import subprocess
     import sys
 
-    code = (
-        "import sys, storyframes; print(*(m for m in 'pydantic torch prefect dask cv2 av'.split() if m in sys.modules))"
-    )
+    pipeline = "{'pydantic', 'torch', 'prefect', 'dask', 'cv2', 'av'}"
+    code = f"import sys, storyframes; print(*({pipeline} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"

@@ -40,7 +40,7 @@ def settings(**changes):
             "resnet50": {"allow_untrained": True},
             "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
             "clips": {"window": 15, "stride": 5},
-            "cluster": {"workers": 2},
+            "cluster": {"cpus": 2},
         }
         | changes
     )
@@ -109,6 +109,24 @@ def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
     assert artifact.description
     assert '"session"' in artifact.data
     assert "garden" not in artifact.data
+
+
+def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
+    from test_extract import one_session_study
+
+    from flows.extraction import result_of
+    from flows.study import extract_session
+
+    data = shared / "data/openface"
+    transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 4, "text": "the garden"}]}'
+    study = one_session_study(
+        tmp_path / "study", data / "face15fps_480p_audio.avi", data / "face15fps_480p_audio.csv", transcript
+    )
+    state = extract_session(study, tmp_path / "features", "s1", settings=settings(), return_state=True)
+    assert state.name == "Completed"
+    rows = {outcome.feature: outcome.rows for outcome in result_of(state).outcomes}
+    assert rows == {"frames": 180, "openface": 180, "resnet50": 180, "opensmile": 1196, "glove": 2, "sbert": 1}
+    assert FeatureStore(tmp_path / "features").read("s1", "vision", 60, 180).shape == (120, 2762)
 
 
 def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path, tmp_path: Path) -> None:

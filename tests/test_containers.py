@@ -1,0 +1,453 @@
+"""Real containers on every engine that is installed: hardened, verified, and never a leftover."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import standin
+from test_openface import extract, open_values
+
+from tasks.containers import (
+    ContainerError,
+    ContainerJob,
+    Engine,
+    EngineName,
+    Image,
+    Limits,
+    Mount,
+    _apptainer_command,
+    find_engine,
+)
+
+LIMITS = Limits(cpus=2, memory_gib=0.5, timeout_s=60)
+
+
+def has_docker() -> bool:
+    return (
+        shutil.which("docker") is not None and subprocess.run(["docker", "info"], capture_output=True).returncode == 0
+    )
+
+
+ENGINES = ["podman", *(["docker"] if has_docker() else [])]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request, tmp_path_factory) -> Engine:
+    """An engine that can run a container here."""
+    name = request.param
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    if name == "podman":
+        _use_a_runtime_that_works(tmp_path_factory.mktemp("containers"))
+    return find_engine(EngineName(name))
+
+
+def _use_a_runtime_that_works(folder: Path) -> None:
+    """Debian's crun does not know every layout of cgroups; runc does."""
+    image = standin.build("podman")
+    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
+    trial = ["podman", "run", "--rm", "--network=none", *limits, image, "/bin/echo", "ok"]
+    if subprocess.run(trial, capture_output=True).returncode == 0:
+        return
+    configuration = folder / "containers.conf"
+    configuration.write_text('[engine]\nruntime = "runc"\n')
+    os.environ["CONTAINERS_CONF"] = str(configuration)
+    done = subprocess.run(trial, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"podman cannot run a container here: {done.stderr.strip()[-300:]}")
+
+
+@pytest.fixture(scope="session")
+def image_of(engine: Engine):
+    """The stand-in's image for a mode."""
+    built: dict[str, str] = {}
+
+    def get(mode: str = "replay") -> str:
+        if mode not in built:
+            built[mode] = standin.build(engine.name, mode)
+        return built[mode]
+
+    return get
+
+
+def containers(engine: Engine) -> list[str]:
+    command = [engine.executable, "ps", "--all", "--format", "{{.Names}}"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in names if name.startswith("storyframes-")]
+
+
+@pytest.fixture
+def video(demo_study: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(demo_study / "videos/p01-s01.avi", tmp_path / "video.avi"))
+
+
+def run(engine: Engine, image: str, video: Path, output: Path, limits: Limits = LIMITS, name: str = "storyframes-test"):
+    output.mkdir(exist_ok=True)
+    job = ContainerJob(
+        name=name,
+        command=(standin.BINARY, "-f", "/input/video.avi", "-out_dir", "/output"),
+        inputs=(Mount(video, "/input/video.avi"),),
+        output=Mount(output, "/output"),
+        limits=limits,
+    )
+    return engine.run(engine.resolve(image), job)
+
+
+# --- hardened --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_inside_can_do_nothing_but_write_its_output(engine, image_of, video: Path, tmp_path: Path) -> None:
+    before = video.read_bytes()
+    printed = run(engine, image_of("probe"), video, tmp_path / "out").output
+    lines = printed.splitlines()
+    assert lines[1] != "0", printed  # not root
+    assert "CapEff:\t0000000000000000" in lines
+    assert "NoNewPrivs:\t1" in lines
+    assert "lo" in lines
+    assert "eth0" not in printed
+    assert "touch: /x: Read-only file system" in lines
+    assert "tmp is writable" in lines
+    assert "can't create /input/video.avi: Read-only file system" in printed
+    assert "nc: can't connect to remote host" in printed
+    assert "threads 2" in lines
+    assert video.read_bytes() == before
+
+
+def test_the_output_belongs_to_a_user_that_is_not_root(engine, image_of, video: Path, tmp_path: Path) -> None:
+    assert run(engine, image_of(), video, tmp_path / "out").exit_code == 0
+    status = (tmp_path / "out/video.csv").stat()
+    assert status.st_uid == (os.geteuid() or 65534)
+
+
+@pytest.mark.parametrize("name", ["two words", "a,b", "x:y", "it's", 'say "hi"', "naïve-Ω", "$(id)", "-f", "a%20b"])
+def test_any_file_name_can_be_an_input(engine, image_of, video: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    moved = Path(shutil.move(video, folder / f"{name}.avi"))
+    assert run(engine, image_of(), moved, tmp_path / "out").exit_code == 0
+    assert (tmp_path / "out/video.csv").stat().st_size > 1_000_000
+
+
+def test_an_input_that_does_not_exist_is_not_made(engine, image_of, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(engine, image_of(), tmp_path / "absent.avi", tmp_path / "out")
+    assert not (tmp_path / "absent.avi").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be refused so")
+def test_a_recording_that_only_root_can_read_is_refused(engine, image_of, video: Path, tmp_path: Path) -> None:
+    video.chmod(0o600)
+    with pytest.raises(ContainerError, match=r"video\.avi can be read by root only"):
+        run(engine, image_of(), video, tmp_path / "out")
+
+
+# --- pinned ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_must_be_pinned_and_here(engine, image_of) -> None:
+    image = engine.resolve(image_of())
+    assert image.reference == image_of()
+    with pytest.raises(ContainerError, match="is not pinned"):
+        engine.resolve("docker.io/algebr/openface:latest")
+    with pytest.raises(ContainerError, match=f"is not on this machine: '{engine.name} pull"):
+        engine.resolve(f"docker.io/algebr/openface@sha256:{'0' * 64}")
+
+
+def test_another_image_is_another_fingerprint(engine, image_of, study_copy: Path, store_root: Path) -> None:
+    assert extract_in(engine, image_of(), study_copy, store_root).status == "done"
+    assert extract_in(engine, image_of(), study_copy, store_root).skipped
+    assert not extract_in(engine, image_of("noisy"), study_copy, store_root).skipped
+
+
+# --- never a leftover ------------------------------------------------------------------------------------------------
+
+
+def wait_for(condition, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_nothing_is_left_after_a_run_and_after_a_timeout(engine, image_of, video: Path, tmp_path: Path) -> None:
+    assert containers(engine) == []
+    assert not run(engine, image_of(), video, tmp_path / "out").timed_out
+    assert containers(engine) == []
+    started = time.monotonic()
+    result = run(engine, image_of("hang"), video, tmp_path / "out", dataclasses.replace(LIMITS, timeout_s=2))
+    assert result.timed_out
+    assert time.monotonic() - started < 20
+    assert containers(engine) == []
+
+
+WORKER = """
+    import sys
+    from pathlib import Path
+    sys.path.insert(0, {tests!r})
+    import test_containers
+    from tasks.containers import EngineName, find_engine
+    engine = find_engine(EngineName({engine!r}))
+    test_containers.run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
+"""
+
+
+def start_worker(engine: Engine, image: str, video: Path, out: Path, name: str) -> subprocess.Popen:
+    code = WORKER.format(
+        tests=str(Path(__file__).parent),
+        engine=str(engine.name),
+        image=image,
+        video=str(video),
+        out=str(out),
+        name=name,
+    )
+    worker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], start_new_session=True)
+    wait_for(lambda: name in containers(engine))
+    return worker
+
+
+@pytest.mark.parametrize("deadly", [signal.SIGTERM, signal.SIGKILL])
+def test_the_container_goes_with_its_worker(engine, image_of, video: Path, tmp_path: Path, deadly) -> None:
+    worker = start_worker(engine, image_of("hang"), video, tmp_path / "out", "storyframes-orphan")
+    assert containers(engine) == ["storyframes-orphan"]
+    worker.send_signal(deadly)
+    worker.wait()
+    wait_for(lambda: containers(engine) == [])
+
+
+def test_when_the_reaper_dies_too_the_next_run_cleans_up(engine, image_of, video: Path, tmp_path: Path) -> None:
+    worker = start_worker(engine, image_of("hang"), video, tmp_path / "out", "storyframes-orphan")
+    for reaper in children(worker.pid, "container_reaper.py"):
+        os.kill(reaper, signal.SIGKILL)
+    worker.kill()
+    worker.wait()
+    time.sleep(1)
+    assert containers(engine) == ["storyframes-orphan"]  # nobody was left to remove it
+    assert run(engine, image_of(), video, tmp_path / "out").exit_code == 0
+    assert containers(engine) == []
+
+
+def test_a_living_workers_container_is_left_alone(engine, image_of, video: Path, tmp_path: Path) -> None:
+    worker = start_worker(engine, image_of("hang"), video, tmp_path / "other", "storyframes-alive")
+    try:
+        assert run(engine, image_of(), video, tmp_path / "out").exit_code == 0
+        assert engine.sweep() == []
+        assert containers(engine) == ["storyframes-alive"]
+    finally:
+        worker.terminate()
+        worker.wait()
+    wait_for(lambda: containers(engine) == [])
+
+
+def children(parent: int, name: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                owner = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if owner == parent and name in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+# --- verified output -------------------------------------------------------------------------------------------------
+
+
+def extract_in(engine: Engine, image: str, study: Path, root: Path, **settings):
+    settings = {"timeout_s": 60, "timeout_s_per_video_s": 0.01, "memory_gib": 0.5} | settings
+    return extract(
+        study, root, "p01-s01", backend="container", image=image, engine=engine.name, binary=standin.BINARY, **settings
+    )
+
+
+def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, study_copy, store_root, tmp_path) -> None:
+    from storyframes.layout import create_store
+    from storyframes.store import FeatureStore
+
+    outcome = extract_in(engine, image_of(), study_copy, store_root)
+    assert (str(outcome.status), outcome.rows) == ("done", 360)
+    other = tmp_path / "other"
+    create_store(other)
+    extract(study_copy, other, "p01-s01")
+    np.testing.assert_array_equal(open_values(store_root, "p01-s01"), open_values(other, "p01-s01"))
+    provenance = FeatureStore(store_root).attributes("p01-s01", "openface")["provenance"]
+    assert provenance["models"] == {"image": image_of().removeprefix("sha256:")}
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("no_csv", "p01-s01.avi: FeatureExtraction ended with 0 and left no CSV"),
+        ("few_rows", "video.csv: has 100 rows, but 360 frames of the video decode"),
+        ("cut_line", "(was the disk full?) (FeatureExtraction ended with 0)"),
+        ("abort", "ended with 134 and left no CSV; it printed last: Attempting to read from file"),
+        ("killed", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
+        ("out_of_memory", "(137): it ran out of memory if the limit of 0.5 GiB was too little ([openface] memory_gib)"),
+        ("hang", "was stopped after 2 s, all the time it had ([openface] timeout_s)"),
+        ("link", "left no CSV"),
+    ],
+)
+def test_every_way_to_fail_says_so_and_publishes_nothing(
+    engine, image_of, study_copy: Path, store_root: Path, mode: str, reason: str
+) -> None:
+    settings = {"timeout_s": 2} if mode == "hang" else {}
+    outcome = extract_in(engine, image_of(mode), study_copy, store_root, **settings)
+    assert outcome.status == "failed"
+    assert reason in outcome.reason
+    assert str(study_copy) not in outcome.reason
+    assert "/tmp/" not in outcome.reason
+    assert not (store_root / "p01-s01/openface/current.json").exists()
+    assert containers(engine) == []
+
+
+@pytest.mark.parametrize("mode", ["foreign_owner", "noisy"])
+def test_what_is_harmless_is_not_a_failure(engine, image_of, study_copy: Path, store_root: Path, mode: str) -> None:
+    assert extract_in(engine, image_of(mode), study_copy, store_root).status == "done"
+
+
+def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_copy, store_root) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from storyframes.study import load_study
+    from tasks.extract import extract_feature
+    from tasks.extractors import ExtractorsSettings
+    from tasks.plan import Selection, plan_extraction
+
+    openface = {"backend": "container", "image": image_of(), "engine": engine.name, "binary": standin.BINARY}
+    plan = plan_extraction(
+        load_study(study_copy), store_root, ExtractorsSettings(openface=openface), Selection(only=("openface",))
+    )
+    for work in plan.work:
+        if work.feature == "frames":
+            extract_feature(work)
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(extract_feature, [work for work in plan.work if work.feature == "openface"]))
+    assert [str(outcome.status) for outcome in outcomes] == ["done"] * 3
+
+
+def test_trying_openface_out(engine, image_of, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(
+        f'[openface]\nbackend = "container"\nengine = "{engine.name}"\nimage = "{image_of()}"\n'
+        f'binary = "{standin.BINARY}"\n'
+    )
+    shown = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "models", "check", "openface", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert shown.returncode == 0, shown.stderr
+    words = " ".join(shown.stdout.replace("│", " ").split())
+    for told in (
+        "2.0.x",
+        "columns 714",
+        "frames 30, a face in 100%",
+        "frames/s",
+        "two runs identical",
+        image_of()[:60],
+    ):
+        assert told in words, words
+
+
+# --- finding an engine -----------------------------------------------------------------------------------------------
+
+
+def test_no_engine_says_what_was_looked_for_and_how_to_get_each(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ContainerError) as error:
+        find_engine()
+    for words in ("looked for podman, docker, apptainer", "apt install podman", "docs.docker.com", "apptainer.org"):
+        assert words in str(error.value)
+    with pytest.raises(ContainerError, match=r"looked for docker in PATH\. To install one: docker: https"):
+        find_engine(EngineName.DOCKER)
+
+
+def test_engines_are_found_in_their_order_unless_configured(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("apptainer", "docker"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    assert find_engine().name is EngineName.DOCKER
+    assert find_engine(EngineName.APPTAINER).executable == str(tmp_path / "apptainer")
+
+
+def test_an_absent_engine_fails_the_feature_alone(study_copy: Path, store_root: Path, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    outcome = extract(study_copy, store_root, "p01-s01", backend="container")
+    assert "no container engine" in outcome.reason
+
+
+# --- apptainer: its command line (the program itself runs where it is installed) -------------------------------------
+
+
+def test_apptainers_command_line(tmp_path: Path) -> None:
+    job = ContainerJob(
+        name="x",
+        command=("/bin/tool", "-f", "/input/video.avi"),
+        inputs=(Mount(Path("/data/a,b.avi"), "/input/video.avi"),),
+        output=Mount(tmp_path, "/output"),
+        limits=LIMITS,
+    )
+    command = _apptainer_command("/usr/bin/apptainer", Image("/images/openface.sif", "0" * 64), job)
+    assert command[:2] == ["/usr/bin/apptainer", "exec"]
+    for flag in ("--containall", "--cleanenv", "--no-home", "--no-privs"):
+        assert flag in command
+    assert command[command.index("--network") + 1] == "none"
+    assert 'type=bind,"source=/data/a,b.avi",destination=/input/video.avi,ro' in command
+    assert "OMP_NUM_THREADS=2" in command
+    assert command[-4:] == ["/images/openface.sif", "/bin/tool", "-f", "/input/video.avi"]
+
+
+def test_apptainers_images(tmp_path: Path) -> None:
+    apptainer = Engine(EngineName.APPTAINER, "/usr/bin/apptainer")
+    sif = tmp_path / "openface.sif"
+    sif.write_bytes(b"SIF")
+    assert apptainer.resolve(str(sif)).digest == "6589689c485630cf9c62f5d0ac7d290ade166097bed817de2ab72a5aecbec530"
+    pinned = f"docker://algebr/openface@sha256:{'a' * 64}"
+    assert apptainer.resolve(pinned) == Image(pinned, "a" * 64)
+    with pytest.raises(ContainerError, match="is not pinned"):
+        apptainer.resolve("docker://algebr/openface:latest")
+    with pytest.raises(ContainerError, match="is no SIF file"):
+        apptainer.resolve("openface.sif")
+
+
+# --- processors ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpus", "needs", "shapes"),
+    [
+        (4, [1] * 10, [1, 1, 1, 1]),
+        (4, [1, 1], [1, 1]),
+        (4, [2, 1, 1, 1], [2, 2]),
+        (5, [2] * 9 + [1] * 9, [2, 2, 1]),
+        (8, [4] * 3 + [1] * 9, [4, 4]),
+        (2, [2, 1, 1, 1], [2]),
+    ],
+)
+def test_workers_have_the_processors_that_their_tasks_take(cpus: int, needs: list[int], shapes: list[int]) -> None:
+    from flows.cluster import worker_shapes
+
+    assert worker_shapes(cpus, [{"CPU": need} for need in needs]) == shapes
+    assert sum(shapes) <= cpus
+
+
+def test_a_request_that_cannot_be_met_is_an_error_before_anything_starts() -> None:
+    from flows.cluster import ClusterError, worker_shapes
+
+    with pytest.raises(ClusterError, match="asks for 4 CPU, but this cluster has 2"):
+        worker_shapes(2, [{"CPU": 1}, {"CPU": 4}])
+    with pytest.raises(ClusterError, match="asks for 1 GPU, but this cluster has 0"):
+        worker_shapes(2, [{"CPU": 1, "GPU": 1}])
