@@ -1,10 +1,10 @@
 """``python -m benchmarks``: every benchmark, one after the other."""
 
-from benchmarks import clip_index
+from benchmarks import clip_index, dope
 
 
 def main() -> None:
-    for benchmark in (clip_index,):
+    for benchmark in (clip_index, dope):
         benchmark.main()
         print()
 

@@ -297,6 +297,35 @@ def demo(
         raise typer.Exit(1)
 
 
+@app.command()
+def overlay(
+    study: StudyArgument,
+    features: FeaturesArgument,
+    session: Annotated[str, typer.Argument(help="The session.")],
+    out: Annotated[Path, typer.Option(help="PNG file to write.")],
+    frame: Annotated[int, typer.Option(min=0, help="Which frame, from 0.")] = 0,
+) -> None:
+    """Draw landmarks and poses on one frame, to look at: writes a picture of the recording where you say."""
+    from storyframes.store import FeatureStore
+    from storyframes.study import load_study
+    from tasks.extractors import ExtractorsSettings
+    from tasks.overlay import OverlayError, draw_overlay, write_picture
+    from tasks.plan import Selection, check_selection
+
+    with _usage_errors():
+        loaded = load_study(study)
+        check_selection(loaded, ExtractorsSettings(), Selection((session,)))
+        store = FeatureStore(features)
+    try:
+        picture = draw_overlay(loaded.path(loaded.sessions[session].video), store, session, frame)
+    except OverlayError as error:
+        _fail(str(error), 2)
+    write_picture(picture, out)
+    _console().print(
+        f"{escape(str(out))}: a picture of the recording, {picture.shape[1]}x{picture.shape[0]}; keep it private"
+    )
+
+
 @models_app.command("list")
 def models_list() -> None:
     """Show the model files: which are here, where they come from, under which licence."""

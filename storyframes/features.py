@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
+
 
 class Axis(StrEnum):
     """What one row of an array stands for: the name of its first dimension."""
@@ -19,6 +21,10 @@ class Axis(StrEnum):
     WORD = "word"  # one word of the transcript
     UTTERANCE = "utterance"  # one utterance of the transcript
     STORY = "story"  # one story of the study
+    FRAME_EDGE = "frame_edge"  # where a frame's rows start in arrays of all persons: T + 1 of them
+    BODY = "body"  # one detected body, in any frame
+    HAND = "hand"  # one detected hand
+    FACE = "face"  # one detected face
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class ArraySpec:
         dims: a name for each of those dimensions.
         fill: what stands where there is no value.
         columns: a name for each entry of the last dimension, or empty.
+        joints: a name for each entry of the dimension before it, where that is joints or landmarks.
+        optional: only there where a setting asks for it.
         units: the unit, where all columns share one.
         about: one sentence, written into the store beside the values.
     """
@@ -43,6 +51,8 @@ class ArraySpec:
     dims: tuple[str, ...] = ()
     fill: float | int = float("nan")
     columns: tuple[str, ...] = ()
+    joints: tuple[str, ...] = ()
+    optional: bool = False
     units: str = ""
 
     @property
@@ -132,6 +142,100 @@ _RESNET50 = FeatureSpec(
             dims=("column",),
             columns=tuple(f"resnet50_{i:04d}" for i in range(2048)),
         )
+    },
+)
+
+# --- DOPE ------------------------------------------------------------------------------------------------------------
+
+_PIXELS = "pixels of the frame, x to the right, y down; may lie outside the frame"
+_BODY_3D = "metres from the body's centre; X to the image's left, Y up, Z completes the frame (its sign unchecked)"
+_PART_3D = "the part's own frame, X to the right, Y down; unit and origin are not documented by DOPE"
+
+
+def _poses(axis: Axis, part: str, joints: tuple[str, ...], *, hands: bool = False, optional: bool = False):  # type: ignore[no-untyped-def]
+    """The arrays of one part: 2-D, 3-D and score, one row per frame or per detection."""
+    sides, side_dim = ((2,), ("side",)) if hands else ((), ())
+    of = "the hand at the left wrist, then at the right one; " if hands else ""
+    joint_dim = "landmark" if part == "face" else f"{part.removesuffix('s')}_joint"
+    about = f"{of}NaN where none was found"
+    shape, dims = (*sides, len(joints)), (*side_dim, joint_dim)
+    return {
+        f"{part}_2d": ArraySpec(
+            axis,
+            "float32",
+            about,
+            (*shape, 2),
+            (*dims, "xy"),
+            columns=("x", "y"),
+            joints=joints,
+            optional=optional,
+            units=_PIXELS,
+        ),
+        f"{part}_3d": ArraySpec(
+            axis,
+            "float32",
+            about,
+            (*shape, 3),
+            (*dims, "xyz"),
+            columns=("X", "Y", "Z"),
+            joints=joints,
+            optional=optional,
+            units=_BODY_3D if part == "body" else _PART_3D,
+        ),
+        f"{part}_score": ArraySpec(
+            axis,
+            "float32",
+            "sum of the averaged poses' probabilities, can exceed 1",
+            sides,
+            side_dim,
+            optional=optional,
+        ),
+    }
+
+
+def _everybody() -> dict[str, ArraySpec]:
+    """The arrays of all persons: flat, one row per detection, and where each frame's rows start."""
+    arrays: dict[str, ArraySpec] = {}
+    for axis, joints in ((Axis.BODY, BODY_JOINTS), (Axis.HAND, HAND_JOINTS), (Axis.FACE, FACE_LANDMARKS)):
+        poses = _poses(axis, str(axis), joints, optional=True)
+        arrays |= {f"all_{name}": spec for name, spec in poses.items()}
+        arrays[f"all_{axis}_offsets"] = ArraySpec(
+            Axis.FRAME_EDGE,
+            "int64",
+            f"frame t has rows offsets[t] to offsets[t + 1] of all_{axis}_*",
+            fill=0,
+            optional=True,
+        )
+    arrays["all_hand_is_right"] = ArraySpec(
+        Axis.HAND, "uint8", "1 where the network takes it for a right hand", fill=0, optional=True
+    )
+    arrays["all_hands_of_body"] = ArraySpec(
+        Axis.BODY, "int32", "rows of the hands at its left and right wrist, -1 none", (2,), ("side",), -1, optional=True
+    )
+    arrays["all_face_of_body"] = ArraySpec(Axis.BODY, "int32", "row of its face, -1 none", fill=-1, optional=True)
+    return arrays
+
+
+_DOPE = FeatureSpec(
+    name="dope",
+    about="DOPE poses of the participant's body, hands and face (Weinzaepfel et al., 2020)",
+    arrays={
+        **_poses(Axis.FRAME, "body", BODY_JOINTS),
+        **_poses(Axis.FRAME, "hands", HAND_JOINTS, hands=True),
+        **_poses(Axis.FRAME, "face", FACE_LANDMARKS),
+        "n_detected": ArraySpec(
+            Axis.FRAME,
+            "int16",
+            "how many were found in the frame, the participant's included; -1 in a frame that was skipped",
+            (3,),
+            ("part",),
+            -1,
+            columns=("bodies", "hands", "faces"),
+        ),
+        "sampled": ArraySpec(
+            Axis.FRAME, "uint8", "1 where the frame went through the network, 0 where every_n_frames skipped it", fill=0
+        ),
+        **_everybody(),
     },
 )
 
@@ -233,7 +337,7 @@ _FRAMES = FeatureSpec(
 )
 
 FEATURES: Mapping[str, FeatureSpec] = {
-    spec.name: spec for spec in (_FRAMES, _OPENFACE, _RESNET50, _OPENSMILE, _GLOVE, _SBERT)
+    spec.name: spec for spec in (_FRAMES, _OPENFACE, _RESNET50, _DOPE, _OPENSMILE, _GLOVE, _SBERT)
 }
 """Every feature of a session, by name."""
 

@@ -115,7 +115,7 @@ class FeatureWriter:
         return current is not None and current.version == self.version
 
     def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
-        absent = [name for name in self.spec.arrays if name not in shards]
+        absent = [name for name, spec in self.spec.arrays.items() if name not in shards and not spec.optional]
         if absent:
             raise PublishError(f"{self.spec.name}: no array {', '.join(absent)} was written")
         lengths: dict[str, tuple[str, int]] = {}
@@ -186,6 +186,8 @@ def _describe(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
         attributes["units"] = spec.units
     if columns:
         attributes["columns"] = list(columns)
+    if spec.joints:
+        attributes["joints"] = list(spec.joints)
     return attributes
 
 

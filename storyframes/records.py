@@ -86,7 +86,7 @@ class Current:
     @property
     def rows(self) -> int:
         """Rows of the feature's main array."""
-        main = "values" if "values" in self.arrays else next(iter(self.arrays))
+        main = "values" if "values" in self.arrays else next(iter(self.arrays))  # arrays are in the order of the spec
         return self.arrays[main].shape[0]
 
     @property

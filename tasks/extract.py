@@ -1,17 +1,18 @@
-"""One unit of work: one feature of one session, from its files to its published version.
+"""One unit of work: a session's feature, or features that share a pass over its frames, from files to versions.
 
-A plain function that an orchestrator wraps. It gives back a small outcome, never arrays, and never raises for what is
+A plain function that an orchestrator wraps. It gives back small outcomes, never arrays, and never raises for what is
 wrong with an input: that is an outcome too, recorded beside the versions, and leaves siblings and older versions alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from storyframes.catalogue import read_entry
@@ -22,6 +23,7 @@ from storyframes.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.records import Current, Status
 from tasks.extractor import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
+from tasks.frame_pass import FrameExtractor, run_frame_pass
 
 _LOG = logging.getLogger("storyframes")
 _TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote the transcript
@@ -29,12 +31,12 @@ _TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote
 
 @dataclass(frozen=True)
 class Work:
-    """One feature of one session that is due.
+    """What is due of one session, done in one go.
 
     Attributes:
         root: the feature store.
         source: the session's files as they were when the work was planned.
-        feature: the feature.
+        features: one feature, or several that share one pass over the frames.
         settings: of all extractors.
         since: a sound version published since then (UTC, ISO 8601) with the right fingerprint is this work done, by
             whomever; empty accepts any.
@@ -42,7 +44,7 @@ class Work:
 
     root: Path
     source: Source
-    feature: str
+    features: tuple[str, ...]
     settings: ExtractorsSettings
     since: str = ""
 
@@ -50,17 +52,21 @@ class Work:
     def session_id(self) -> str:
         return self.source.session_id
 
+    @property
+    def name(self) -> str:
+        return f"{self.session_id}/{'+'.join(self.features)}"
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one unit of work: small, and free of anything private.
+    """What came of one feature of one session: small, and free of anything private.
 
     Attributes:
         status: as recorded.
         skipped: nothing was done because the current version is up to date.
         reason: why not done.
         rows, bytes: of the current version.
-        seconds: how long it took.
+        seconds: how long the work took, with what shared its pass.
         stamps: what a user of the values must know.
     """
 
@@ -75,35 +81,74 @@ class Outcome:
     stamps: tuple[str, ...] = ()
 
 
-def extract_feature(work: Work) -> Outcome:
-    """Skip if current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
+@dataclass(frozen=True)
+class _Due:
+    """A feature that has to be extracted now."""
+
+    extractor: Extractor
+    fingerprint: Fingerprint
+
+
+def extract(work: Work) -> tuple[Outcome, ...]:
+    """Skip what is current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
     os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
     started = time.monotonic()
-    extractor = build_extractors(work.settings, work.session_id)[work.feature]
-    digest = ""
+    outcomes: list[Outcome] = []
+    due: list[_Due] = []
+    for feature in work.features:
+        looked_at = _look_at(work, feature)
+        if isinstance(looked_at, Outcome):
+            outcomes.append(looked_at)
+        else:
+            due.append(looked_at)
+    attempted = _extract_together(work, due) if len(due) > 1 else [_extract_one(work, one) for one in due]
+    seconds = time.monotonic() - started
+    return (*outcomes, *(replace(outcome, seconds=seconds) for outcome in attempted))
+
+
+def _look_at(work: Work, feature: str) -> _Due | Outcome:
+    extractor = build_extractors(work.settings, work.session_id)[feature]
     try:
         fingerprint = extractor.fingerprint(work.source)
-        digest = fingerprint.digest
-        if current := up_to_date(work.root, work.session_id, work.feature, digest, work.since):
+        if current := up_to_date(work.root, work.session_id, feature, fingerprint.digest, work.since):
             return done(current, skipped=True)
-        current = _publish(work, extractor, fingerprint)
-        return done(current, seconds=time.monotonic() - started)
-    except MissingInputError as error:
-        return not_done(work.root, work.session_id, work.feature, Status.MISSING, str(error), digest)
-    except (ExtractionError, PublishError) as error:
-        reason = str(error)
-    except OSError as error:
-        reason = _explain_os_error(error)
     except Exception as error:
-        reason = _explain_unexpected(error, work.feature)
-    return not_done(work.root, work.session_id, work.feature, Status.FAILED, reason, digest)
+        return failed(work, feature, error, "")
+    return _Due(extractor, fingerprint)
 
 
-def _publish(work: Work, extractor: Extractor, fingerprint: Fingerprint) -> Current:
-    with FeatureWriter(work.root, work.session_id, work.feature) as out:
-        extractor.extract(work.source, out)
-        _check_unchanged(fingerprint)
-        return out.publish(fingerprint.digest, fingerprint.provenance(extractor.libraries))
+def _extract_one(work: Work, due: _Due) -> Outcome:
+    try:
+        with FeatureWriter(work.root, work.session_id, due.extractor.name) as out:
+            due.extractor.extract(work.source, out)
+            return done(_publish(due, out))
+    except Exception as error:
+        return failed(work, due.extractor.name, error, due.fingerprint.digest)
+
+
+def _extract_together(work: Work, due: list[_Due]) -> list[Outcome]:
+    """Several features from one pass over the frames; one that fails leaves the others alone."""
+    outcomes = []
+    with contextlib.ExitStack() as stack:
+        writers: dict[FrameExtractor, FeatureWriter] = {}
+        for one in due:
+            if not isinstance(one.extractor, FrameExtractor):
+                raise TypeError(f"{one.extractor.name} does not work frame by frame")
+            writers[one.extractor] = stack.enter_context(FeatureWriter(work.root, work.session_id, one.extractor.name))
+        failures = run_frame_pass(work.source, writers)
+        for one, (extractor, out) in zip(due, writers.items(), strict=True):
+            try:
+                if failure := failures[extractor]:
+                    raise failure
+                outcomes.append(done(_publish(one, out)))
+            except Exception as error:
+                outcomes.append(failed(work, extractor.name, error, one.fingerprint.digest))
+    return outcomes
+
+
+def _publish(due: _Due, out: FeatureWriter) -> Current:
+    _check_unchanged(due.fingerprint)
+    return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries))
 
 
 def _check_unchanged(fingerprint: Fingerprint) -> None:
@@ -125,7 +170,7 @@ def up_to_date(root: Path, session_id: str, feature: str, fingerprint: str, sinc
     return current if is_intact(folder, current) else None
 
 
-def done(current: Current, *, skipped: bool = False, seconds: float = 0.0) -> Outcome:
+def done(current: Current, *, skipped: bool = False) -> Outcome:
     """The outcome of a version that is current."""
     return Outcome(
         current.session_id,
@@ -134,9 +179,22 @@ def done(current: Current, *, skipped: bool = False, seconds: float = 0.0) -> Ou
         skipped=skipped,
         rows=current.rows,
         bytes=current.nbytes,
-        seconds=seconds,
         stamps=tuple(current.stamps),
     )
+
+
+def failed(work: Work, feature: str, error: Exception, fingerprint: str) -> Outcome:
+    """The outcome of an error, whichever it is."""
+    match error:
+        case MissingInputError():
+            return not_done(work.root, work.session_id, feature, Status.MISSING, str(error), fingerprint)
+        case ExtractionError() | PublishError():
+            reason = str(error)
+        case OSError():
+            reason = _explain_os_error(error)
+        case _:
+            reason = _explain_unexpected(error, feature)
+    return not_done(work.root, work.session_id, feature, Status.FAILED, reason, fingerprint)
 
 
 def not_done(root: Path, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from storyframes.features import STORIES
+from storyframes.features import FEATURES, STORIES
+from tasks.dope.extractor import Dope, DopeExtractorSettings
 from tasks.extractor import Extractor
 from tasks.frames import Frames, RecordingSettings
 from tasks.glove import Glove, GloveSettings, StoryGlove
@@ -13,18 +14,35 @@ from tasks.opensmile import OpenSmile, OpenSmileSettings
 from tasks.resnet50 import ResNet50, ResNet50Settings
 from tasks.sbert import Sbert, SbertSettings, StorySbert
 
+DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
+
 
 class ExtractorsSettings(BaseModel):
-    """Every extractor's section of the configuration."""
+    """Every extractor's section of the configuration.
+
+    Attributes:
+        features: what is extracted where nothing else is asked for. ``dope`` is not among them by default: its model
+            has to be got from its authors first.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)
     openface: OpenFaceSettings = Field(default_factory=OpenFaceSettings)
     resnet50: ResNet50Settings = Field(default_factory=ResNet50Settings)
+    dope: DopeExtractorSettings = Field(default_factory=DopeExtractorSettings)
     opensmile: OpenSmileSettings = Field(default_factory=OpenSmileSettings)
     glove: GloveSettings = Field(default_factory=GloveSettings)
     sbert: SbertSettings = Field(default_factory=SbertSettings)
+
+    @field_validator("features")
+    @classmethod
+    def _exist(cls, features: tuple[str, ...]) -> tuple[str, ...]:
+        for feature in features:
+            if feature not in FEATURES:
+                raise ValueError(f"there is no feature {feature!r}; there are {', '.join(FEATURES)}")
+        return features
 
 
 def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor]:
@@ -37,6 +55,7 @@ def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str,
         Frames(recording),  # first: all the others need the session's clock
         OpenFace(settings.openface, recording),
         ResNet50(settings.resnet50, recording),
+        Dope(settings.dope, recording),
         OpenSmile(settings.opensmile, recording),
         Glove(settings.glove, recording),
         Sbert(settings.sbert, recording),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storyframes.catalogue import read_entry
@@ -16,9 +16,10 @@ from storyframes.layout import INPUTS, create_store, feature_folder
 from storyframes.records import Status, now
 from storyframes.study import Session, Study
 from tasks.digests import DigestCache
-from tasks.extract import Outcome, Work, done, not_done, up_to_date
+from tasks.extract import Outcome, Work, done, failed, not_done, up_to_date
 from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
+from tasks.frame_pass import FrameExtractor
 
 CLOCK = "frames"
 
@@ -76,8 +77,9 @@ def plan_extraction(
     digests = DigestCache(root / INPUTS, study.root)
     plan = Plan()
     since = now() if selection.force else ""
-    of_sessions = _selected_extractors(build_extractors(settings, ""), selection)
-    of_stories = _selected_extractors(build_extractors(settings, STORIES), selection)
+    only = settings.features if selection.only is None else selection.only
+    of_sessions = _selected_extractors(build_extractors(settings, ""), only)
+    of_stories = _selected_extractors(build_extractors(settings, STORIES), only)
     try:
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
@@ -90,40 +92,49 @@ def plan_extraction(
                     not_done(root, session_id, feature, Status.FAILED, reason, "") for feature in extractors
                 ]
                 continue
+            due = []
             for extractor in extractors.values():
                 forced = since if selection.only is None or extractor.name in selection.only else ""
-                _plan_feature(plan, Work(root, source, extractor.name, settings, forced), extractor)
+                work = Work(root, source, (extractor.name,), settings, forced)
+                if settled := _settled(work, extractor):
+                    plan.settled.append(settled)
+                else:
+                    due.append(work)
+            plan.work += _sharing_a_pass(due, extractors)
     finally:
         digests.save()
     return plan
 
 
-def _plan_feature(plan: Plan, work: Work, extractor: Extractor) -> None:
-    session_id, feature = work.session_id, work.feature
+def _settled(work: Work, extractor: Extractor) -> Outcome | None:
+    """The outcome where nothing needs to be done, or nothing can be; None where the work is due."""
+    session_id, feature = work.session_id, extractor.name
     try:
         fingerprint = extractor.fingerprint(work.source).digest
-    except MissingInputError as error:
-        plan.settled.append(not_done(work.root, session_id, feature, Status.MISSING, str(error), ""))
-        return
-    except ExtractionError as error:
-        plan.settled.append(not_done(work.root, session_id, feature, Status.FAILED, str(error), ""))
-        return
+    except (MissingInputError, ExtractionError) as error:
+        return failed(work, feature, error, "")
     if current := up_to_date(work.root, session_id, feature, fingerprint, work.since):
-        plan.settled.append(done(current, skipped=True))
-    elif missing := _known_missing(work, fingerprint):
-        plan.settled.append(missing)
-    else:
-        plan.work.append(work)
+        return done(current, skipped=True)
+    return _known_missing(work, feature, fingerprint)
 
 
-def _known_missing(work: Work, fingerprint: str) -> Outcome | None:
+def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[Work]:
+    """The work with the features that want the same decoded frames made one."""
+    frame_by_frame = [work for work in due if isinstance(extractors[work.features[0]], FrameExtractor)]
+    if len(frame_by_frame) < 2 or len({work.since for work in frame_by_frame}) > 1:
+        return due
+    together = replace(frame_by_frame[0], features=tuple(work.features[0] for work in frame_by_frame))
+    return [together if work is frame_by_frame[0] else work for work in due if work not in frame_by_frame[1:]]
+
+
+def _known_missing(work: Work, feature: str, fingerprint: str) -> Outcome | None:
     """An earlier attempt on the very same input found nothing to extract: so would this one."""
-    folder = feature_folder(work.root, work.session_id, work.feature)
-    entry = read_entry(folder, work.session_id, work.feature)
+    folder = feature_folder(work.root, work.session_id, feature)
+    entry = read_entry(folder, work.session_id, feature)
     attempt = entry.attempt if entry else None
     if work.since or attempt is None or attempt.status is not Status.MISSING or attempt.fingerprint != fingerprint:
         return None
-    return Outcome(work.session_id, work.feature, Status.MISSING, skipped=True, reason=attempt.reason)
+    return Outcome(work.session_id, feature, Status.MISSING, skipped=True, reason=attempt.reason)
 
 
 def check_selection(study: Study, settings: ExtractorsSettings, selection: Selection) -> None:
@@ -151,11 +162,9 @@ def _check_known(kind: str, asked: Iterable[str], there: Iterable[str]) -> None:
             raise SelectionError(f"there is no {kind} {name!r}{hint}")
 
 
-def _selected_extractors(extractors: dict[str, Extractor], selection: Selection) -> dict[str, Extractor]:
+def _selected_extractors(extractors: dict[str, Extractor], only: tuple[str, ...]) -> dict[str, Extractor]:
     """The extractors asked for, and the session's clock, which the others need."""
-    if selection.only is None:
-        return extractors
-    return {name: extractor for name, extractor in extractors.items() if name in selection.only or name == CLOCK}
+    return {name: extractor for name, extractor in extractors.items() if name in only or name == CLOCK}
 
 
 def _source(study: Study, session_id: str, digests: DigestCache) -> Source:

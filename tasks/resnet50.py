@@ -15,11 +15,13 @@ from pydantic import Field
 
 from storyframes.publish import FeatureWriter
 from storyframes.records import Stamp
+from storyframes.shards import ShardWriter
 from tasks import weights
 from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
-from tasks.frames import RecordingSettings, read_clock
-from tasks.recording import RecordingError, read_frames
+from tasks.frame_pass import extract_alone
+from tasks.frames import RecordingSettings
+from tasks.recording import FrameBatch
 from tasks.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
@@ -76,24 +78,16 @@ class ResNet50:
         settings = {"weights": self.settings.weights, **self.recording.model_dump()}
         return Fingerprint(self.name, 1, {"video": source.file("video")}, settings, {"resnet50": digest})
 
-    def extract(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock(source, out)
+    def open(self, source: Source, out: FeatureWriter) -> EmbeddingWriter:
         path = self._weights_file()
         if path is None:
             out.stamp(Stamp.UNTRAINED)
         network = build_network(path, self.settings.weights)
         transform = preprocessing(self.settings.weights)
-        values, rows = out.array("values"), 0
-        try:
-            for batch in read_frames(
-                source.file("video").path, self.settings.batch_size, allow_truncated=self.recording.allow_truncated
-            ):
-                values.append(embed(network, transform, batch.rgb))
-                rows += len(batch)
-        except RecordingError as error:
-            raise ExtractionError(str(error)) from None
-        if rows != len(clock):
-            raise ExtractionError(f"{rows} frames decoded, but the session's clock has {len(clock)}: extract it again")
+        return EmbeddingWriter(network, transform, self.settings.batch_size, out.array("values"))
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        extract_alone(self, source, out)
 
     def _weights_file(self) -> Path | None:
         """The weights' file, None for untrained weights; a download happens here, once.
@@ -120,6 +114,27 @@ class ResNet50:
             return weights.fetch(published)
         except weights.WeightsError as error:
             raise ExtractionError(str(error)) from None
+
+
+class EmbeddingWriter:
+    """Takes frames, appends their embeddings."""
+
+    def __init__(
+        self,
+        network: torch.nn.Module,
+        transform: Callable[[Any], torch.Tensor],
+        batch_size: int,
+        values: ShardWriter,
+    ) -> None:
+        self._network = network
+        self._transform = transform
+        self._batch_size = batch_size
+        self._values = values
+
+    def add(self, batch: FrameBatch) -> None:
+        for start in range(0, len(batch), self._batch_size):
+            frames = batch.rgb[start : start + self._batch_size]
+            self._values.append(embed(self._network, self._transform, frames))
 
 
 def build_network(path: Path | None, which: ResNet50Weights) -> torch.nn.Module:

@@ -33,7 +33,7 @@ class ModelFile:
         name: what ``storyframes models`` calls it.
         filename: its name on this machine.
         url: where it is published.
-        sha256: of what the URL gives.
+        sha256: of what the URL gives; empty where its authors publish none, and then it is not downloaded here.
         bytes: about how large that is.
         license: under which terms.
         about: which feature needs it.
@@ -108,6 +108,24 @@ MODELS: dict[str, ModelFile] = {
             about="glove, a smaller vocabulary (400,000 lower-case words): [glove] vectors = its path",
             member="glove.6B.300d.txt",
         ),
+        ModelFile(
+            name="dope",
+            filename="DOPE_v1_0_0.pth.tgz",
+            url="http://download.europe.naverlabs.com/ComputerVision/DOPE_models/DOPE_v1_0_0.pth.tgz",
+            sha256="",
+            bytes=0,
+            license="CC BY-NC-SA 4.0 (Naver): non-commercial use",
+            about="dope, float32; get it by hand (no checksum is published)",
+        ),
+        ModelFile(
+            name="dope-realtime",
+            filename="DOPErealtime_v1_0_0.pth.tgz",
+            url="http://download.europe.naverlabs.com/ComputerVision/DOPE_models/DOPErealtime_v1_0_0.pth.tgz",
+            sha256="",
+            bytes=0,
+            license="CC BY-NC-SA 4.0 (Naver): non-commercial use",
+            about="dope, float16 on a GPU: [dope] model = its path; get it by hand",
+        ),
     )
 }
 
@@ -129,6 +147,11 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     """
     if found := find(model):
         return found
+    if not model.sha256:
+        raise WeightsError(
+            f"{model.filename} cannot be checked, since its authors publish no checksum, so it is not downloaded here. "
+            f"Read its licence ({model.license}), get {model.url}, and put it at {model.path}"
+        )
     folder = model.path.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{model.filename}.") as scratch:

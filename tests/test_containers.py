@@ -320,7 +320,7 @@ def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_
     from concurrent.futures import ThreadPoolExecutor
 
     from storyframes.study import load_study
-    from tasks.extract import extract_feature
+    from tasks.extract import extract as do_work
     from tasks.extractors import ExtractorsSettings
     from tasks.plan import Selection, plan_extraction
 
@@ -329,11 +329,11 @@ def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_
         load_study(study_copy), store_root, ExtractorsSettings(openface=openface), Selection(only=("openface",))
     )
     for work in plan.work:
-        if work.feature == "frames":
-            extract_feature(work)
+        if work.features == ("frames",):
+            do_work(work)
     with ThreadPoolExecutor(3) as pool:
-        outcomes = list(pool.map(extract_feature, [work for work in plan.work if work.feature == "openface"]))
-    assert [str(outcome.status) for outcome in outcomes] == ["done"] * 3
+        outcomes = list(pool.map(do_work, [work for work in plan.work if work.features == ("openface",)]))
+    assert [str(outcome.status) for (outcome,) in outcomes] == ["done"] * 3
 
 
 def test_trying_openface_out(engine, image_of, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from storyframes import catalogue, maintenance
 from storyframes.records import Status
 from storyframes.store import FeatureStore
 from storyframes.study import load_study
-from tasks.extract import Outcome, extract_feature
+from tasks.extract import Outcome
+from tasks.extract import extract as do_work
 from tasks.extractor import ExtractionError
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.plan import Selection, SelectionError, plan_extraction
@@ -26,7 +27,7 @@ def run(study: Path, root: Path, selection: Selection | None = None, **settings)
     """All the work that is due, done here; the outcomes by session/feature."""
     selection = selection or Selection(only=FAST)
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection)
-    outcomes = [*plan.settled, *(extract_feature(work) for work in plan.work)]
+    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
     return {f"{outcome.session_id}/{outcome.feature}": outcome for outcome in outcomes}
 
 
@@ -131,7 +132,7 @@ def test_videos_without_a_face_are_masked_not_failed(shared, tmp_path, store_roo
 
 def work_due(study: Path, root: Path, selection: Selection | None = None, **settings) -> list[str]:
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection or Selection(only=FAST))
-    return [f"{work.session_id}/{work.feature}" for work in plan.work]
+    return [work.name for work in plan.work]
 
 
 def test_an_unchanged_study_has_no_work_due(study_copy: Path, store_root: Path) -> None:
@@ -185,8 +186,8 @@ def test_force_redoes_what_was_asked_for_and_not_its_clock(study_copy: Path, sto
 def test_a_feature_done_meanwhile_by_somebody_else_is_not_done_again(study_copy: Path, store_root: Path) -> None:
     selection = Selection(("p01-s01",), ("openface",), force=True)
     plan = plan_extraction(load_study(study_copy), store_root, ExtractorsSettings(), selection)
-    first = [extract_feature(work) for work in plan.work]
-    again = [extract_feature(work) for work in plan.work]  # what Dask does when it loses a finished worker
+    first = [outcome for work in plan.work for outcome in do_work(work)]
+    again = [outcome for work in plan.work for outcome in do_work(work)]
     assert [outcome.skipped for outcome in first] == [False, False]
     assert [outcome.skipped for outcome in again] == [True, True]
 
@@ -218,7 +219,7 @@ def test_an_input_that_changes_while_it_is_read_is_refused(study_copy: Path, sto
         load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
     )
     shutil.copy(study_copy / "openface/p01-s02.csv.gz", study_copy / "openface/p01-s01.csv.gz")
-    outcomes = {work.feature: extract_feature(work) for work in plan.work}
+    outcomes = {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     assert outcomes["frames"].status is Status.DONE
     assert (
         outcomes["openface"].reason
@@ -229,7 +230,7 @@ def test_an_input_that_changes_while_it_is_read_is_refused(study_copy: Path, sto
 def test_an_input_that_vanishes_fails_its_feature_only(study_copy: Path, store_root: Path) -> None:
     plan = plan_extraction(load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), FAST))
     (study_copy / "openface/p01-s01.csv.gz").unlink()
-    outcomes = {work.feature: extract_feature(work) for work in plan.work}
+    outcomes = {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     assert "p01-s01.csv.gz: OpenFace wrote no such file" in outcomes["openface"].reason
     assert outcomes["opensmile"].status is Status.DONE
 
@@ -340,7 +341,7 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
     study = load_study(demo_study)
     plan = plan_extraction(study, store_root, settings, Selection(only=("glove", "sbert")))
-    assert all(extract_feature(work).status is Status.DONE for work in plan.work)
+    assert all(outcome.status is Status.DONE for work in plan.work for outcome in do_work(work))
     catalogue.compact(store_root)
     content = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file()).lower()
     for word in ("grandfather", "bakery every week", "walked home", "neighbour", "alone"):

@@ -194,14 +194,14 @@ def wait_for(condition, seconds: float = 15) -> None:
 
 def extract(study: Path, root: Path, session_id: str, **openface):
     from storyframes.study import load_study
-    from tasks.extract import extract_feature
+    from tasks.extract import extract as do_work
     from tasks.extractors import ExtractorsSettings
     from tasks.plan import Selection, plan_extraction
 
     settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), ("openface",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {work.feature: extract_feature(work) for work in plan.work}
+    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     return outcomes["openface"]
 
 

@@ -64,14 +64,14 @@ def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start:
 
 def extract(study: Path, root: Path, **settings):
     from storyframes.study import load_study
-    from tasks.extract import extract_feature
+    from tasks.extract import extract as do_work
     from tasks.extractors import ExtractorsSettings
     from tasks.plan import Selection, plan_extraction
 
     loaded, configured = load_study(study), ExtractorsSettings(**settings)
     plan = plan_extraction(loaded, root, configured, Selection(("p01-s01",), ("opensmile",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {work.feature: extract_feature(work) for work in plan.work}
+    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     return outcomes["opensmile"]
 
 

@@ -104,14 +104,14 @@ def test_the_published_files_are_torchvisions() -> None:
 
 def extract(study: Path, root: Path, **resnet50):
     from storyframes.study import load_study
-    from tasks.extract import extract_feature
+    from tasks.extract import extract as do_work
     from tasks.extractors import ExtractorsSettings
     from tasks.plan import Selection, plan_extraction
 
     settings = ExtractorsSettings(resnet50=resnet50)
     plan = plan_extraction(load_study(study), root, settings, Selection(("s0001",), ("resnet50",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {work.feature: extract_feature(work) for work in plan.work}
+    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     return outcomes["resnet50"]
 
 

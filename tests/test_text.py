@@ -171,13 +171,13 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
 def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01"):
     from flows.settings import load_settings
     from storyframes.study import load_study
-    from tasks.extract import extract_feature
+    from tasks.extract import extract as do_work
     from tasks.plan import Selection, plan_extraction
 
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), only))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    return outcomes | {work.feature: extract_feature(work) for work in plan.work}
+    return outcomes | {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
 
 
 def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) -> None:

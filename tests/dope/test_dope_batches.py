@@ -1,0 +1,65 @@
+"""Several frames at once give what each gives alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dope_reference import LIMITS, Reference, check_raw_poses
+
+from tasks.dope.checkpoint import Checkpoint
+from tasks.dope.detections import FrameDetections
+from tasks.dope.detector import DopeDetector
+from tasks.dope.frames import frame_size, network_input
+from tasks.dope.joints import Part
+from tasks.dope.settings import PostProcessing
+
+LIMIT = LIMITS["r0"]
+
+
+@pytest.fixture(scope="module")
+def detector(reference: Reference, fake_model: Checkpoint) -> DopeDetector:
+    return DopeDetector(fake_model, reference.settings("r0", frames_per_pass=4))
+
+
+def assert_same(ours: FrameDetections, theirs: FrameDetections) -> None:
+    for part in Part:
+        a, b = ours.parts[part], theirs.parts[part]
+        np.testing.assert_array_equal(a.label, b.label)
+        np.testing.assert_array_equal(a.members, b.members)
+        for name, limit in LIMIT.detected(PostProcessing.PPI).items():
+            np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=0, atol=limit)
+    for name in ("hand_is_right", "hands_of_body", "face_of_body"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+@pytest.mark.slow
+def test_four_frames_of_one_video(detector: DopeDetector, reference: Reference) -> None:
+    frame = reference.frame("r0")
+    frames = np.stack([frame[:, ::-1], frame, frame[::-1], np.roll(frame, 40, axis=1)])
+    together = detector.detect(frames)
+    for found, alone in zip(together, frames, strict=True):
+        assert_same(found, detector.detect([alone])[0])
+    images = network_input(list(frames), detector.options, detector.device)
+    check_raw_poses(detector.network(images, [frame_size(frame)] * 4)[1], reference, "r0")
+
+
+@pytest.mark.slow
+def test_frames_of_different_sizes(detector: DopeDetector, reference: Reference) -> None:
+    """Padded to one common size, the smaller ones would come out different."""
+    frames = [reference["image1"], reference["image0"], reference["image2"], reference["image3"]]
+    together = detector.detect(frames)
+    for found, frame in zip(together, frames, strict=True):
+        assert_same(found, detector.detect([frame])[0])
+    expected = {part: len(reference[f"r0/ppi/{part.value}_score"]) for part in Part}
+    assert {part: len(together[1].parts[part]) for part in Part} == expected
+
+
+@pytest.mark.slow
+def test_passes_of_any_size(detector: DopeDetector, reference: Reference, fake_model: Checkpoint) -> None:
+    frames = np.stack([reference["image2"], reference["image3"], reference["image2"]])
+    settings = replace(detector.settings, frames_per_pass=2, boxes_per_pass=33)
+    in_small_passes = DopeDetector(fake_model, settings).detect(frames)
+    for found, expected in zip(in_small_passes, detector.detect(frames), strict=True):
+        assert_same(found, expected)

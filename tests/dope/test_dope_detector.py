@@ -1,0 +1,122 @@
+"""Frames in, detections out, with models that see nobody or somebody everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from dope_blank_model import blank_content, expect_everywhere, saved
+
+from tasks.dope.checkpoint import Checkpoint, load_checkpoint
+from tasks.dope.detector import DopeDetector
+from tasks.dope.joints import Part
+from tasks.dope.participant import ParticipantTracker
+from tasks.dope.settings import DopeSettings, PostProcessing
+
+SMALL = DopeSettings(min_size=64, max_size=96)
+
+
+def model(tmp_path: Path, content: dict[str, Any]) -> Checkpoint:
+    return load_checkpoint(saved(content, tmp_path / "model.pth.tgz"))
+
+
+def crowd() -> dict[str, Any]:
+    """A body, a left hand and a face in every box; the hand in a corner, so that it is at no wrist."""
+    content = blank_content({Part.BODY: 2, Part.HAND: 7, Part.FACE: 4}, hand_ppi_kwargs={"K": 3})
+    for part, anchor_pose in ((Part.BODY, 1), (Part.HAND, 5), (Part.FACE, 0)):
+        expect_everywhere(content, part, anchor_pose)
+        poses = torch.rand(content["state_dict"][f"roi_heads.{part.value}_anchor_poses"].shape)
+        content["state_dict"][f"roi_heads.{part.value}_anchor_poses"] = poses
+    return content
+
+
+@pytest.mark.parametrize("how", PostProcessing)
+def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
+    settings = DopeSettings(min_size=64, max_size=96, post_processing=how)
+    found = DopeDetector(model(tmp_path, blank_content()), settings).detect(np.zeros((2, 48, 64, 3), np.uint8))
+    assert [len(frame.parts[part]) for frame in found for part in Part] == [0] * 6
+    poses = ParticipantTracker().follow(found)
+    assert poses.n_detected.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert np.isnan(poses.body_2d).all()
+    assert np.isnan(poses.hands_score).all()
+
+
+@pytest.mark.parametrize("how", PostProcessing)
+def test_many_persons_of_any_number_of_anchor_poses(tmp_path: Path, how: PostProcessing) -> None:
+    settings = DopeSettings(min_size=256, max_size=256, post_processing=how)
+    found = DopeDetector(model(tmp_path, crowd()), settings).detect(np.zeros((1, 256, 256, 3), np.uint8))[0]
+    for part, label in ((Part.BODY, 1), (Part.HAND, 5), (Part.FACE, 0)):
+        assert len(found.parts[part]) > 5
+        assert (found.parts[part].label == label).all()
+        assert (np.diff(found.parts[part].score) <= 0).all()
+    assert not found.hand_is_right.any()
+
+
+def test_no_frames(tmp_path: Path) -> None:
+    detector = DopeDetector(model(tmp_path, blank_content()), SMALL)
+    assert detector.detect(np.zeros((0, 48, 64, 3), np.uint8)) == []
+    assert len(ParticipantTracker().follow([])) == 0
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (1, 1), (3, 47), (33, 31)])
+def test_tiny_and_odd_frames(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """Poses follow the size of the frame they are found in."""
+    detector = DopeDetector(model(tmp_path, crowd()), DopeSettings(min_size=64, max_size=1333))
+    body = detector.detect(np.zeros((1, *shape, 3), np.uint8))[0].parts[Part.BODY]
+    assert len(body) >= 1
+    assert np.isfinite(body.pose2d).all()
+    assert body.pose2d.min() >= 0, "anchor poses are within their boxes, and these within the frame"
+    assert (body.pose2d.max((0, 1)) <= np.array(shape[::-1]) + 1e-3).all()
+
+
+@pytest.mark.parametrize(
+    "frames", [np.zeros((48, 64, 3), np.uint8), np.zeros((2, 48, 64), np.uint8)], ids=["one frame", "grey"]
+)
+def test_wrong_frames(tmp_path: Path, frames: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="it must be RGB, uint8"):
+        DopeDetector(model(tmp_path, blank_content()), SMALL).detect(frames)
+
+
+def test_no_box_at_all(tmp_path: Path) -> None:
+    """Boxes shrunk to nothing are dropped before any pose is looked for."""
+    content = crowd()
+    shrinking = torch.zeros(60)
+    shrinking[2::4] = -50  # the width
+    content["state_dict"]["rpn.head.bbox_pred.bias"] = shrinking
+    found = DopeDetector(model(tmp_path, content), SMALL).detect(np.zeros((2, 48, 64, 3), np.uint8))
+    assert [len(frame.parts[part]) for frame in found for part in Part] == [0] * 6
+
+
+def test_settings_override_the_file(tmp_path: Path) -> None:
+    content = blank_content()
+    content["dope_kwargs"] |= {"min_size": 400, "rpn_post_nms_top_n_test": 50}
+    checkpoint = model(tmp_path, content)
+    assert DopeDetector(checkpoint).options.min_size == 400
+    options = DopeDetector(checkpoint, DopeSettings(min_size=300, rpn_post_nms_top_n=7)).options
+    assert (options.min_size, options.max_size, options.rpn_post_nms_top_n) == (300, 1333, 7)
+    with pytest.raises(ValueError, match="max_size = 200; it must be at least min_size, 400"):
+        DopeDetector(checkpoint, DopeSettings(max_size=200))
+
+
+def test_wrong_settings() -> None:
+    with pytest.raises(ValueError, match="batch_norm_eps = -1"):
+        DopeSettings(batch_norm_eps=-1)
+    with pytest.raises(ValueError, match="frames_per_pass = 0"):
+        DopeSettings(frames_per_pass=0)
+    with pytest.raises(ValueError, match="batch_norm_eps = nan"):
+        DopeSettings(batch_norm_eps=float("nan"))
+
+
+def test_frames_at_once() -> None:
+    assert DopeSettings().frames_at_once == 1
+    assert DopeSettings(device="cuda:1").frames_at_once == 8
+    assert DopeSettings(frames_per_pass=3).frames_at_once == 3
+
+
+def test_epsilon_of_published_models() -> None:
+    assert DopeSettings().eps(half=False) == 0.0
+    assert DopeSettings().eps(half=True) == 1e-5
+    assert DopeSettings(batch_norm_eps=1e-3).eps(half=True) == 1e-3

@@ -1,0 +1,255 @@
+"""The dope feature: frames in, arrays in the store; alone and sharing a pass with resnet50."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from dope_blank_model import blank_content, expect_everywhere, saved
+
+from storyframes import catalogue
+from storyframes.features import FEATURES
+from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
+from storyframes.layout import create_store
+from storyframes.store import FeatureStore
+from storyframes.study import load_study
+from tasks.dope.joints import Part
+from tasks.extract import Outcome
+from tasks.extract import extract as do_work
+from tasks.extractors import ExtractorsSettings
+from tasks.plan import Selection, plan_extraction
+from tasks.synthesize import SyntheticStudy, write_study
+
+FRAMES = 20
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("study") / "study"
+    write_study(folder, SyntheticStudy(sessions=1, seconds=FRAMES / 15, width=98, height=74))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory) -> Path:
+    """A model that sees a body, a hand and a face in every box."""
+    content = blank_content({Part.BODY: 2, Part.HAND: 7, Part.FACE: 4}, hand_ppi_kwargs={"K": 3})
+    torch.manual_seed(0)
+    for part, anchor_pose in ((Part.BODY, 1), (Part.HAND, 5), (Part.FACE, 0)):
+        expect_everywhere(content, part, anchor_pose)
+        poses = torch.rand(content["state_dict"][f"roi_heads.{part.value}_anchor_poses"].shape)
+        content["state_dict"][f"roi_heads.{part.value}_anchor_poses"] = poses
+    return saved(content, tmp_path_factory.mktemp("model") / "crowd.pth.tgz")
+
+
+def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> dict[str, Outcome]:
+    create_store(root)
+    dope = {"min_size": 64, "max_size": 96} | dope
+    settings = ExtractorsSettings(dope=dope, resnet50={"allow_untrained": True} | (resnet50 or {}))
+    plan = plan_extraction(load_study(study), root, settings, Selection(("s0001",), only))
+    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
+    return {outcome.feature: outcome for outcome in outcomes}
+
+
+def read(root: Path, array: str) -> np.ndarray:
+    return FeatureStore(root).read("s0001", "dope", array=array)
+
+
+def test_every_array_of_the_participant(study: Path, crowd: Path, store_root: Path) -> None:
+    outcome = run(study, store_root, model=crowd)["dope"]
+    assert (str(outcome.status), outcome.rows) == ("done", FRAMES)
+    for name, spec in FEATURES["dope"].arrays.items():
+        if not spec.optional:
+            values = read(store_root, name)
+            assert values.shape == (FRAMES, *spec.shape)
+            assert values.dtype == spec.dtype
+    assert (read(store_root, "n_detected")[:, 0] > 0).all()
+    assert np.isfinite(read(store_root, "body_2d")).all()
+    assert read(store_root, "sampled").all()
+    attributes = FeatureStore(store_root).attributes("s0001", "dope")
+    assert (attributes["device"], attributes["precision"], attributes["every_n_frames"]) == ("cpu", "float32", 1)
+
+
+def test_joints_and_units_are_named_in_the_store(study: Path, crowd: Path, store_root: Path) -> None:
+    import zarr
+
+    run(study, store_root, model=crowd)
+    catalogue.compact(store_root)
+    path = FeatureStore(store_root).catalogue.set_index("feature").loc["dope", "path"]
+    group = zarr.open_group(store_root / path, mode="r")
+    assert group["body_2d"].attrs["joints"] == list(BODY_JOINTS)
+    assert group["hands_3d"].attrs["joints"] == list(HAND_JOINTS)
+    assert group["face_2d"].attrs["joints"] == list(FACE_LANDMARKS)
+    assert "pixels" in group["body_2d"].attrs["units"]
+    assert "metres" in group["body_3d"].attrs["units"]
+    assert group["hands_2d"].metadata.dimension_names == ("frame", "side", "hand_joint", "xy")
+
+
+def test_a_stride_leaves_the_frames_between_empty(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
+    run(study, store_root, model=crowd, every_n_frames=3)
+    sampled = read(store_root, "sampled").astype(bool)
+    np.testing.assert_array_equal(np.flatnonzero(sampled), np.arange(0, FRAMES, 3))
+    body, counts = read(store_root, "body_2d"), read(store_root, "n_detected")
+    assert np.isnan(body[~sampled]).all()
+    assert (counts[~sampled] == -1).all()
+    run(study, tmp_path / "all", model=crowd)
+    np.testing.assert_allclose(body[0], read(tmp_path / "all", "body_2d")[0])
+    assert not run(study, store_root, model=crowd)["dope"].skipped  # another stride is another fingerprint
+
+
+def test_nobody_is_nan_and_zero(study: Path, store_root: Path, tmp_path: Path) -> None:
+    outcome = run(study, store_root, model=saved(blank_content(), tmp_path / "blank.pth.tgz"))["dope"]
+    assert outcome.status == "done"
+    assert (read(store_root, "n_detected") == 0).all()
+    assert np.isnan(read(store_root, "face_2d")).all()
+
+
+def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_root: Path) -> None:
+    run(study, store_root, model=crowd, people="all", every_n_frames=3)
+    counts = np.maximum(read(store_root, "n_detected"), 0)
+    for column, part in enumerate(("body", "hand", "face")):
+        offsets = read(store_root, f"all_{part}_offsets")
+        assert offsets.shape == (FRAMES + 1,)
+        assert offsets[0] == 0
+        np.testing.assert_array_equal(np.diff(offsets), counts[:, column])
+        assert len(read(store_root, f"all_{part}_2d")) == offsets[-1]
+    bodies, offsets = read(store_root, "all_body_2d"), read(store_root, "all_body_offsets")
+    participant = read(store_root, "body_2d")
+    for frame in range(0, FRAMES, 3):
+        here = bodies[offsets[frame] : offsets[frame + 1]]
+        assert any(np.array_equal(body, participant[frame]) for body in here)
+    faces, face_of_body = read(store_root, "all_face_of_body"), read(store_root, "all_face_offsets")
+    of_frame = np.repeat(np.arange(FRAMES), np.diff(offsets))
+    having = faces >= 0
+    assert (faces[having] >= face_of_body[of_frame[having]]).all()
+    assert (faces[having] < face_of_body[of_frame[having] + 1]).all()
+
+
+def test_without_asking_there_are_no_arrays_of_everybody(study: Path, crowd: Path, store_root: Path) -> None:
+    run(study, store_root, model=crowd)
+    (entry,) = [entry for entry in catalogue.scan(store_root) if entry.feature == "dope"]
+    assert not [name for name in entry.current.arrays if name.startswith("all_")]
+
+
+# --- one pass for two ------------------------------------------------------------------------------------------------
+
+
+def test_a_shared_pass_gives_what_two_passes_give(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
+    settings = ExtractorsSettings(dope={"model": crowd}, resnet50={"allow_untrained": True})
+    plan = plan_extraction(load_study(study), tmp_path / "x", settings, Selection(("s0001",), ("dope", "resnet50")))
+    assert [work.features for work in plan.work] == [("frames",), ("resnet50", "dope")]
+    together = run(study, store_root, ("dope", "resnet50"), model=crowd)
+    assert {str(outcome.status) for outcome in together.values()} == {"done"}
+    apart = tmp_path / "apart"
+    run(study, apart, ("dope",), model=crowd)
+    run(study, apart, ("resnet50",), model=crowd)
+    for feature, array in (("dope", "body_2d"), ("dope", "face_3d"), ("resnet50", "values")):
+        np.testing.assert_array_equal(
+            FeatureStore(store_root).read("s0001", feature, array=array),
+            FeatureStore(apart).read("s0001", feature, array=array),
+        )
+
+
+def test_one_that_fails_leaves_the_pass_and_the_other_goes_on(
+    study: Path, crowd: Path, store_root: Path, monkeypatch
+) -> None:
+    from tasks.resnet50 import EmbeddingWriter
+
+    seen = 0
+    real = EmbeddingWriter.add
+
+    def fail_later(self, batch) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            raise RuntimeError("out of something")
+        real(self, batch)
+
+    monkeypatch.setattr(EmbeddingWriter, "add", fail_later)
+    outcomes = run(study, store_root, ("dope", "resnet50"), model=crowd)
+    assert outcomes["resnet50"].status == "failed"
+    assert "unexpected RuntimeError" in outcomes["resnet50"].reason
+    assert outcomes["dope"].status == "done"
+    assert seen == 2
+    assert FeatureStore(store_root).features("s0001") == ["dope", "frames"]
+
+
+def test_a_bad_model_fails_dope_alone(study: Path, store_root: Path, tmp_path: Path) -> None:
+    model = tmp_path / "dope.pth.tgz"
+    model.write_text("404 not found")
+    outcomes = run(study, store_root, ("dope", "resnet50"), model=model)
+    assert outcomes["resnet50"].status == "done"
+    assert outcomes["dope"].status == "failed"
+    assert outcomes["dope"].reason.startswith("dope.pth.tgz (13 bytes): torch cannot read it")
+    assert str(tmp_path) not in outcomes["dope"].reason
+
+
+def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(study, tmp_path / "copy"))
+    settings = ExtractorsSettings(
+        dope={"model": crowd, "min_size": 64, "max_size": 96}, resnet50={"allow_untrained": True}
+    )
+    plan = plan_extraction(load_study(copy), store_root, settings, Selection(("s0001",), ("dope", "resnet50")))
+    do_work(plan.work[0])
+    (copy / "videos/s0001.avi").unlink()
+    outcomes = do_work(plan.work[1])
+    assert [str(outcome.status) for outcome in outcomes] == ["failed", "failed"]
+    assert all("s0001.avi" in outcome.reason for outcome in outcomes)
+
+
+def test_no_model_says_where_to_get_one(study: Path, store_root: Path) -> None:
+    outcome = run(study, store_root)["dope"]
+    assert outcome.status == "failed"
+    assert "there is no DOPE_v1_0_0.pth.tgz: its authors publish it for non-commercial use" in outcome.reason
+
+
+def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path) -> None:
+    plan = plan_extraction(load_study(study), store_root, ExtractorsSettings(), Selection(("s0001",)))
+    assert not any("dope" in work.features for work in plan.work)
+    settings = ExtractorsSettings(features=("frames", "dope"), dope={"model": Path(__file__)})
+    plan = plan_extraction(load_study(study), store_root, settings, Selection(("s0001",)))
+    assert [work.features for work in plan.work] == [("frames",), ("dope",)]
+
+
+# --- overlay ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    import cv2
+
+    from tasks.overlay import OverlayError, draw_overlay, write_picture
+    from tasks.recording import read_frames
+
+    plan = plan_extraction(
+        load_study(demo_study), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
+    )
+    for work in plan.work:
+        do_work(work)
+    video, store = demo_study / "videos/p01-s01.avi", FeatureStore(store_root)
+    picture = draw_overlay(video, store, "p01-s01", 100)
+    plain = next(batch for batch in read_frames(video, 50) if batch.first == 100).rgb[0]
+    landmarks = store.read("p01-s01", "openface", 100, 101)[0][FEATURES["openface"].groups["landmarks_2d"]]
+    changed = (picture != plain).any(axis=2)
+    for x, y in landmarks.reshape(2, 68).T.round().astype(int):
+        assert changed[y, x]
+    assert changed.mean() < 0.02
+    write_picture(picture, tmp_path / "frame.png")
+    assert (tmp_path / "frame.png").stat().st_mode & 0o077 == 0
+    np.testing.assert_array_equal(cv2.imread(str(tmp_path / "frame.png"))[..., ::-1], picture)
+    with pytest.raises(OverlayError, match="has frames 0 to 359; frame 360 was asked for"):
+        draw_overlay(video, store, "p01-s01", 360)
+    with pytest.raises(OverlayError, match="has neither openface nor dope"):
+        draw_overlay(video, store, "p09", 0)
+
+
+def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None:
+    from tasks.overlay import draw_overlay
+
+    run(study, store_root, model=crowd, every_n_frames=3)
+    video, store = study / "videos/s0001.avi", FeatureStore(store_root)
+    assert (draw_overlay(video, store, "s0001", 0) == (255, 160, 0)).all(axis=2).any()
+    assert not (draw_overlay(video, store, "s0001", 1) == (255, 160, 0)).all(axis=2).any()  # skipped: nothing to draw

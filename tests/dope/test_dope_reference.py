@@ -1,0 +1,118 @@
+"""The whole of DOPE against the original code, with the fake model: stage by stage, raw output, detections."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from dope_reference import LIMITS, STAGE_LIMITS, Reference, check_raw_poses, worst
+
+from tasks.dope.checkpoint import Checkpoint
+from tasks.dope.detections import FrameDetections
+from tasks.dope.detector import DopeDetector
+from tasks.dope.frames import frame_size, network_input
+from tasks.dope.joints import Part
+from tasks.dope.network import BINS, FramePoses
+from tasks.dope.postprocessing import frame_detections, part_detections
+from tasks.dope.resnet import STRIDE
+from tasks.dope.roi_ops import roi_align
+from tasks.dope.settings import DopeSettings, PostProcessing
+
+SMALL_RUNS = ["r0", "r1", "r2", "r4"]
+
+
+class Run:
+    """One run of the reference, computed once."""
+
+    def __init__(self, name: str, reference: Reference, model: Checkpoint) -> None:
+        self.name, self.reference = name, reference
+        self.detector = DopeDetector(model, reference.settings(name))
+        frame = reference.frame(name)
+        self.images = network_input([frame], self.detector.options, self.detector.device)
+        self.poses: FramePoses = self.detector.network(self.images, [frame_size(frame)])[0]
+
+    def settings(self, how: PostProcessing) -> DopeSettings:
+        return self.reference.settings(self.name, post_processing=how)
+
+    def check_parts(self, how: PostProcessing) -> None:
+        """Detections before assignment: as many, the same anchor poses, the same numbers."""
+        for part in Part:
+            ours = part_detections(self.poses, self.detector.ppi[part], self.settings(how))
+            label = "center_label" if how is PostProcessing.PPI else "label"
+            np.testing.assert_array_equal(ours.label, self.reference.detected(self.name, how, part, label))
+            for name, limit in LIMITS[self.name].detected(how).items():
+                assert worst(getattr(ours, name), self.reference.detected(self.name, how, part, name)) <= limit
+
+    def detections(self, how: PostProcessing) -> FrameDetections:
+        return frame_detections(self.poses, self.detector.ppi, self.settings(how))
+
+
+@pytest.fixture(scope="module")
+def runs(reference: Reference, fake_model: Checkpoint) -> dict[str, Run]:
+    return {name: Run(name, reference, fake_model) for name in SMALL_RUNS}
+
+
+@pytest.mark.parametrize("name", SMALL_RUNS)
+def test_stages(name: str, runs: dict[str, Run], reference: Reference) -> None:
+    run, network = runs[name], runs[name].detector.network
+    assert tuple(run.images.image_sizes[0]) == tuple(reference[f"{name}/resized_hw"])
+    assert tuple(run.images.tensors.shape) == tuple(reference[f"{name}/input_shape"])
+    chosen = run.reference.nearest_boxes(name, run.poses)[reference[f"{name}/proposal_idx"][:20]]
+    with torch.inference_mode():
+        features = network.features(run.images.tensors)
+        (objectness,), (deltas,) = network.proposals.head([features])
+        boxes = network.proposals(run.images, features)[0][chosen]
+        crops = roi_align(features, boxes, torch.zeros(len(boxes)), BINS, 1 / STRIDE)
+        vectors = network.box_vectors(features, [boxes])[0]
+    ours = {
+        "input_sub": run.images.tensors[0, :, ::8, ::8],
+        "c4_sub": features[0, ::64, ::3, ::3],
+        "rpn_obj_sub": objectness[0, :, ::2, ::2],
+        "rpn_box_sub": deltas[0, :, ::4, ::4],
+        "roi_sub": crops[:, ::128],
+        "head_sub": vectors[:, ::16],
+    }
+    differences = {stage: worst(numbers, reference[f"{name}/{stage}"]) for stage, numbers in ours.items()}
+    assert {stage for stage, limit in STAGE_LIMITS.items() if differences[stage] > limit} == set(), differences
+
+
+@pytest.mark.parametrize("name", SMALL_RUNS)
+def test_raw_poses(name: str, runs: dict[str, Run], reference: Reference) -> None:
+    check_raw_poses(runs[name].poses, reference, name)
+
+
+@pytest.mark.parametrize("name", SMALL_RUNS)
+def test_detections_by_ppi(name: str, runs: dict[str, Run], reference: Reference) -> None:
+    check_ppi(runs[name], reference)
+
+
+def check_ppi(run: Run, reference: Reference) -> None:
+    run.check_parts(PostProcessing.PPI)
+    found, limits = run.detections(PostProcessing.PPI), LIMITS[run.name]
+    for part in Part:
+        members = reference.detected(run.name, PostProcessing.PPI, part, "members")
+        np.testing.assert_array_equal(found.parts[part].members, members)
+    np.testing.assert_array_equal(found.hand_is_right, reference[f"{run.name}/ppi/hand_isright_correct"])
+    assert (found.hand_is_right != reference[f"{run.name}/ppi/hand_isright_upstream"]).any(), "upstream's bug is back"
+    np.testing.assert_array_equal(found.hands_of_body, reference[f"{run.name}/assign/wrists_left_right"])
+    np.testing.assert_array_equal(found.face_of_body, reference[f"{run.name}/assign/head"])
+    assert worst(found.parts[Part.BODY].pose2d, reference[f"{run.name}/assign/body_pose2d"]) <= limits.ppi_2d
+
+
+@pytest.mark.parametrize("name", SMALL_RUNS)
+def test_detections_by_nms(name: str, runs: dict[str, Run], reference: Reference) -> None:
+    check_nms(runs[name], reference)
+
+
+def check_nms(run: Run, reference: Reference) -> None:
+    run.check_parts(PostProcessing.NMS)
+    hand_is_right = run.detections(PostProcessing.NMS).hand_is_right
+    np.testing.assert_array_equal(hand_is_right, reference[f"{run.name}/nms/hand_isright_correct"])
+
+
+@pytest.mark.slow
+def test_default_size(reference: Reference, fake_model: Checkpoint) -> None:
+    run = Run("r3", reference, fake_model)
+    check_raw_poses(run.poses, reference, "r3")
+    check_ppi(run, reference)
+    check_nms(run, reference)

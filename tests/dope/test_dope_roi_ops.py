@@ -1,0 +1,128 @@
+"""NMS and RoIAlign in plain torch: against brute force, against torchvision's Python version, and its speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tasks.dope import roi_ops
+from tasks.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
+from tasks.torchvision_import import has_compiled_operators, import_torchvision
+
+
+def torchvisions_roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:
+    """The Python version as it is written; torchvision itself first compiles it where there is a C++ compiler."""
+    import_torchvision()
+    from torchvision.ops.roi_align import _roi_align
+
+    rois = torch.cat([images[:, None].to(boxes), boxes], 1)
+    return _roi_align.__wrapped__(features, rois, scale, size, size, 2, False)
+
+
+def random_boxes(count: int, width: float, height: float) -> Tensor:
+    """Of all sizes, down to nothing and up to the image, some beyond its border."""
+    corners = torch.rand(count, 2, 2).sort(1).values * torch.tensor([width, height])
+    corners[: count // 4, 1] = corners[: count // 4, 0] + torch.rand(count // 4, 2) * 12
+    return corners.flatten(1)
+
+
+def greedy_nms(boxes: list[list[float]], scores: list[float], iou_threshold: float) -> list[int]:
+    """NMS as it is defined, box by box."""
+    kept: list[int] = []
+    for i in sorted(range(len(boxes)), key=lambda i: -scores[i]):
+        if all(_iou(boxes[i], boxes[j]) <= iou_threshold for j in kept):
+            kept.append(i)
+    return kept
+
+
+def _iou(a: list[float], b: list[float]) -> float:
+    width = max(min(a[2], b[2]) - max(a[0], b[0]), 0)
+    height = max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - width * height
+    return width * height / union if union else 0.0
+
+
+# Small integers, so that equal boxes, equal scores and thresholds hit exactly come up.
+boxes_with_scores = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.integers(0, 8), st.integers(0, 4)),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(boxes_with_scores, st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]))
+def test_nms_is_greedy_nms(numbers: list[tuple[int, ...]], iou_threshold: float) -> None:
+    boxes = [[float(x), float(y), float(x + w), float(y + h)] for x, y, w, h, _ in numbers]
+    scores = [float(score) for *_, score in numbers]
+    kept = nms_in_torch(torch.tensor(boxes).reshape(-1, 4), torch.tensor(scores), iou_threshold)
+    assert kept.tolist() == greedy_nms(boxes, scores, iou_threshold)
+
+
+def test_nms_of_a_long_chain() -> None:
+    """Each box suppresses the next one only, the case that takes the most rounds."""
+    start = torch.arange(300.0)
+    boxes = torch.stack([start, torch.zeros(300), start + 3, torch.ones(300)], 1)
+    kept = nms_in_torch(boxes, torch.linspace(1, 0, 300), 0.4)
+    assert kept.tolist() == list(range(0, 300, 2))
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("size", [7, 3])
+def test_roi_align_equals_torchvisions_python_version(size: int, layout: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    features = torch.randn(3, 16, 20, 26).to(memory_format=layout)
+    boxes, images = random_boxes(200, width=26 * 16 + 20, height=20 * 16 + 20), torch.arange(200) % 3
+    ours = roi_align_in_torch(features, boxes, images, size, 1 / 16)
+    theirs = torchvisions_roi_align(features, boxes, images, size, 1 / 16)
+    assert ours.shape == (200, 16, size, size)
+    assert float((ours - theirs).abs().max()) <= 1e-5
+
+
+def test_roi_align_of_a_ramp_is_its_value_at_the_bins_centres() -> None:
+    ramp = (torch.arange(20.0)[:, None] * 100 + torch.arange(30.0)[None, :])[None, None]
+    box = torch.tensor([[32.0, 16.0, 32.0 + 7 * 16, 16.0 + 14 * 16]])
+    bins = roi_align_in_torch(ramp, box, torch.zeros(1), 7, 1 / 16)[0, 0]
+    rows, columns = 1 + 2 * (torch.arange(7) + 0.5), 2 + torch.arange(7) + 0.5
+    torch.testing.assert_close(bins, rows[:, None] * 100 + columns[None, :])
+
+
+def test_roi_align_of_no_boxes() -> None:
+    assert roi_align_in_torch(torch.zeros(1, 5, 4, 4), torch.zeros(0, 4), torch.zeros(0), 7, 1 / 16).shape == (
+        0,
+        5,
+        7,
+        7,
+    )
+
+
+@pytest.mark.slow
+def test_roi_align_is_eight_times_as_fast_as_torchvisions_python_version() -> None:
+    features = torch.randn(1, 1024, 44, 84).to(memory_format=torch.channels_last)
+    boxes, images = random_boxes(64, width=1333, height=676), torch.zeros(64)
+
+    def cpu_seconds(roi_align: Callable[..., Tensor]) -> float:
+        start = time.process_time()
+        roi_align(features, boxes, images, 7, 1 / 16)
+        return time.process_time() - start
+
+    ours, theirs = (min(cpu_seconds(f) for _ in range(3)) for f in (roi_align_in_torch, torchvisions_roi_align))
+    assert theirs >= 8 * ours, f"{theirs:.3f} s and {ours:.3f} s"
+
+
+@pytest.mark.skipif(
+    not has_compiled_operators(), reason="torchvision's compiled operators do not load beside this torch"
+)
+def test_compiled_operators_equal_ours() -> None:
+    torch.manual_seed(0)
+    features, boxes = torch.randn(2, 16, 20, 26), random_boxes(2000, width=26 * 16, height=20 * 16)
+    images = torch.arange(2000) % 2
+    compiled = roi_ops.roi_align(features, boxes, images, 7, 1 / 16)
+    assert float((compiled - roi_align_in_torch(features, boxes, images, 7, 1 / 16)).abs().max()) <= 1e-5
+    scores = torch.rand(2000)
+    assert nms(boxes, scores, 0.7).tolist() == nms_in_torch(boxes, scores, 0.7).tolist()
