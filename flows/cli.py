@@ -35,7 +35,7 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 app.add_typer(models_app, name="models")
 
 StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
-FeaturesArgument = Annotated[Path, typer.Argument(help="Folder of the feature store.")]
+FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
 
 
@@ -75,6 +75,7 @@ def _usage_errors() -> Iterator[None]:
     """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
     from flows.settings import SettingsError
     from storyframes.layout import StoreError
+    from storyframes.storage import StorageError
     from storyframes.study import StudyError
     from tasks.plan import SelectionError
 
@@ -84,7 +85,7 @@ def _usage_errors() -> Iterator[None]:
         _error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
         _error_console().print(tables.problems_table(error.problems))
         raise typer.Exit(2) from None
-    except (SettingsError, StoreError, SelectionError) as error:
+    except (SettingsError, StoreError, StorageError, SelectionError) as error:
         _fail(str(error), 2)
 
 
@@ -134,11 +135,12 @@ def extract(
         raise typer.Exit(1)
 
 
-def _show_report(features: Path, report) -> None:  # type: ignore[no-untyped-def]
+def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     from storyframes import catalogue
+    from storyframes.layout import open_store
 
     touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
-    entries = [entry for entry in catalogue.scan(features) if (entry.session_id, entry.feature) in touched]
+    entries = [entry for entry in catalogue.scan(open_store(features)) if (entry.session_id, entry.feature) in touched]
     console = _console()
     console.print(tables.status_table(entries))
     for note in tables.status_notes(entries):
@@ -149,14 +151,14 @@ def _show_report(features: Path, report) -> None:  # type: ignore[no-untyped-def
 @app.command()
 def index(
     study: StudyArgument,
-    features: Annotated[Path | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
+    features: Annotated[str | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Write the clip index: one row per sliding window and rating."""
     from flows.settings import load_settings
     from storyframes import catalogue
-    from storyframes.layout import open_root
+    from storyframes.layout import open_store
     from storyframes.store import FeatureStore
     from storyframes.study import load_study
     from tasks.index import build_clip_index, export_clip_index, write_clip_index
@@ -167,9 +169,10 @@ def index(
         settings = load_settings(config)
         loaded = load_study(study, check_files=False)
         if features is not None:
-            catalogue.compact(open_root(features))
+            storage = open_store(features)
+            catalogue.compact(storage)
             clips = build_clip_index(loaded, settings.clips, FeatureStore(features))
-            write_clip_index(clips, features)
+            write_clip_index(clips, storage)
         elif out is not None:
             clips = build_clip_index(loaded, settings.clips, None)
             export_clip_index(clips, out)
@@ -186,10 +189,10 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from storyframes import catalogue
-    from storyframes.layout import open_root
+    from storyframes.layout import open_store
 
     with _usage_errors():
-        entries = list(catalogue.scan(open_root(features)))
+        entries = list(catalogue.scan(open_store(features)))
     if json:
         print(tables.status_json(entries))  # noqa: T201
         return
@@ -203,7 +206,7 @@ def status(
 def verify(features: FeaturesArgument) -> None:
     """Read every byte of every current version and compare it with what was published."""
     from storyframes import maintenance
-    from storyframes.layout import open_root
+    from storyframes.layout import open_store
 
     errors = _error_console()
     with _usage_errors(), errors.status("verifying") as spinner:
@@ -214,7 +217,7 @@ def verify(features: FeaturesArgument) -> None:
             checked += 1
             spinner.update(f"verifying {session_id}/{feature}")
 
-        findings = list(maintenance.verify(open_root(features), progress))
+        findings = list(maintenance.verify(open_store(features), progress))
     console = _console()
     if findings:
         console.print(tables.findings_table(findings))
@@ -231,15 +234,37 @@ def gc(
 ) -> None:
     """Remove superseded versions and what killed runs left behind."""
     from storyframes import maintenance
-    from storyframes.layout import open_root
+    from storyframes.layout import open_store
 
     with _usage_errors():
-        removals = list(maintenance.collect(open_root(features), grace_hours * 3600, dry_run=dry_run))
+        removals = list(maintenance.collect(open_store(features), grace_hours * 3600, dry_run=dry_run))
     console = _console()
     if removals:
         console.print(tables.removals_table(removals))
     size = tables.human_bytes(sum(removal.bytes for removal in removals))
     console.print(f"{'would remove' if dry_run else 'removed'} {len(removals)} paths, {size}")
+
+
+@app.command()
+def archive(
+    features: FeaturesArgument,
+    dest: Annotated[str, typer.Argument(help="A new feature store, or one to bring up to date.")],
+) -> None:
+    """Copy the current versions into a compressed store (zstd): smaller, plain Zarr, slower to read."""
+    from storyframes.archive import archive as copy_compressed
+    from storyframes.layout import create_store, open_store
+
+    with _usage_errors(), _error_console().status("archiving") as spinner:
+        source, target = open_store(features), create_store(dest)
+        before = after = count = 0
+        sizes = {path: info.bytes for path, info in source.files().items()}
+        for current in copy_compressed(source, target):
+            spinner.update(f"archiving {current.session_id}/{current.feature}")
+            count += 1
+            after += current.nbytes
+            folder = f"{current.session_id}/{current.feature}/"
+            before += sum(size for path, size in sizes.items() if path.startswith(folder))
+    _console().print(f"{count} features, {tables.human_bytes(before)} -> {tables.human_bytes(after)} in {escape(dest)}")
 
 
 @app.command()
@@ -274,8 +299,8 @@ def demo(
 
     copied = copy_demo(folder)
     with _usage_errors():
-        report = run_extraction(copied.study, copied.features, copied.config, Selection(), _error_console())
-    _show_report(copied.features, report)
+        report = run_extraction(copied.study, str(copied.features), copied.config, Selection(), _error_console())
+    _show_report(str(copied.features), report)
     console = _console()
     store = FeatureStore(copied.features)
     clips = store.clips()

@@ -16,6 +16,7 @@ from flows.cluster import local_cluster
 from flows.progress import watcher
 from flows.settings import ClusterSettings
 from storyframes.records import Status
+from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
 from tasks.extractors import build_extractors
 from tasks.plan import CLOCK
@@ -102,7 +103,8 @@ def _outcomes(future: Any, unit: Work) -> Sequence[Outcome]:
             reason = _LOST
     except Exception as error:
         reason = f"{_LOST} ({type(error).__name__})"
-    return [not_done(unit.root, unit.session_id, feature, Status.FAILED, reason, "") for feature in unit.features]
+    storage = open_storage(unit.store)
+    return [not_done(storage, unit.session_id, feature, Status.FAILED, reason, "") for feature in unit.features]
 
 
 def result_of(state: State) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_extraction(
-    study: Path, features: Path, config: Path | None, selection: Selection, console: Console
+    study: Path, features: str, config: Path | None, selection: Selection, console: Console
 ) -> RunReport:
     """Extract what is selected, showing progress on ``console``.
 
@@ -45,7 +45,7 @@ def run_extraction(
             sys.exit(str(error))
 
 
-def _run_flow(study: Path, features: Path, settings: Settings, selection: Selection) -> RunReport:
+def _run_flow(study: Path, features: str, settings: Settings, selection: Selection) -> RunReport:
     from flows.extraction import result_of  # Prefect reads its environment when it is imported
     from flows.study import RunReport, extract_study
 

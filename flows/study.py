@@ -13,6 +13,7 @@ from flows.extraction import run_work
 from flows.progress import watcher
 from flows.settings import Settings
 from storyframes import catalogue
+from storyframes.layout import open_store
 from storyframes.records import Status
 from storyframes.store import FeatureStore
 from storyframes.study import load_study
@@ -53,7 +54,7 @@ class RunReport:
 @flow(name="extract-study", validate_parameters=True, persist_result=False)
 def extract_study(
     study: Path,
-    features: Path,
+    features: str,
     settings: Settings | None = None,
     session_ids: list[str] | None = None,
     only: list[str] | None = None,
@@ -63,7 +64,7 @@ def extract_study(
 
     Args:
         study: the study's folder.
-        features: the feature store, made where absent.
+        features: the feature store, a folder or a URL, made where absent.
         settings: the configuration.
         session_ids: only these sessions; all of them and the stories otherwise.
         only: only these features.
@@ -80,7 +81,7 @@ def extract_study(
 @flow(name="extract-session", flow_run_name="{session_id}", validate_parameters=True, persist_result=False)
 def extract_session(
     study: Path,
-    features: Path,
+    features: str,
     session_id: str,
     settings: Settings | None = None,
     only: list[str] | None = None,
@@ -91,7 +92,7 @@ def extract_session(
     return _extract(study, features, settings or Settings(), selection)
 
 
-def _extract(study_path: Path, features: Path, settings: Settings, selection: Selection) -> State:
+def _extract(study_path: Path, features: str, settings: Settings, selection: Selection) -> State:
     logger = get_run_logger()
     study = load_study(study_path)
     plan = plan_extraction(study, features, settings, selection, watcher().planning)
@@ -99,9 +100,10 @@ def _extract(study_path: Path, features: Path, settings: Settings, selection: Se
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
     attempted = run_work(plan.work, settings.cluster)
-    catalogue.compact(features)
+    storage = open_store(features)
+    catalogue.compact(storage)
     index = build_clip_index(study, settings.clips, FeatureStore(features))
-    write_clip_index(index, features)
+    write_clip_index(index, storage)
     report = RunReport((*plan.settled, *attempted), len(plan.work), len(index))
     _publish_table(report)
     return _final_state(report)

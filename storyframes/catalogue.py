@@ -9,19 +9,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes.durable import locked, write_atomically
-from storyframes.layout import CATALOGUE, CHECKSUMS, StoreError, feature_folders
+from storyframes.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
 from storyframes.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
-
-_LOCK = ".catalogue.lock"
+from storyframes.storage import Storage
 
 _SCHEMA = pa.schema(
     [
@@ -63,14 +60,30 @@ class Entry:
         return self.damage or (self.attempt.reason if self.attempt else "")
 
 
-def read_entry(folder: Path, session_id: str, feature: str) -> Entry | None:
-    """The entry of one feature's folder, None where nothing was ever attempted to its end there."""
+def read_entry(storage: Storage, session_id: str, feature: str) -> Entry | None:
+    """The entry of one feature, None where nothing was ever attempted to its end there."""
+    paths = current_path(session_id, feature), attempt_path(session_id, feature)
+    return _entry(session_id, feature, storage.read_many(paths))
+
+
+def scan(storage: Storage, session_id: str = "*") -> Iterator[Entry]:
+    """Every entry of the store (or of one session), from the records themselves."""
+    contents = storage.read_many(storage.records((CURRENT, ATTEMPT), session_id))
+    for folder in sorted({path.rsplit("/", 1)[0] for path in contents}):
+        session, feature = folder.split("/")
+        if entry := _entry(session, feature, contents):
+            yield entry
+
+
+def _entry(session_id: str, feature: str, contents: Mapping[str, bytes | None]) -> Entry | None:
+    path = current_path(session_id, feature)
     try:
-        current = Current.read(folder / CURRENT)
+        current = Current.parse(contents.get(path), path)
     except RecordError as error:
         return Entry(session_id, feature, None, None, damage=f"{error}; extract it again with --force")
+    path = attempt_path(session_id, feature)
     try:
-        attempt = Attempt.read(folder / ATTEMPT)
+        attempt = Attempt.parse(contents.get(path), path)
     except RecordError:
         attempt = None  # only the reason of an older failure is lost
     if current and attempt and attempt.at <= current.created_at:
@@ -78,56 +91,92 @@ def read_entry(folder: Path, session_id: str, feature: str) -> Entry | None:
     return Entry(session_id, feature, current, attempt) if current or attempt else None
 
 
-def scan(root: Path) -> Iterator[Entry]:
-    """Every entry of the store, from the records themselves."""
-    for session_id, feature, folder in feature_folders(root):
-        if entry := read_entry(folder, session_id, feature):
-            yield entry
-
-
 def to_frame(entries: Iterator[Entry] | list[Entry]) -> pd.DataFrame:
     """The catalogue of ``entries``: a column for each field of the table."""
     return _to_table(entries).to_pandas()
 
 
-def compact(root: Path) -> list[Entry]:
+def compact(storage: Storage) -> list[Entry]:
     """Write the catalogue from the records; unchanged content leaves the file alone. Returns the entries.
 
-    A lock keeps two compactions apart, so the last one to write has seen every version published before it began.
+    Two compactions never undo each other: the one that writes last has read the records after the other wrote.
     """
-    with locked(root / _LOCK):
-        entries = list(scan(root))
-        replace_table(root, CATALOGUE, _to_table(entries))
+    entries: list[Entry] = []
+
+    def table() -> pa.Table:
+        entries[:] = scan(storage)
+        return _to_table(entries)
+
+    replace_table(storage, CATALOGUE, table)
     return entries
 
 
-def load(root: Path) -> pd.DataFrame:
+def load(storage: Storage) -> pd.DataFrame:
     """The catalogue as it was last compacted; made from the records where it was never."""
-    path = root / CATALOGUE
-    if not path.exists():
-        return to_frame(scan(root))
+    content = storage.read(CATALOGUE)
+    return to_frame(scan(storage)) if content is None else read_parquet(content, CATALOGUE)
+
+
+def read_parquet(content: bytes, name: str) -> pd.DataFrame:
+    """A table of the store.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    return parse_table(content, name).to_pandas()
+
+
+def parse_table(content: bytes, name: str) -> pa.Table:
+    """A table of the store, as Arrow has it.
+
+    Raises:
+        StoreError: it is damaged.
+    """
     try:
-        return pq.read_table(path, page_checksum_verification=True).to_pandas()
+        return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path} is damaged ({type(error).__name__}); 'storyframes index' writes it again") from None
+        damage = type(error).__name__
+        raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None
 
 
-def replace_table(root: Path, name: str, table: pa.Table, row_group_size: int | None = None) -> None:
-    """Write ``table`` as the Parquet file ``name`` of the store, atomically, and note its checksum.
+def replace_table(
+    storage: Storage, name: str, table: Callable[[], pa.Table], row_group_size: int | None = None
+) -> None:
+    """Write the Parquet file ``name`` of the store, and note its checksum.
 
     The checksums are widened to both contents before the replacement and narrowed after it, so that being killed
     between the two leaves nothing that looks damaged.
+
+    Args:
+        storage: the store.
+        name: the file.
+        table: makes the table; called again where another writer was faster.
+        row_group_size: rows of a row group.
     """
-    content = to_parquet(table, row_group_size)
-    digest = hashlib.sha256(content).hexdigest()
-    path = root / name
-    accepted = table_checksums(root)
-    before = accepted.get(name, [])
-    if path.exists() and before == [digest] and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-        return
-    write_atomically(root / CHECKSUMS, _checksums_json({**accepted, name: sorted({*before, digest})}))
-    write_atomically(path, content)
-    write_atomically(root / CHECKSUMS, _checksums_json({**accepted, name: [digest]}))
+
+    def change(before: bytes | None) -> bytes | None:
+        content = to_parquet(table(), row_group_size)
+        if content == before:
+            return None
+        _accept(storage, name, lambda accepted: sorted({*accepted, _sha256(content)}))
+        return content
+
+    storage.update(name, change)
+    content = storage.read(name)
+    _accept(storage, name, lambda _: [_sha256(content or b"")])
+
+
+def _accept(storage: Storage, name: str, change: Callable[[list[str]], list[str]]) -> None:
+    def update(before: bytes | None) -> bytes | None:
+        checksums = _parse_checksums(before)
+        after = {**checksums, name: change(checksums.get(name, []))}
+        return None if after == checksums else json.dumps(after, indent=1, sort_keys=True).encode() + b"\n"
+
+    storage.update(CHECKSUMS, update)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
@@ -137,17 +186,17 @@ def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def table_checksums(root: Path) -> dict[str, list[str]]:
+def table_checksums(storage: Storage) -> dict[str, list[str]]:
     """The SHA-256 that each table of the store may have."""
+    return _parse_checksums(storage.read(CHECKSUMS))
+
+
+def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
     try:
-        content = json.loads((root / CHECKSUMS).read_bytes())
-    except (FileNotFoundError, ValueError):
+        content = json.loads(data or b"")
+    except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _checksums_json(checksums: dict[str, list[str]]) -> bytes:
-    return json.dumps(checksums, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _to_table(entries: Iterator[Entry] | list[Entry]) -> pa.Table:

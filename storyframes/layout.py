@@ -1,4 +1,7 @@
-"""Where everything lies in a feature store, and the Zarr groups that hold it together."""
+"""Where everything lies in a feature store, and the Zarr groups that hold it together.
+
+Paths are relative to the store, with forward slashes, whatever kind of place the store is.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
-from storyframes.durable import flush_folder, write_once
 from storyframes.records import ATTEMPT, CURRENT, STORE_FORMAT
+from storyframes.storage import LocalStorage, Storage, open_storage
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
@@ -40,7 +43,7 @@ def new_version() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
-def feature_folder(root: Path, session_id: str, feature: str) -> Path:
+def feature_path(session_id: str, feature: str) -> str:
     """The folder of a feature's versions.
 
     Raises:
@@ -51,83 +54,75 @@ def feature_folder(root: Path, session_id: str, feature: str) -> Path:
             raise StoreError(
                 f"{name!r} is no id: letters, digits, '.', '_' and '-', at most 64, first a letter or digit"
             )
-    return root / session_id / feature
+    return f"{session_id}/{feature}"
 
 
-def current_path(root: Path, session_id: str, feature: str) -> Path:
-    return feature_folder(root, session_id, feature) / CURRENT
+def current_path(session_id: str, feature: str) -> str:
+    return f"{feature_path(session_id, feature)}/{CURRENT}"
 
 
-def attempt_path(root: Path, session_id: str, feature: str) -> Path:
-    return feature_folder(root, session_id, feature) / ATTEMPT
+def attempt_path(session_id: str, feature: str) -> str:
+    return f"{feature_path(session_id, feature)}/{ATTEMPT}"
 
 
-def create_store(root: Path) -> None:
-    """Make ``root`` a feature store unless it is one already.
+def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+    """Make the place a feature store unless it is one already.
 
     Raises:
-        StoreError: it is a file, or a folder that holds something else.
+        StoreError: it is a file, or a place that holds something else.
+        StorageError: it cannot be reached.
     """
-    if is_store(root):
-        return
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise StoreError(f"{root} is not a feature store and not empty: give a new or an empty folder")
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_once(root / ZARR_JSON, ROOT_GROUP)
+    storage = open_storage(location, options)
+    if is_store(storage):
+        return storage
+    if isinstance(storage, LocalStorage):
+        if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):
+            raise StoreError(f"{storage.root} is not a feature store and not empty: give a new or an empty folder")
+        storage.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    elif storage.files():
+        raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
+    storage.replace(ZARR_JSON, ROOT_GROUP)
+    return storage
 
 
-def is_store(root: Path) -> bool:
-    """Whether ``root`` is a feature store of a format that this version reads.
+def is_store(storage: Storage) -> bool:
+    """Whether the place is a feature store of a format that this version reads.
 
     Raises:
         StoreError: it is one of another format.
     """
     try:
-        attributes = json.loads((root / ZARR_JSON).read_bytes())["attributes"]
+        attributes = json.loads(storage.read(ZARR_JSON) or b"")["attributes"]
         number = attributes["storyframes"]["format"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     if number != STORE_FORMAT:
-        raise StoreError(f"{root} has format {number}; this version of storyframes reads format {STORE_FORMAT}")
+        raise StoreError(
+            f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}"
+        )
     return True
 
 
-def open_root(path: str | os.PathLike[str]) -> Path:
-    """The store at ``path`` as a Path.
+def open_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+    """The feature store at ``location``.
 
     Raises:
-        StoreError: there is no feature store.
+        StoreError: there is none.
+        StorageError: the place cannot be reached.
     """
-    root = Path(path)
-    if not is_store(root):
-        raise StoreError(f"{root} is not a feature store (no {ZARR_JSON} of one); 'storyframes extract' makes one")
-    return root
+    storage = open_storage(location, options)
+    if not is_store(storage):
+        raise StoreError(
+            f"{storage.location} is not a feature store (no {ZARR_JSON} of one); 'storyframes extract' makes one"
+        )
+    return storage
 
 
-def make_feature_folder(root: Path, session_id: str, feature: str) -> Path:
-    """The feature's folder, with the Zarr groups above it, made where absent."""
-    folder = feature_folder(root, session_id, feature)
-    for group in (root / session_id, folder):
-        if not group.is_dir():
-            group.mkdir(exist_ok=True, mode=0o700)
-            flush_folder(group.parent)
-        write_once(group / ZARR_JSON, INNER_GROUP)
+def make_feature_groups(storage: Storage, session_id: str, feature: str) -> str:
+    """The feature's folder, with the Zarr groups above it made where absent."""
+    folder = feature_path(session_id, feature)
+    for group in (session_id, folder):
+        path = f"{group}/{ZARR_JSON}"
+        if storage.read(path) != INNER_GROUP:
+            storage.replace(path, INNER_GROUP)
     return folder
-
-
-def feature_folders(root: Path) -> Iterator[tuple[str, str, Path]]:
-    """Every (session_id, feature, folder) that the store has, in the order of their names."""
-    for session in _folders(root):
-        for feature in _folders(session):
-            yield session.name, feature.name, feature
-
-
-def version_folders(folder: Path) -> list[Path]:
-    """The version folders in a feature's folder, oldest first."""
-    return [version for version in _folders(folder) if VERSION_PATTERN.fullmatch(version.name)]
-
-
-def _folders(parent: Path) -> list[Path]:
-    with os.scandir(parent) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    return [parent / name for name in names if ID_PATTERN.fullmatch(name)]

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
+import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 
 import zarr
 
 from storyframes.catalogue import table_checksums
-from storyframes.durable import TEMPORARY_SUFFIX, sha256_file
-from storyframes.layout import (
-    CATALOGUE,
-    CLIPS,
-    INNER_GROUP,
-    INPUTS,
-    ROOT_GROUP,
-    ZARR_JSON,
-    feature_folders,
-    version_folders,
-)
+from storyframes.durable import TEMPORARY_SUFFIX
+from storyframes.layout import CATALOGUE, CLIPS, INNER_GROUP, INPUTS, ROOT_GROUP, VERSION_PATTERN, ZARR_JSON
 from storyframes.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
+from storyframes.storage import FileInfo, Storage
 
 
 @dataclass(frozen=True)
@@ -37,114 +28,124 @@ class Finding:
     problem: str
 
 
-def verify(root: Path, progress: Callable[[str, str], None] = lambda *_: None) -> Iterator[Finding]:
+def verify(storage: Storage, progress: Callable[[str, str], None] = lambda *_: None) -> Iterator[Finding]:
     """Compare everything that readers use with what was recorded when it was published.
 
     Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
     the records and the tables are checked. Superseded versions are not.
 
     Args:
-        root: the store.
+        storage: the store.
         progress: called with (session_id, feature) before each.
     """
-    yield from _verify_group(root / ZARR_JSON, ROOT_GROUP, "", "")
-    sessions = set()
-    for session_id, feature, folder in feature_folders(root):
+    files = storage.files()
+    features = sorted({tuple(path.split("/")[:2]) for path in files if path.count("/") >= 2})
+    yield from _verify_group(storage, "", ROOT_GROUP, "", "")
+    for session_id in sorted({session_id for session_id, _ in features}):
+        yield from _verify_group(storage, f"{session_id}/", INNER_GROUP, session_id, "")
+    for session_id, feature in features:
         progress(session_id, feature)
-        if session_id not in sessions:
-            sessions.add(session_id)
-            yield from _verify_group(folder.parent / ZARR_JSON, INNER_GROUP, session_id, "")
-        yield from _verify_group(folder / ZARR_JSON, INNER_GROUP, session_id, feature)
-        yield from _verify_feature(folder, session_id, feature)
-    yield from _verify_tables(root)
+        yield from _verify_group(storage, f"{session_id}/{feature}/", INNER_GROUP, session_id, feature)
+        yield from _verify_feature(storage, files, session_id, feature)
+    yield from _verify_tables(storage)
 
 
-def _verify_group(path: Path, expected: bytes, session_id: str, feature: str) -> Iterator[Finding]:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        content = b""
-    if content != expected:
+def _verify_group(storage: Storage, folder: str, expected: bytes, session_id: str, feature: str) -> Iterator[Finding]:
+    if storage.read(f"{folder}{ZARR_JSON}") != expected:
         yield Finding(session_id, feature, ZARR_JSON, "the Zarr group's metadata is missing or changed")
 
 
-def _verify_feature(folder: Path, session_id: str, feature: str) -> Iterator[Finding]:
+def _verify_feature(
+    storage: Storage, files: Mapping[str, FileInfo], session_id: str, feature: str
+) -> Iterator[Finding]:
     def finding(path: str, problem: str) -> Finding:
         return Finding(session_id, feature, path, problem)
 
+    folder = f"{session_id}/{feature}"
     try:
-        Attempt.read(folder / ATTEMPT)
+        Attempt.parse(storage.read(f"{folder}/{ATTEMPT}"), ATTEMPT)
     except RecordError:
         yield finding(ATTEMPT, "the record of the last attempt is damaged")
     try:
-        current = Current.read(folder / CURRENT)
+        current = Current.parse(storage.read(f"{folder}/{CURRENT}"), CURRENT)
     except RecordError:
         yield finding(CURRENT, "the record of the current version is damaged")
         return
     if current is None:
         return
-    version = folder / current.version
+    version = f"{folder}/{current.version}"
     sound = True
-    for path, file in current.files.items():
-        if problem := _compare(version / path, file):
+    for name, file in current.files.items():
+        if problem := _compare(storage, files.get(f"{version}/{name}"), f"{version}/{name}", file):
             sound = False
-            yield finding(f"{current.version}/{path}", problem)
-    there = {file.relative_to(version).as_posix() for file in version.rglob("*") if file.is_file()}
+            yield finding(f"{current.version}/{name}", problem)
+    there = {path.removeprefix(f"{version}/") for path in files if path.startswith(f"{version}/")}
     for name in sorted(there - current.files.keys()):
         yield finding(f"{current.version}/{name}", "this file was not published with the version")
     if sound:
-        for name, stored in current.arrays.items():
-            array = zarr.open_array(version / name, mode="r")
-            if array.shape != stored.shape or array.dtype.name != stored.dtype:
-                yield finding(
-                    f"{current.version}/{name}",
-                    f"zarr reads {array.shape} {array.dtype}, the record says {stored.shape} {stored.dtype}",
-                )
+        yield from _verify_arrays(storage, version, current)
 
 
-def is_intact(folder: Path, current: Current) -> bool:
-    """Whether every file of the current version is there as published.
-
-    A file whose size and modification time are as recorded is not read again; any other is hashed.
-    """
-    for name, file in current.files.items():
-        path = folder / current.version / name
-        try:
-            status = path.stat()
-            if status.st_size != file.bytes:
-                return False
-            if status.st_mtime_ns != file.mtime_ns and sha256_file(path) != file.sha256:
-                return False
-        except OSError:
-            return False
-    return True
+def _verify_arrays(storage: Storage, version: str, current: Current) -> Iterator[Finding]:
+    for name, stored in current.arrays.items():
+        array = zarr.open_array(mode="r", **storage.zarr(f"{version}/{name}"))
+        if array.shape != stored.shape or array.dtype.name != stored.dtype:
+            yield Finding(
+                current.session_id,
+                current.feature,
+                f"{current.version}/{name}",
+                f"zarr reads {array.shape} {array.dtype}, the record says {stored.shape} {stored.dtype}",
+            )
 
 
-def _compare(path: Path, file: StoredFile) -> str:
+def _compare(storage: Storage, info: FileInfo | None, path: str, file: StoredFile) -> str:
+    if info is None:
+        return "the file is missing"
+    if info.bytes != file.bytes:
+        return f"{info.bytes} bytes, published with {file.bytes}"
     try:
-        size = path.stat().st_size
-        if size != file.bytes:
-            return f"{size} bytes, published with {file.bytes}"
-        if sha256_file(path) != file.sha256:
+        if storage.digest(path) != file.sha256:
             return "the content changed since it was published (checksum)"
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {error.strerror or type(error).__name__}"
     return ""
 
 
-def _verify_tables(root: Path) -> Iterator[Finding]:
-    checksums = table_checksums(root)
+def _verify_tables(storage: Storage) -> Iterator[Finding]:
+    checksums = table_checksums(storage)
     for name in (CATALOGUE, CLIPS):
-        path = root / name
+        content = storage.read(name)
         accepted = checksums.get(name, [])
-        if path.exists() and sha256_file(path) not in accepted:
+        if content is not None and hashlib.sha256(content).hexdigest() not in accepted:
             yield Finding("", "", name, "the table changed since it was written (checksum); 'index' writes it again")
-        elif accepted and not path.exists():
+        elif content is None and accepted:
             yield Finding("", "", name, "the table is missing; 'index' writes it again")
     try:
-        unseal(root / INPUTS)
+        unseal(storage.read(INPUTS), INPUTS)
     except RecordError:
         yield Finding("", "", INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
+
+
+def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] | None = None) -> bool:
+    """Whether every file of the current version is there as published.
+
+    A file whose size and modification time are as recorded is not read again; any other is hashed.
+
+    Args:
+        storage: the store.
+        current: the version.
+        files: of the store, where they have been listed already.
+    """
+    folder = f"{current.session_id}/{current.feature}/{current.version}"
+    if files is None:
+        files = storage.files(folder)
+    for name, file in current.files.items():
+        info = files.get(f"{folder}/{name}")
+        if info is None or info.bytes != file.bytes:
+            return False
+        if info.mtime_ns != file.mtime_ns and storage.digest(f"{folder}/{name}") != file.sha256:
+            return False
+    return True
 
 
 class Garbage(StrEnum):
@@ -163,42 +164,39 @@ class Removal:
     bytes: int
 
 
-def collect(root: Path, grace_s: float, *, dry_run: bool = False) -> Iterator[Removal]:
+def collect(storage: Storage, grace_s: float, *, dry_run: bool = False) -> Iterator[Removal]:
     """Remove versions that are not current, and temporary files, untouched for longer than ``grace_s`` seconds.
 
     A superseded version counts from the moment it was superseded: a training job that opened the store before that
     still reads it. A version that is being written is younger than any sensible grace.
     """
-    deadline = time.time() - grace_s
-    for _, _, folder in feature_folders(root):
-        yield from _collect_versions(root, folder, deadline, dry_run)
-    for path in root.rglob(f".*{TEMPORARY_SUFFIX}"):
-        if path.is_file() and path.stat().st_mtime < deadline:
-            yield _remove(root, path, Garbage.TEMPORARY, dry_run)
+    deadline_ns = (time.time() - grace_s) * 1e9
+    versions: dict[str, dict[str, FileInfo]] = {}
+    for path, info in (storage.files() | storage.empty_folders()).items():
+        parts = path.split("/")
+        if parts[-1].startswith(".") and parts[-1].endswith(TEMPORARY_SUFFIX):
+            if info.mtime_ns < deadline_ns:
+                yield _remove(storage, path, Garbage.TEMPORARY, {path: info}, dry_run)
+        elif len(parts) > 2 and VERSION_PATTERN.fullmatch(parts[2]):
+            versions.setdefault("/".join(parts[:3]), {})[path] = info
+    for version, files in sorted(versions.items()):
+        idle = max(info.mtime_ns for info in files.values()) < deadline_ns
+        if idle and _is_garbage(storage, version, deadline_ns):
+            yield _remove(storage, version, Garbage.VERSION, files, dry_run)
 
 
-def _collect_versions(root: Path, folder: Path, deadline: float, dry_run: bool) -> Iterator[Removal]:
+def _is_garbage(storage: Storage, version: str, deadline_ns: float) -> bool:
+    folder, name = version.rsplit("/", 1)
     try:
-        current = Current.read(folder / CURRENT)
+        current = Current.parse(storage.read(f"{folder}/{CURRENT}"), CURRENT)
     except RecordError:
-        return  # which version is current is not known: remove none
-    if current and datetime.fromisoformat(current.created_at).timestamp() > deadline:
-        return
-    for version in version_folders(folder):
-        if (current is None or version.name != current.version) and _last_touched(version) < deadline:
-            yield _remove(root, version, Garbage.VERSION, dry_run)
+        return False  # which version is current is not known: remove none
+    if current is None:
+        return True
+    return current.version != name and datetime.fromisoformat(current.created_at).timestamp() * 1e9 < deadline_ns
 
 
-def _last_touched(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-
-
-def _remove(root: Path, path: Path, kind: Garbage, dry_run: bool) -> Removal:
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    size = sum(file.stat().st_size for file in files)
+def _remove(storage: Storage, path: str, kind: Garbage, files: Mapping[str, FileInfo], dry_run: bool) -> Removal:
     if not dry_run:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return Removal(path.relative_to(root).as_posix(), kind, size)
+        storage.remove(files)
+    return Removal(path, kind, sum(info.bytes for info in files.values()))

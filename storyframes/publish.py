@@ -2,13 +2,12 @@
 
 The order is what makes it safe to be killed anywhere. The arrays are written into a folder that nothing refers to;
 its Zarr metadata follows when the data is whole; everything is flushed, read back and compared; and only then does
-an atomic replacement of ``current.json`` make it the version that readers see. Whoever dies before that leaves an
+one step that replaces ``current.json`` make it the version that readers see. Whoever dies before that leaves an
 orphan that ``gc`` removes.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 import zarr
+from zarr.codecs import ZstdCodec
 
-from storyframes.durable import flush_folder, flush_tree, sha256_file, write_atomically
 from storyframes.features import ArraySpec, FeatureSpec, feature_spec
-from storyframes.layout import attempt_path, current_path, make_feature_folder, new_version
+from storyframes.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.records import Attempt, Current, Stamp, Status, StoredArray, StoredFile, now
-from storyframes.shards import CHUNK_ROWS, ShardWriter, WrittenShard
+from storyframes.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
+from storyframes.storage import Storage
 
 
 class PublishError(Exception):
@@ -34,12 +34,15 @@ class FeatureWriter:
     Leaving the context without having published removes what was written.
     """
 
-    def __init__(self, root: Path, session_id: str, feature: str) -> None:
-        self.root = root
+    def __init__(
+        self, storage: Storage, session_id: str, feature: str, compression: Compression = Compression.NONE
+    ) -> None:
+        self.storage = storage
+        self.compression = compression
         self.session_id = session_id
         self.spec: FeatureSpec = feature_spec(session_id, feature)
         self.version = new_version()
-        self.folder = make_feature_folder(root, session_id, feature) / self.version
+        self.path = f"{make_feature_groups(storage, session_id, feature)}/{self.version}"
         self.stamps: set[Stamp] = set()
         self.quality: dict[str, float] = {}
         self.attributes: dict[str, Any] = {}
@@ -48,7 +51,7 @@ class FeatureWriter:
         self._published = False
 
     def __enter__(self) -> Self:
-        self.folder.mkdir(mode=0o700)
+        self.folder: Path = self.storage.work_folder(self.path)
         return self
 
     def __exit__(
@@ -56,8 +59,10 @@ class FeatureWriter:
     ) -> None:
         for writer in self._writers.values():
             writer.abandon()
-        if not (self._published or self._is_current()):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._published or self._is_current():
+            self.storage.release(self.folder)
+        else:
+            self.storage.discard(self.folder, self.path)
 
     def array(self, name: str, columns: Sequence[str] | None = None) -> ShardWriter:
         """The array ``name`` of the feature, to append rows to.
@@ -66,8 +71,8 @@ class FeatureWriter:
         """
         spec = self.spec.arrays[name]
         self._columns[name] = spec.columns if columns is None else tuple(columns)
-        shape = spec.shape if columns is None else (len(columns),)
-        self._writers[name] = ShardWriter(self.folder / name, shape, spec.dtype, spec.fill)
+        shape = spec.shape if columns is None else (*spec.shape[:-1], len(columns))
+        self._writers[name] = ShardWriter(self.folder / name, shape, spec.dtype, spec.fill, self.compression)
         return self._writers[name]
 
     def write(self, name: str, rows: np.ndarray, columns: Sequence[str] | None = None) -> None:
@@ -87,8 +92,7 @@ class FeatureWriter:
         shards = {name: writer.close() for name, writer in self._writers.items()}
         self._check_axes(shards)
         self._write_metadata(shards, provenance)
-        flush_tree(self.folder)
-        flush_folder(self.folder.parent)
+        self.storage.commit(self.folder, self.path)
         current = Current(
             session_id=self.session_id,
             feature=self.spec.name,
@@ -104,14 +108,15 @@ class FeatureWriter:
             quality=self.quality,
             provenance=provenance,
         )
-        write_atomically(current_path(self.root, self.session_id, self.spec.name), current.to_json())
+        self.storage.replace(current_path(self.session_id, self.spec.name), current.to_json())
         self._published = True
-        attempt_path(self.root, self.session_id, self.spec.name).unlink(missing_ok=True)
+        self.storage.remove([attempt_path(self.session_id, self.spec.name)])
         return current
 
     def _is_current(self) -> bool:
         """Whether readers see this version, for an error that struck after the commit."""
-        current = Current.read(current_path(self.root, self.session_id, self.spec.name))
+        path = current_path(self.session_id, self.spec.name)
+        current = Current.parse(self.storage.read(path), path)
         return current is not None and current.version == self.version
 
     def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
@@ -146,7 +151,7 @@ class FeatureWriter:
                 dtype=layout.dtype,
                 chunks=(layout.chunk_rows, *layout.shape[1:]),
                 shards=(layout.shard_rows, *layout.shape[1:]),
-                compressors=None,
+                compressors=_codec(self.compression),
                 filters=None,
                 fill_value=spec.fill,
                 dimension_names=spec.dimension_names,
@@ -154,12 +159,11 @@ class FeatureWriter:
             )
 
     def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
-        files = {}
-        for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
-            status = path.stat()
-            digest = sha256_file(path, from_disk=True)
-            files[path.relative_to(self.folder).as_posix()] = StoredFile(status.st_size, digest, status.st_mtime_ns)
-        group = zarr.open_group(self.folder, mode="r")
+        files = {
+            path.removeprefix(f"{self.path}/"): StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
+            for path, info in sorted(self.storage.files(self.path).items())
+        }
+        group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
         for name, shard in shards.items():
             self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
         return files
@@ -173,11 +177,15 @@ class FeatureWriter:
             )
         if shard.first_row is None or shard.last_row is None:
             return
-        if file is None or file.sha256 != shard.sha256 or file.bytes != layout.file_bytes:
+        if file is None or file.sha256 != shard.sha256 or file.bytes != shard.file_bytes:
             raise PublishError(f"{where}: the disk does not give back what was written")
         for row, written in ((array[0], shard.first_row), (array[-1], shard.last_row)):
             if np.asarray(row).tobytes() != written.tobytes():
                 raise PublishError(f"{where}: zarr reads other values than were written")
+
+
+def _codec(compression: Compression) -> ZstdCodec | None:
+    return ZstdCodec(level=ZSTD_LEVEL) if compression is Compression.ZSTD else None
 
 
 def _describe(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
@@ -191,8 +199,10 @@ def _describe(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
     return attributes
 
 
-def record_attempt(root: Path, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> None:
+def record_attempt(
+    storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str
+) -> None:
     """Note that the last attempt gave no version, and why; the current version, if any, stays."""
-    make_feature_folder(root, session_id, feature)
+    make_feature_groups(storage, session_id, feature)
     attempt = Attempt(session_id, feature, status, reason, fingerprint, now())
-    write_atomically(attempt_path(root, session_id, feature), attempt.to_json())
+    storage.replace(attempt_path(session_id, feature), attempt.to_json())

@@ -8,7 +8,6 @@ import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Self
 
 STORE_FORMAT = 1
@@ -98,13 +97,13 @@ class Current:
         return seal(dataclasses.asdict(self))
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The record at ``path``, or None where there is none.
+    def parse(cls, data: bytes | None, where: str) -> Self | None:
+        """The record in ``data`` (None gives None); ``where`` it comes from goes into an error.
 
         Raises:
-            RecordError: it is there, but damaged or of another format.
+            RecordError: it is damaged or of another format.
         """
-        content = unseal(path)
+        content = unseal(data, where)
         if content is None:
             return None
         try:
@@ -115,7 +114,7 @@ class Current:
             content["files"] = {name: StoredFile(**file) for name, file in content["files"].items()}
             return cls(**content)
         except (KeyError, TypeError) as error:
-            raise RecordError(f"{path}: not a record of this format ({error})") from None
+            raise RecordError(f"{where}: not a record of this format ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -140,19 +139,19 @@ class Attempt:
         return seal(dataclasses.asdict(self))
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """The record at ``path``, or None where there is none.
+    def parse(cls, data: bytes | None, where: str) -> Self | None:
+        """The record in ``data`` (None gives None); ``where`` it comes from goes into an error.
 
         Raises:
-            RecordError: it is there, but damaged or of another format.
+            RecordError: it is damaged or of another format.
         """
-        content = unseal(path)
+        content = unseal(data, where)
         if content is None:
             return None
         try:
             return cls(**content | {"status": Status(content["status"])})
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"{path}: not a record of this format ({error})") from None
+            raise RecordError(f"{where}: not a record of this format ({error})") from None
 
 
 def now() -> str:
@@ -172,24 +171,22 @@ def seal(content: dict[str, Any]) -> bytes:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
-def unseal(path: Path) -> dict[str, Any] | None:
-    """The content of the record at ``path``, or None where there is none.
+def unseal(data: bytes | None, where: str) -> dict[str, Any] | None:
+    """The content of a record, None for None.
 
     Raises:
         RecordError: it is damaged or of another format.
     """
-    try:
-        text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    if data is None:
         return None
     try:
-        content = json.loads(text)
+        content = json.loads(data)
         checksum = content.pop("checksum")
         number = content.pop("format")
     except (ValueError, KeyError, AttributeError):
-        raise RecordError(f"{path}: not a record (damaged JSON)") from None
+        raise RecordError(f"{where}: not a record (damaged JSON)") from None
     if number != STORE_FORMAT:
-        raise RecordError(f"{path}: format {number}, but this version of storyframes reads format {STORE_FORMAT}")
+        raise RecordError(f"{where}: format {number}, but this version of storyframes reads format {STORE_FORMAT}")
     if checksum != hashlib.sha256(canonical_json({"format": number, **content})).hexdigest():
-        raise RecordError(f"{path}: damaged, its checksum does not match")
+        raise RecordError(f"{where}: damaged, its checksum does not match")
     return content

@@ -13,12 +13,15 @@ import math
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from io import FileIO
 from pathlib import Path
 
 import google_crc32c
 import numpy as np
+from numcodecs import zstd
 
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk
@@ -70,13 +73,18 @@ class ShardLayout:
         return "/".join(["c", *("0" for _ in self.shape)])
 
     def index(self) -> bytes:
-        """The index of a shard whose chunks all lie in row order, with its checksum."""
-        chunk_bytes = self.chunk_rows * self.row_bytes
-        entries = np.empty((self.chunks, 2), dtype="<u8")
-        entries[:, 0] = np.arange(self.chunks, dtype="<u8") * np.uint64(chunk_bytes)
-        entries[:, 1] = chunk_bytes
-        content = entries.tobytes()
-        return content + int(google_crc32c.value(content)).to_bytes(_CRC_BYTES, "little")
+        """The index of a shard whose chunks all lie in row order, uncompressed."""
+        return shard_index([self.chunk_rows * self.row_bytes] * self.chunks)
+
+
+class Compression(StrEnum):
+    """How a shard's chunks are stored."""
+
+    NONE = "none"  # the working profile: the file is the array, and can be mapped
+    ZSTD = "zstd"  # the archive profile: smaller, and slower to read
+
+
+ZSTD_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class WrittenShard:
     """What a :class:`ShardWriter` wrote: enough to prove on reading back that the disk holds it."""
 
     layout: ShardLayout
+    file_bytes: int
     sha256: str
     first_row: np.ndarray | None
     last_row: np.ndarray | None
@@ -97,21 +106,32 @@ class ShardWriter:
         row_shape: shape of one row.
         dtype: dtype of the stored values.
         fill: pads the last chunk.
+        compression: of the chunks.
     """
 
-    def __init__(self, folder: Path, row_shape: tuple[int, ...], dtype: str | np.dtype, fill: float | int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        row_shape: tuple[int, ...],
+        dtype: str | np.dtype,
+        fill: float | int,
+        compression: Compression = Compression.NONE,
+    ) -> None:
         self.folder = folder
         self.row_shape = tuple(row_shape)
         self.dtype = np.dtype(dtype)
         self.fill = fill
+        self.compression = compression
         self.rows = 0
+        self._chunk = bytearray()  # the chunk that is filling up
+        self._lengths: list[int] = []  # of the chunks written
         self._file: FileIO | None = None
         self._digest = hashlib.sha256()
         self._first: np.ndarray | None = None
         self._last: np.ndarray | None = None
 
     def append(self, rows: np.ndarray) -> None:
-        """Add ``rows`` of shape (n, \\*row_shape).
+        r"""Add ``rows`` of shape (n, \*row_shape).
 
         Raises:
             ValueError: the shape is not that of a row, or a finite value does not fit the dtype.
@@ -128,7 +148,7 @@ class ShardWriter:
         if self._first is None:
             self._first = stored[0].copy()
         self._last = stored[-1].copy()
-        self._write(stored.data.cast("B"))
+        self._add(stored.data.cast("B"))
         self.rows += len(stored)
 
     def close(self) -> WrittenShard:
@@ -136,10 +156,12 @@ class ShardWriter:
         layout = ShardLayout((self.rows, *self.row_shape), self.dtype)
         if self.rows:
             missing = layout.shard_rows - self.rows
-            self._write(np.full((missing, *self.row_shape), self.fill, self.dtype.newbyteorder("<")).tobytes())
-            self._write(layout.index())
+            padding = np.full((missing, *self.row_shape), self.fill, self.dtype.newbyteorder("<")).tobytes()
+            self._add(memoryview(padding))
+            self._write(shard_index(self._lengths))
         self.abandon()
-        return WrittenShard(layout, self._digest.hexdigest(), self._first, self._last)
+        file_bytes = sum(self._lengths) + len(self._lengths) * _ENTRY_BYTES + _CRC_BYTES if self.rows else 0
+        return WrittenShard(layout, file_bytes, self._digest.hexdigest(), self._first, self._last)
 
     def abandon(self) -> None:
         """Close the file as it is."""
@@ -147,15 +169,46 @@ class ShardWriter:
             self._file.close()
             self._file = None
 
-    def _write(self, content: bytes | memoryview) -> None:
+    def _add(self, content: memoryview) -> None:
+        """Take bytes of rows; whole chunks are written."""
+        size = CHUNK_ROWS * math.prod(self.row_shape) * self.dtype.itemsize
+        while len(content):
+            part = content[: size - len(self._chunk)]
+            content = content[len(part) :]
+            if len(part) == size:  # a whole chunk needs no copy
+                self._write_chunk(part)
+                continue
+            self._chunk += part
+            if len(self._chunk) == size:
+                self._write_chunk(self._chunk)
+                self._chunk.clear()
+
+    def _write_chunk(self, chunk: bytearray | memoryview) -> None:
+        content: bytes | bytearray | memoryview = chunk
+        if self.compression is Compression.ZSTD:
+            content = zstd.compress(bytes(chunk), ZSTD_LEVEL)
+        self._write(content)
+        self._lengths.append(len(content))
+
+    def _write(self, content: bytes | bytearray | memoryview) -> None:
         if self._file is None:
             path = self.folder / "/".join(["c", "0", *("0" for _ in self.row_shape)])
             path.parent.mkdir(parents=True, mode=0o700)
             self._file = FileIO(path, "x", opener=_private)
-        view = memoryview(content)
-        while len(view):  # an unbuffered write may take a part only
-            view = view[self._file.write(view) or 0 :]
+        with memoryview(content) as view:
+            done = 0
+            while done < len(view):  # an unbuffered write may take a part only
+                done += self._file.write(view[done:]) or 0
         self._digest.update(content)
+
+
+def shard_index(lengths: Sequence[int]) -> bytes:
+    """The index of a shard whose chunks follow each other, with its checksum."""
+    entries = np.empty((len(lengths), 2), dtype="<u8")
+    entries[:, 1] = lengths
+    entries[:, 0] = np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.uint64)]) if lengths else 0
+    content = entries.tobytes()
+    return content + int(google_crc32c.value(content)).to_bytes(_CRC_BYTES, "little")
 
 
 def _private(path: str, flags: int) -> int:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import zarr
 
 from storyframes import catalogue
 from storyframes.features import STORIES, VISION
-from storyframes.layout import CLIPS, StoreError, open_root
+from storyframes.layout import CLIPS, StoreError, open_store
 from storyframes.shards import ShardLayout, map_shard
+from storyframes.storage import Storage
+
+if TYPE_CHECKING:
+    from storyframes.explore import SessionView
 
 _OPEN_ARRAYS = 256  # a mapped array holds a file descriptor; the usual limit of a process is 1024
 
@@ -29,15 +31,17 @@ class FeatureStore:
     """The features of a study, read by session, feature and rows.
 
     Args:
-        path: the folder of the store.
+        location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
+        options: for a URL, see :func:`storyframes.storage.open_storage`.
 
     Raises:
-        StoreError: there is no feature store at ``path``, or its catalogue is damaged.
+        StoreError: there is no feature store at ``location``, or its catalogue is damaged.
+        StorageError: the place cannot be reached.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.root: Path = open_root(path)
-        self.catalogue: pd.DataFrame = catalogue.load(self.root)
+    def __init__(self, location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> None:
+        self.storage: Storage = open_store(location, options)
+        self.catalogue: pd.DataFrame = catalogue.load(self.storage)
         published = self.catalogue[self.catalogue["version"].notna()]
         self._versions = {
             (row.session_id, row.feature): (row.path, row.arrays)
@@ -95,21 +99,37 @@ class FeatureStore:
         out[...] = source[start:stop]
         return out
 
+    def array(self, session_id: str, feature: str, name: str = "values") -> Any:
+        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice."""
+        return self._open(session_id, feature, name)
+
+    def open_group(self, session_id: str, feature: str) -> zarr.Group:
+        """The feature's Zarr group: arrays with their dimension names, units and columns."""
+        return zarr.open_group(mode="r", **self.storage.zarr(self._version(session_id, feature)[0]))
+
+    def session(self, session_id: str) -> SessionView:
+        """One session, to look around in.
+
+        Raises:
+            StoreError: the store has no such session.
+        """
+        if not self.features(session_id):
+            raise StoreError(self._absence(session_id, "frames"))
+        from storyframes.explore import SessionView
+
+        return SessionView(self, session_id)
+
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
         """The feature's attributes: stamps, provenance and whatever its extractor notes."""
-        return dict(zarr.open_group(self._folder(session_id, feature), mode="r").attrs)
+        return dict(self.open_group(session_id, feature).attrs)
 
     def clips(self) -> pd.DataFrame:
         """The clip index (design: one row per window and rating)."""
-        path = self.root / CLIPS
-        if not path.exists():
-            raise StoreError(f"{path} does not exist: 'storyframes index STUDY {self.root}' writes it")
-        try:
-            return pq.read_table(path, page_checksum_verification=True).to_pandas()
-        except (pa.ArrowException, OSError) as error:
-            raise StoreError(
-                f"{path} is damaged ({type(error).__name__}); 'storyframes index' writes it again"
-            ) from None
+        content = self.storage.read(CLIPS)
+        if content is None:
+            where = self.storage.location
+            raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
+        return catalogue.read_parquet(content, CLIPS)
 
     def _read_vision(self, session_id: str, start: int, stop: int | None, out: np.ndarray | None) -> np.ndarray:
         parts = [self._open(session_id, feature, "values") for feature in VISION]
@@ -126,9 +146,6 @@ class FeatureStore:
             column += part.shape[1]
         return out
 
-    def _folder(self, session_id: str, feature: str) -> Path:
-        return self.root / self._version(session_id, feature)[0]
-
     def _version(self, session_id: str, feature: str) -> tuple[str, str]:
         try:
             return self._versions[session_id, feature]
@@ -141,7 +158,7 @@ class FeatureStore:
             return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
         if there := self.features(session_id):
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
-        return f"there is no session {session_id!r} in {self.root} ({len(self.sessions)} sessions there)"
+        return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
     def _open(self, session_id: str, feature: str, array: str) -> Any:
         path, arrays = self._version(session_id, feature)
@@ -154,21 +171,21 @@ class FeatureStore:
             raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
         stored = described[array]
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        folder = self.root / path / array
-        opened: np.ndarray | zarr.Array | None = map_shard(folder / layout.key, layout)
+        shard = self.storage.local(f"{path}/{array}/{layout.key}")
+        opened: np.ndarray | zarr.Array | None = map_shard(shard, layout) if shard else None
         if opened is None:
-            opened = _open_with_zarr(folder, stored.shape)
+            opened = _open_with_zarr(self.storage, f"{path}/{array}", stored.shape)
         self._arrays[key] = opened
         if len(self._arrays) > _OPEN_ARRAYS:
             self._arrays.popitem(last=False)
         return opened
 
 
-def _open_with_zarr(folder: Path, shape: tuple[int, ...]) -> zarr.Array:
+def _open_with_zarr(storage: Storage, path: str, shape: tuple[int, ...]) -> zarr.Array:
     try:
-        opened = zarr.open_array(folder, mode="r")
+        opened = zarr.open_array(mode="r", **storage.zarr(path))
     except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{folder} cannot be opened ({error}): was its version removed by gc?") from None
+        raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
     if opened.shape != shape:
-        raise StoreError(f"{folder} has shape {opened.shape}, but was published with {shape}: run 'storyframes verify'")
+        raise StoreError(f"{path} has shape {opened.shape}, but was published with {shape}: run 'storyframes verify'")
     return opened

@@ -10,21 +10,22 @@ import os
 import time
 from pathlib import Path
 
-from storyframes.durable import sha256_file, write_atomically
+from storyframes.durable import sha256_file
 from storyframes.records import RecordError, seal, unseal
+from storyframes.storage import LocalStorage, Storage
 
 _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
 
 
 class DigestCache:
-    """Digests of the files below ``root``, kept in the file ``cache``."""
+    """Digests of the files below ``root``, kept in the file ``cache`` of a storage."""
 
-    def __init__(self, cache: Path, root: Path) -> None:
+    def __init__(self, storage: Storage, cache: str, root: Path) -> None:
+        self.storage = storage
         self.cache = cache
         self.root = root
-        self.files_read = 0
         try:
-            content = unseal(cache)
+            content = unseal(storage.read(cache), cache)
         except RecordError:
             content = None  # only a cache: read the files again
         self._known: dict[str, dict] = (content or {}).get("files", {})
@@ -42,7 +43,6 @@ class DigestCache:
         if known and (known["bytes"], known["mtime_ns"]) == (status.st_size, status.st_mtime_ns):
             return known["sha256"]
         digest = sha256_file(path)
-        self.files_read += 1
         if time.time_ns() - status.st_mtime_ns > _SETTLED_NS:
             self._known[key] = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
             self._changed = True
@@ -51,8 +51,7 @@ class DigestCache:
     def save(self) -> None:
         """Keep what was learned; does nothing where nothing was."""
         if self._changed:
-            self.cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(self.cache, seal({"files": self._known}))
+            self.storage.replace(self.cache, seal({"files": self._known}))
             self._changed = False
 
 
@@ -67,7 +66,7 @@ def model_digest(path: Path) -> str:
     Raises:
         OSError: the file cannot be read.
     """
-    cache = DigestCache(user_cache() / "model-digests.json", Path("/"))
+    cache = DigestCache(LocalStorage(user_cache()), "model-digests.json", Path("/"))
     digest = cache.sha256(path.resolve())
     cache.save()
     return digest

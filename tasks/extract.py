@@ -12,15 +12,16 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from storyframes.catalogue import read_entry
+from storyframes.catalogue import Entry, read_entry
 from storyframes.durable import sha256_file
-from storyframes.layout import feature_folder
 from storyframes.maintenance import is_intact
 from storyframes.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.records import Current, Status
+from storyframes.storage import FileInfo, Storage, StorageError, open_storage
 from tasks.extractor import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor, run_frame_pass
@@ -34,7 +35,7 @@ class Work:
     """What is due of one session, done in one go.
 
     Attributes:
-        root: the feature store.
+        store: the feature store's location.
         source: the session's files as they were when the work was planned.
         features: one feature, or several that share one pass over the frames.
         settings: of all extractors.
@@ -42,7 +43,7 @@ class Work:
             whomever; empty accepts any.
     """
 
-    root: Path
+    store: str
     source: Source
     features: tuple[str, ...]
     settings: ExtractorsSettings
@@ -93,40 +94,43 @@ def extract(work: Work) -> tuple[Outcome, ...]:
     """Skip what is current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
     os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
     started = time.monotonic()
+    storage = open_storage(work.store)
     outcomes: list[Outcome] = []
     due: list[_Due] = []
     for feature in work.features:
-        looked_at = _look_at(work, feature)
+        looked_at = _look_at(storage, work, feature)
         if isinstance(looked_at, Outcome):
             outcomes.append(looked_at)
         else:
             due.append(looked_at)
-    attempted = _extract_together(work, due) if len(due) > 1 else [_extract_one(work, one) for one in due]
+    attempted = (
+        _extract_together(storage, work, due) if len(due) > 1 else [_extract_one(storage, work, one) for one in due]
+    )
     seconds = time.monotonic() - started
     return (*outcomes, *(replace(outcome, seconds=seconds) for outcome in attempted))
 
 
-def _look_at(work: Work, feature: str) -> _Due | Outcome:
+def _look_at(storage: Storage, work: Work, feature: str) -> _Due | Outcome:
     extractor = build_extractors(work.settings, work.session_id)[feature]
     try:
         fingerprint = extractor.fingerprint(work.source)
-        if current := up_to_date(work.root, work.session_id, feature, fingerprint.digest, work.since):
+        if current := up_to_date(storage, work, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
-        return failed(work, feature, error, "")
+        return failed(storage, work.session_id, feature, error, "")
     return _Due(extractor, fingerprint)
 
 
-def _extract_one(work: Work, due: _Due) -> Outcome:
+def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
     try:
-        with FeatureWriter(work.root, work.session_id, due.extractor.name) as out:
+        with FeatureWriter(storage, work.session_id, due.extractor.name) as out:
             due.extractor.extract(work.source, out)
             return done(_publish(due, out))
     except Exception as error:
-        return failed(work, due.extractor.name, error, due.fingerprint.digest)
+        return failed(storage, work.session_id, due.extractor.name, error, due.fingerprint.digest)
 
 
-def _extract_together(work: Work, due: list[_Due]) -> list[Outcome]:
+def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Outcome]:
     """Several features from one pass over the frames; one that fails leaves the others alone."""
     outcomes = []
     with contextlib.ExitStack() as stack:
@@ -134,7 +138,7 @@ def _extract_together(work: Work, due: list[_Due]) -> list[Outcome]:
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            writers[one.extractor] = stack.enter_context(FeatureWriter(work.root, work.session_id, one.extractor.name))
+            writers[one.extractor] = stack.enter_context(FeatureWriter(storage, work.session_id, one.extractor.name))
         failures = run_frame_pass(work.source, writers)
         for one, (extractor, out) in zip(due, writers.items(), strict=True):
             try:
@@ -142,7 +146,7 @@ def _extract_together(work: Work, due: list[_Due]) -> list[Outcome]:
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(work, extractor.name, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, work.session_id, extractor.name, error, one.fingerprint.digest))
     return outcomes
 
 
@@ -160,14 +164,23 @@ def _check_unchanged(fingerprint: Fingerprint) -> None:
             raise ExtractionError(f"{file.relative}: changed while it was being read; run the extraction again")
 
 
-def up_to_date(root: Path, session_id: str, feature: str, fingerprint: str, since: str = "") -> Current | None:
-    """The current version if it has this fingerprint, is intact, and was published since then; None otherwise."""
-    folder = feature_folder(root, session_id, feature)
-    entry = read_entry(folder, session_id, feature)
+def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
+    """The current version if it is what the work would give, and intact; None otherwise."""
+    return current_if_sound(storage, read_entry(storage, work.session_id, feature), fingerprint, work.since)
+
+
+def current_if_sound(
+    storage: Storage,
+    entry: Entry | None,
+    fingerprint: str,
+    since: str,
+    files: Mapping[str, FileInfo] | None = None,
+) -> Current | None:
+    """The entry's version if it has this fingerprint, was published since then, and is intact."""
     current = entry.current if entry else None
     if current is None or current.fingerprint != fingerprint or current.created_at < since:
         return None
-    return current if is_intact(folder, current) else None
+    return current if is_intact(storage, current, files) else None
 
 
 def done(current: Current, *, skipped: bool = False) -> Outcome:
@@ -183,26 +196,26 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
     )
 
 
-def failed(work: Work, feature: str, error: Exception, fingerprint: str) -> Outcome:
+def failed(storage: Storage, session_id: str, feature: str, error: Exception, fingerprint: str) -> Outcome:
     """The outcome of an error, whichever it is."""
     match error:
         case MissingInputError():
-            return not_done(work.root, work.session_id, feature, Status.MISSING, str(error), fingerprint)
-        case ExtractionError() | PublishError():
+            return not_done(storage, session_id, feature, Status.MISSING, str(error), fingerprint)
+        case ExtractionError() | PublishError() | StorageError():
             reason = str(error)
         case OSError():
             reason = _explain_os_error(error)
         case _:
             reason = _explain_unexpected(error, feature)
-    return not_done(work.root, work.session_id, feature, Status.FAILED, reason, fingerprint)
+    return not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
 
 
-def not_done(root: Path, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:
+def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:
     """The outcome of an attempt that gave no version, noted in the store."""
     try:
-        record_attempt(root, session_id, feature, status, reason, fingerprint)
+        record_attempt(storage, session_id, feature, status, reason, fingerprint)
     except OSError as error:  # a full disk takes this note too; the outcome still says what happened
-        _LOG.error("%s/%s: the outcome cannot be noted in the store: %s", session_id, feature, error.strerror)
+        _LOG.error("%s/%s: the outcome cannot be noted in the store: %s", session_id, feature, error)
     return Outcome(session_id, feature, status, reason=reason)
 
 

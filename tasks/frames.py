@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import zarr
 
-from storyframes.layout import attempt_path, current_path
+from storyframes.catalogue import read_entry
 from storyframes.publish import FeatureWriter
-from storyframes.records import Attempt, Current, Stamp
-from storyframes.shards import ShardLayout, map_shard
+from storyframes.records import Stamp
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
 from tasks.recording import RecordingError, read_frame_times
 
@@ -95,20 +94,17 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
     Raises:
         ExtractionError: there is none, or it is another video's.
     """
-    folder = Path(out.root)
-    current = Current.read(current_path(folder, source.session_id, "frames"))
-    video = source.file("video")
+    session_id, video = source.session_id, source.file("video")
+    entry = read_entry(out.storage, session_id, "frames")
+    current = entry.current if entry else None
     if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
-        attempt = Attempt.read(attempt_path(folder, source.session_id, "frames"))
-        reason = attempt.reason if attempt else "the feature 'frames' has not been extracted from this video"
-        raise ExtractionError(f"needs the frame times: {reason}")
-    stored = current.arrays["time"]
-    layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-    path = folder / source.session_id / "frames" / current.version / "time" / layout.key
-    time = map_shard(path, layout)
-    if time is None:
-        raise ExtractionError("needs the frame times, but those published are damaged: extract 'frames' with --force")
+        reason = entry.reason if entry else ""
+        raise ExtractionError(
+            f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
+        )
+    path = f"{session_id}/frames/{current.version}/time"
+    time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
     truncated = Stamp.TRUNCATED_VIDEO in current.stamps
     if truncated:
         out.stamp(Stamp.TRUNCATED_VIDEO)
-    return Clock(np.array(time), truncated)
+    return Clock(time, truncated)

@@ -12,6 +12,7 @@ from storyframes.catalogue import replace_table, to_parquet
 from storyframes.durable import write_atomically
 from storyframes.features import FEATURES
 from storyframes.layout import CLIPS
+from storyframes.storage import Storage
 from storyframes.store import FeatureStore
 from storyframes.study import Study
 from storyframes.windows import SessionSignals, WindowSpec, build_index
@@ -70,9 +71,9 @@ def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore 
     )
 
 
-def write_clip_index(index: pd.DataFrame, root: Path) -> None:
+def write_clip_index(index: pd.DataFrame, storage: Storage) -> None:
     """Make ``index`` the store's clip index; unchanged content leaves the file alone."""
-    replace_table(root, CLIPS, _table(index), ROW_GROUP)
+    replace_table(storage, CLIPS, lambda: _table(index), ROW_GROUP)
 
 
 def export_clip_index(index: pd.DataFrame, path: Path) -> None:

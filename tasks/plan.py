@@ -6,17 +6,19 @@ What is up to date is settled here, by reading small records only, so an unchang
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from storyframes.catalogue import read_entry
+from storyframes.catalogue import Entry, scan
 from storyframes.features import STORIES
-from storyframes.layout import INPUTS, create_store, feature_folder
+from storyframes.layout import INPUTS, create_store
 from storyframes.records import Status, now
+from storyframes.storage import FileInfo, Storage
 from storyframes.study import Session, Study
 from tasks.digests import DigestCache
-from tasks.extract import Outcome, Work, done, failed, not_done, up_to_date
+from tasks.extract import Outcome, Work, current_if_sound, done, failed, not_done
 from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor
@@ -53,7 +55,7 @@ class Plan:
 
 def plan_extraction(
     study: Study,
-    root: Path,
+    store: str | os.PathLike[str],
     settings: ExtractorsSettings,
     selection: Selection,
     progress: Callable[[str, int, int], None] = lambda *_: None,
@@ -62,19 +64,20 @@ def plan_extraction(
 
     Args:
         study: a valid study.
-        root: the feature store, made where absent.
+        store: the feature store's location, made where absent.
         settings: of all extractors.
         selection: what is asked for.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
 
     Raises:
         SelectionError: an unknown session or feature was asked for.
-        StoreError: ``root`` is something else.
+        StoreError: there is something else.
     """
     check_selection(study, settings, selection)
     session_ids = list(dict.fromkeys(selection.session_ids or _all_sessions(study)))
-    create_store(root)
-    digests = DigestCache(root / INPUTS, study.root)
+    storage = create_store(store)
+    digests = DigestCache(storage, INPUTS, study.root)
+    known = _Known.of(storage, session_ids[0] if len(session_ids) == 1 else "*")
     plan = Plan()
     since = now() if selection.force else ""
     only = settings.features if selection.only is None else selection.only
@@ -89,14 +92,14 @@ def plan_extraction(
             except OSError as error:
                 reason = f"{Path(error.filename).name}: cannot be read: {error.strerror}"
                 plan.settled += [
-                    not_done(root, session_id, feature, Status.FAILED, reason, "") for feature in extractors
+                    not_done(storage, session_id, feature, Status.FAILED, reason, "") for feature in extractors
                 ]
                 continue
             due = []
             for extractor in extractors.values():
                 forced = since if selection.only is None or extractor.name in selection.only else ""
-                work = Work(root, source, (extractor.name,), settings, forced)
-                if settled := _settled(work, extractor):
+                work = Work(storage.location, source, (extractor.name,), settings, forced)
+                if settled := _settled(known, work, extractor):
                     plan.settled.append(settled)
                 else:
                     due.append(work)
@@ -106,16 +109,35 @@ def plan_extraction(
     return plan
 
 
-def _settled(work: Work, extractor: Extractor) -> Outcome | None:
+@dataclass(frozen=True)
+class _Known:
+    """What the store has, listed once: an object store would take a request for every question."""
+
+    storage: Storage
+    entries: Mapping[tuple[str, str], Entry]
+    files: Mapping[str, FileInfo]
+
+    @classmethod
+    def of(cls, storage: Storage, session_id: str) -> _Known:
+        entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
+        return cls(storage, entries, storage.files("" if session_id == "*" else session_id))
+
+
+def _settled(known: _Known, work: Work, extractor: Extractor) -> Outcome | None:
     """The outcome where nothing needs to be done, or nothing can be; None where the work is due."""
     session_id, feature = work.session_id, extractor.name
     try:
         fingerprint = extractor.fingerprint(work.source).digest
     except (MissingInputError, ExtractionError) as error:
-        return failed(work, feature, error, "")
-    if current := up_to_date(work.root, session_id, feature, fingerprint, work.since):
+        return failed(known.storage, session_id, feature, error, "")
+    entry = known.entries.get((session_id, feature))
+    if current := current_if_sound(known.storage, entry, fingerprint, work.since, known.files):
         return done(current, skipped=True)
-    return _known_missing(work, feature, fingerprint)
+    attempt = entry.attempt if entry else None
+    if attempt and attempt.status is Status.MISSING and attempt.fingerprint == fingerprint and not work.since:
+        # An earlier attempt on the very same input found nothing to extract: so would this one.
+        return Outcome(session_id, feature, Status.MISSING, skipped=True, reason=attempt.reason)
+    return None
 
 
 def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[Work]:
@@ -125,16 +147,6 @@ def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[W
         return due
     together = replace(frame_by_frame[0], features=tuple(work.features[0] for work in frame_by_frame))
     return [together if work is frame_by_frame[0] else work for work in due if work not in frame_by_frame[1:]]
-
-
-def _known_missing(work: Work, feature: str, fingerprint: str) -> Outcome | None:
-    """An earlier attempt on the very same input found nothing to extract: so would this one."""
-    folder = feature_folder(work.root, work.session_id, feature)
-    entry = read_entry(folder, work.session_id, feature)
-    attempt = entry.attempt if entry else None
-    if work.since or attempt is None or attempt.status is not Status.MISSING or attempt.fingerprint != fingerprint:
-        return None
-    return Outcome(work.session_id, feature, Status.MISSING, skipped=True, reason=attempt.reason)
 
 
 def check_selection(study: Study, settings: ExtractorsSettings, selection: Selection) -> None:

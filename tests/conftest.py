@@ -69,12 +69,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+def local(root: Path):
+    """A folder as the library sees it."""
+    from storyframes.storage import LocalStorage
+
+    return LocalStorage(root)
+
+
 def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:
     """A version of random openface values; returns its name."""
     from storyframes.publish import FeatureWriter
 
     generator = np.random.default_rng(seed)
-    with FeatureWriter(root, session_id, "openface") as out:
+    with FeatureWriter(local(root), session_id, "openface") as out:
         out.write("values", generator.normal(size=(rows, 714)).astype(np.float32))
         out.write("valid", np.ones(rows, np.uint8))
         out.write("confidence", np.full(rows, 0.98, np.float32))

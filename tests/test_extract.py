@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import local
 
 from storyframes import catalogue, maintenance
 from storyframes.records import Status
@@ -82,7 +83,7 @@ def test_every_damaged_video_fails_clearly_and_publishes_nothing(
         assert reason in outcome.reason
     assert outcomes["s1/openface"].reason.startswith("needs the frame times: ")
     assert not FeatureStore(store_root).sessions
-    assert not list(maintenance.verify(store_root))
+    assert not list(maintenance.verify(local(store_root)))
 
 
 @pytest.mark.parametrize(("name", "rows"), [("trunc", 448), ("corrupt_mid", 659)])
@@ -169,7 +170,7 @@ def test_a_damaged_version_is_due_again(study_copy: Path, store_root: Path) -> N
     shard.write_bytes(content)
     assert work_due(study_copy, store_root) == ["p01-s01/openface"]
     run(study_copy, store_root)
-    assert not list(maintenance.verify(store_root))
+    assert not list(maintenance.verify(local(store_root)))
 
 
 def test_force_redoes_what_was_asked_for_and_not_its_clock(study_copy: Path, store_root: Path) -> None:
@@ -179,7 +180,7 @@ def test_force_redoes_what_was_asked_for_and_not_its_clock(study_copy: Path, sto
     before = FeatureStore(store_root)
     outcome = run(study_copy, store_root, selection)["p01-s01/openface"]
     assert not outcome.skipped
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     assert FeatureStore(store_root)._versions != before._versions
 
 
@@ -242,7 +243,7 @@ def test_a_failed_feature_is_tried_again_and_its_note_goes(study_copy: Path, sto
     assert work_due(study_copy, store_root) == ["p01-s01/openface"]
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(good)
     assert run(study_copy, store_root)["p01-s01/openface"].status is Status.DONE
-    assert all(entry.status is Status.DONE for entry in catalogue.scan(store_root))
+    assert all(entry.status is Status.DONE for entry in catalogue.scan(local(store_root)))
 
 
 # --- errors nobody expected ------------------------------------------------------------------------------------------
@@ -270,7 +271,7 @@ def test_every_error_becomes_an_outcome(study_copy, store_root, monkeypatch, err
     outcome = run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"]
     assert outcome.status is Status.FAILED
     assert re.search(reason, outcome.reason), outcome.reason
-    (entry,) = [entry for entry in catalogue.scan(store_root) if entry.feature == "openface"]
+    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "openface"]
     assert entry.reason == outcome.reason
 
 
@@ -324,7 +325,7 @@ def test_provenance_names_no_host_and_no_path(study_copy: Path, store_root: Path
     import socket
 
     run(study_copy, store_root)
-    for entry in catalogue.scan(store_root):
+    for entry in catalogue.scan(local(store_root)):
         text = json.dumps(dataclasses.asdict(entry.current))
         assert str(study_copy) not in text
         assert str(store_root) not in text
@@ -342,7 +343,7 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
     study = load_study(demo_study)
     plan = plan_extraction(study, store_root, settings, Selection(only=("glove", "sbert")))
     assert all(outcome.status is Status.DONE for work in plan.work for outcome in do_work(work))
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     content = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file()).lower()
     for word in ("grandfather", "bakery every week", "walked home", "neighbour", "alone"):
         assert word.encode() not in content

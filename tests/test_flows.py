@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from conftest import local
 
 from storyframes import catalogue
 from storyframes.records import Status
@@ -165,7 +166,7 @@ def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_stu
     assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
     assert failed["s0001", "openface"] == "every worker that tried it died (out of memory?)"
     assert "wrote no CSV" in failed["s0002", "openface"]
-    entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(root)}
+    entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(local(root))}
     assert entries["s0001", "openface"] is Status.FAILED
     assert entries["s0001", "opensmile"] is entries["s0002", "opensmile"] is Status.DONE
 
@@ -187,6 +188,6 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     assert [run.wait(200) for run in runs] == [0, 0]
     from storyframes import maintenance
 
-    assert not list(maintenance.verify(root))
-    assert all(entry.status is Status.DONE for entry in catalogue.scan(root))
+    assert not list(maintenance.verify(local(root)))
+    assert all(entry.status is Status.DONE for entry in catalogue.scan(local(root)))
     assert FeatureStore(root).sessions == ["s0001", "s0002"]

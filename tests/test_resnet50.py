@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import local
 from PIL import Image
 
 from storyframes.publish import FeatureWriter
@@ -146,7 +147,7 @@ def test_untrained_weights_are_stamped_everywhere(short_study: Path, store_root:
 
     outcome = extract(short_study, store_root, allow_untrained=True)
     assert (outcome.status, outcome.stamps) == ("done", ("untrained weights",))
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     store = FeatureStore(store_root)
     assert store.attributes("s0001", "resnet50")["stamps"] == ["untrained weights"]
     assert store.attributes("s0001", "resnet50")["provenance"]["models"] == {"resnet50": "untrained, seed 0"}
@@ -163,7 +164,10 @@ def test_other_weights_are_another_fingerprint(short_study: Path, store_root: Pa
 
 
 def test_a_value_beyond_float16_is_an_error_not_infinity(store_root: Path) -> None:
-    with pytest.raises(ValueError, match="does not fit float16"), FeatureWriter(store_root, "a", "resnet50") as out:
+    with (
+        pytest.raises(ValueError, match="does not fit float16"),
+        FeatureWriter(local(store_root), "a", "resnet50") as out,
+    ):
         out.write("values", np.full((1, 2048), 1e5, np.float32))
 
 

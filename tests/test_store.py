@@ -5,25 +5,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import publish_openface
+from conftest import local, publish_openface
 
 from storyframes import catalogue, maintenance
 from storyframes.layout import StoreError, create_store
 from storyframes.publish import FeatureWriter, record_attempt
 from storyframes.records import Current, RecordError, Status
+from storyframes.storage import LocalStorage
 from storyframes.store import FeatureStore
 
 
 def publish_resnet50(root: Path, session_id: str, rows: int) -> np.ndarray:
     values = np.random.default_rng(1).normal(size=(rows, 2048)).astype(np.float16)
-    with FeatureWriter(root, session_id, "resnet50") as out:
+    with FeatureWriter(local(root), session_id, "resnet50") as out:
         out.write("values", values)
         out.publish("f", {})
     return values
 
 
 def open_store(root: Path) -> FeatureStore:
-    catalogue.compact(root)
+    catalogue.compact(local(root))
     return FeatureStore(root)
 
 
@@ -64,7 +65,7 @@ def test_rows_that_are_not_there_are_an_error(store_root: Path, start: int, stop
 
 def test_errors_say_what_there_is(store_root: Path) -> None:
     publish_openface(store_root, "a", 20)
-    record_attempt(store_root, "a", "opensmile", Status.MISSING, "has no audio track", "")
+    record_attempt(local(store_root), "a", "opensmile", Status.MISSING, "has no audio track", "")
     store = open_store(store_root)
     with pytest.raises(StoreError, match="there is no session 'b'"):
         store.read("b", "openface")
@@ -81,7 +82,7 @@ def test_a_store_keeps_reading_what_it_opened(store_root: Path) -> None:
     store = open_store(store_root)
     before = FeatureStore(store_root).read("a", "openface")
     publish_openface(store_root, "a", 25, seed=2)
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     np.testing.assert_array_equal(store.read("a", "openface"), before)  # not opened before the second extraction
     assert FeatureStore(store_root).read("a", "openface").shape == (25, 714)
 
@@ -110,7 +111,7 @@ def test_a_store_of_another_format_is_refused(store_root: Path) -> None:
 @pytest.mark.parametrize("name", ["../b", "a/b", "", ".hidden", "a" * 65])
 def test_ids_cannot_leave_the_store(store_root: Path, name: str) -> None:
     with pytest.raises(StoreError, match="is no id"):
-        FeatureWriter(store_root, name, "openface")
+        FeatureWriter(local(store_root), name, "openface")
 
 
 # --- verify ----------------------------------------------------------------------------------------------------------
@@ -118,30 +119,30 @@ def test_ids_cannot_leave_the_store(store_root: Path, name: str) -> None:
 
 def test_a_sound_store_has_no_findings(store_root: Path) -> None:
     publish_openface(store_root, "a", 130)
-    catalogue.compact(store_root)
-    assert not list(maintenance.verify(store_root))
+    catalogue.compact(local(store_root))
+    assert not list(maintenance.verify(local(store_root)))
 
 
 def test_verify_finds_a_flipped_byte_in_every_file(store_root: Path) -> None:
     publish_openface(store_root, "a", 130)
-    record_attempt(store_root, "a", "glove", Status.MISSING, "no transcript", "")
-    catalogue.compact(store_root)
+    record_attempt(local(store_root), "a", "glove", Status.MISSING, "no transcript", "")
+    catalogue.compact(local(store_root))
     generator = np.random.default_rng(0)
     checked = 0
     for path in store_root.rglob("*"):
-        if not path.is_file() or path.name in {".catalogue.lock", "checksums.json"}:
+        if not path.is_file() or path.name in {"checksums.json"} or path.suffix == ".lock":
             continue
         content = path.read_bytes()
         for position in {0, len(content) - 1, int(generator.integers(len(content)))}:
             damaged = bytearray(content)
             damaged[position] ^= 0x10
             path.write_bytes(damaged)
-            findings = list(maintenance.verify(store_root))
+            findings = list(maintenance.verify(local(store_root)))
             assert any(path.name in finding.path for finding in findings), (path, position)
         path.write_bytes(content)
         checked += 1
     assert checked > 10
-    assert not list(maintenance.verify(store_root))
+    assert not list(maintenance.verify(local(store_root)))
 
 
 def test_verify_finds_a_missing_and_a_foreign_file(store_root: Path) -> None:
@@ -149,8 +150,8 @@ def test_verify_finds_a_missing_and_a_foreign_file(store_root: Path) -> None:
     folder = store_root / "a/openface" / version
     (folder / "valid/c/0").unlink()
     (folder / "values/notes.txt").write_text("x")
-    problems = {finding.path: finding.problem for finding in maintenance.verify(store_root)}
-    assert "cannot be read" in problems[f"{version}/valid/c/0"]
+    problems = {finding.path: finding.problem for finding in maintenance.verify(local(store_root))}
+    assert "the file is missing" in problems[f"{version}/valid/c/0"]
     assert "not published with the version" in problems[f"{version}/values/notes.txt"]
 
 
@@ -159,8 +160,8 @@ def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Pat
     path = store_root / "a/openface/current.json"
     path.write_text(path.read_text().replace('"session_id": "a"', '"session_id": "b"'))
     with pytest.raises(RecordError, match="checksum does not match"):
-        Current.read(path)
-    (entry,) = catalogue.scan(store_root)
+        Current.parse(path.read_bytes(), "current.json")
+    (entry,) = catalogue.scan(local(store_root))
     assert entry.status is Status.FAILED
     assert "--force" in entry.reason
 
@@ -171,11 +172,11 @@ def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Pat
 def test_gc_keeps_what_is_current_and_what_was_just_superseded(store_root: Path) -> None:
     old = publish_openface(store_root, "a", 10)
     new = publish_openface(store_root, "a", 10)
-    assert not list(maintenance.collect(store_root, grace_s=3600))
-    (removal,) = maintenance.collect(store_root, grace_s=-1, dry_run=True)
+    assert not list(maintenance.collect(local(store_root), grace_s=3600))
+    (removal,) = maintenance.collect(local(store_root), grace_s=-1, dry_run=True)
     assert removal.path == f"a/openface/{old}"
     assert (store_root / removal.path).is_dir()
-    list(maintenance.collect(store_root, grace_s=-1))
+    list(maintenance.collect(local(store_root), grace_s=-1))
     assert not (store_root / removal.path).exists()
     assert (store_root / "a/openface" / new).is_dir()
 
@@ -184,22 +185,22 @@ def test_gc_touches_nothing_where_the_record_is_damaged(store_root: Path) -> Non
     publish_openface(store_root, "a", 10)
     publish_openface(store_root, "a", 10)
     (store_root / "a/openface/current.json").write_text("{}")
-    assert not list(maintenance.collect(store_root, grace_s=-1))
+    assert not list(maintenance.collect(local(store_root), grace_s=-1))
 
 
 def test_is_intact_reads_only_what_was_touched(store_root: Path, monkeypatch) -> None:
     version = publish_openface(store_root, "a", 10)
     folder = store_root / "a/openface"
-    current = Current.read(folder / "current.json")
+    current = Current.parse((folder / "current.json").read_bytes(), "current.json")
     shard = folder / version / "values/c/0/0"
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance, "sha256_file", lambda path: pytest.fail("read"))
-        assert maintenance.is_intact(folder, current)
+        patch.setattr(LocalStorage, "digest", lambda self, path: pytest.fail("read"))
+        assert maintenance.is_intact(local(store_root), current)
     shard.touch()
-    assert maintenance.is_intact(folder, current)  # touched but the same
+    assert maintenance.is_intact(local(store_root), current)  # touched but the same
     content = bytearray(shard.read_bytes())
     content[0] ^= 1
     shard.write_bytes(content)
-    assert not maintenance.is_intact(folder, current)
+    assert not maintenance.is_intact(local(store_root), current)
     shard.unlink()
-    assert not maintenance.is_intact(folder, current)
+    assert not maintenance.is_intact(local(store_root), current)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import local
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,7 +205,7 @@ def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) ->
 def test_the_stories(demo_study: Path, store_root: Path) -> None:
     outcomes = extract(demo_study, store_root, "glove", "sbert", session_id="stories")
     assert {name: outcome.rows for name, outcome in outcomes.items()} == {"glove": 6, "sbert": 6}
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     store = FeatureStore(store_root)
     ids = ["st-bakery", "st-exam", "st-garden", "st-letter", "st-move", "st-race"]
     assert store.attributes("stories", "sbert")["story_ids"] == ids
@@ -255,7 +256,7 @@ def test_interpolated_times_are_stamped(study_copy: Path, store_root: Path) -> N
     break_transcript(study_copy, '{"utterances": [{"start_s": 1, "end_s": 3, "text": "the garden zebra"}]}')
     outcome = extract(study_copy, store_root, "glove")["glove"]
     assert "interpolated word times" in outcome.stamps
-    (entry,) = [entry for entry in catalogue.scan(store_root) if entry.feature == "glove"]
+    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "glove"]
     assert entry.current.quality == {"word_times_interpolated": 1.0, "words_known": pytest.approx(2 / 3)}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import local
 from dope_blank_model import blank_content, expect_everywhere, saved
 
 from storyframes import catalogue
@@ -76,7 +77,7 @@ def test_joints_and_units_are_named_in_the_store(study: Path, crowd: Path, store
     import zarr
 
     run(study, store_root, model=crowd)
-    catalogue.compact(store_root)
+    catalogue.compact(local(store_root))
     path = FeatureStore(store_root).catalogue.set_index("feature").loc["dope", "path"]
     group = zarr.open_group(store_root / path, mode="r")
     assert group["body_2d"].attrs["joints"] == list(BODY_JOINTS)
@@ -129,7 +130,7 @@ def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_r
 
 def test_without_asking_there_are_no_arrays_of_everybody(study: Path, crowd: Path, store_root: Path) -> None:
     run(study, store_root, model=crowd)
-    (entry,) = [entry for entry in catalogue.scan(store_root) if entry.feature == "dope"]
+    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "dope"]
     assert not [name for name in entry.current.arrays if name.startswith("all_")]
 
 

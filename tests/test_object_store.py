@@ -1,0 +1,267 @@
+"""A feature store on S3-compatible storage: moto's server on loopback, real requests, the same protocol."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storyframes import catalogue, maintenance
+from storyframes.layout import StoreError, create_store
+from storyframes.publish import FeatureWriter, record_attempt
+from storyframes.records import Current, Status
+from storyframes.storage import ObjectStorage, StorageError, open_storage
+from storyframes.store import FeatureStore
+
+ROOT = Path(__file__).parent.parent
+_prefixes = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The environment of an S3 server with one bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT": f"http://{host}:{port}",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    boto3.client(
+        "s3", endpoint_url=environment["AWS_ENDPOINT"], region_name="us-east-1",
+        aws_access_key_id="test", aws_secret_access_key="test",
+    ).create_bucket(Bucket="lab")  # fmt: skip
+    patch = pytest.MonkeyPatch()
+    for name, value in environment.items():
+        patch.setenv(name, value)
+    yield environment
+    patch.undo()
+    server.stop()
+
+
+@pytest.fixture
+def url(s3) -> str:
+    return f"s3://lab/study-{next(_prefixes)}/features"
+
+
+def publish(url: str, session_id: str, rows: int = 70, seed: int = 0, feature: str = "frames") -> str:
+    storage = open_storage(url)
+    generator = np.random.default_rng(seed)
+    with FeatureWriter(storage, session_id, feature) as out:
+        if feature == "frames":
+            out.write("time", np.sort(generator.uniform(0, 9, rows)))
+        else:
+            out.write("values", generator.normal(size=(rows, 2048)))
+        return out.publish(f"{seed}" * 64, {"inputs": {}}).version
+
+
+def current(url: str, session_id: str, feature: str = "frames") -> Current:
+    return catalogue.read_entry(open_storage(url), session_id, feature).current
+
+
+def test_what_is_published_is_read_back(url: str) -> None:
+    create_store(url)
+    publish(url, "a", 130, feature="resnet50")
+    catalogue.compact(open_storage(url))
+    store = FeatureStore(url)
+    expected = np.random.default_rng(0).normal(size=(130, 2048)).astype(np.float16)
+    np.testing.assert_array_equal(store.read("a", "resnet50"), expected)
+    np.testing.assert_array_equal(store.read("a", "resnet50", 55, 66), expected[55:66])
+    assert store.attributes("a", "resnet50")["feature"] == "resnet50"
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(store)).read("a", "resnet50", 0, 5), expected[:5])
+
+
+def test_nothing_of_a_version_is_left_on_this_machine(url: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    create_store(url)
+    publish(url, "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
+    create_store(url)
+    with pytest.raises(RuntimeError), FeatureWriter(open_storage(url), "a", "frames") as out:
+        out.write("time", np.zeros(5))
+        raise RuntimeError
+    assert sorted(open_storage(url).files()) == ["a/frames/zarr.json", "a/zarr.json", "zarr.json"]
+    assert FeatureStore(url).sessions == []
+
+
+def test_a_writer_killed_before_the_commit_is_never_seen(url: str) -> None:
+    create_store(url)
+    before = publish(url, "a", seed=1)
+    code = (
+        "import os, signal, sys; sys.path.insert(0, 'tests')\n"
+        "from storyframes.storage import ObjectStorage\n"
+        "import test_object_store as t\n"
+        "real = ObjectStorage.replace\n"
+        "def deadly(self, path, data):\n"
+        "    if path.endswith('current.json'): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    real(self, path, data)\n"
+        "ObjectStorage.replace = deadly\n"
+        "t.publish(sys.argv[1], 'a', seed=2)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, url], cwd=ROOT).returncode == -9
+    assert current(url, "a").version == before
+    catalogue.compact(open_storage(url))
+    assert not list(maintenance.verify(open_storage(url)))
+    (removal,) = maintenance.collect(open_storage(url), grace_s=-5)
+    assert removal.path != f"a/frames/{before}"
+    assert len(FeatureStore(url).read("a", "frames", array="time")) == 70
+
+
+def test_two_writers_at_once_leave_one_current_version_and_both_readable(url: str) -> None:
+    import zarr
+
+    create_store(url)
+    versions: list[str] = []
+    barrier = threading.Barrier(2)
+
+    def write(seed: int) -> None:
+        barrier.wait()
+        versions.append(publish(url, "a", seed=seed))
+
+    threads = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert current(url, "a").version in versions
+    for version in versions:
+        assert zarr.open_array(mode="r", **open_storage(url).zarr(f"a/frames/{version}/time")).shape == (70,)
+    assert not list(maintenance.verify(open_storage(url)))
+
+
+def test_many_runs_at_once_lose_nothing_from_the_catalogue(url: str) -> None:
+    """Each run publishes a session and compacts; whoever compacts last has seen all."""
+    create_store(url)
+
+    def run(number: int) -> None:
+        publish(url, f"s{number}", seed=number)
+        catalogue.compact(open_storage(url))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert FeatureStore(url).sessions == [f"s{number}" for number in range(8)]
+    assert not list(maintenance.verify(open_storage(url)))
+
+
+def test_an_update_starts_over_where_somebody_was_faster(url: str) -> None:
+    storage = create_store(url)
+    calls = []
+
+    def change(before: bytes | None) -> bytes:
+        calls.append(before)
+        if len(calls) == 1:
+            storage.replace("counter", b"9")  # somebody else, in between
+        return str(int(before or b"0") + 1).encode()
+
+    storage.update("counter", change)
+    assert calls == [None, b"9"]
+    assert storage.read("counter") == b"10"
+
+
+def test_verify_finds_a_changed_and_a_missing_object(url: str) -> None:
+    storage = create_store(url)
+    version = publish(url, "a")
+    catalogue.compact(storage)
+    path = f"a/frames/{version}/time/c/0"
+    content = bytearray(storage.read(path))
+    content[5] ^= 1
+    storage.replace(path, bytes(content))
+    (finding,) = maintenance.verify(storage)
+    assert "checksum" in finding.problem
+    storage.remove([path])
+    (finding,) = maintenance.verify(storage)
+    assert finding.problem == "the file is missing"
+
+
+def test_a_failure_is_noted_and_forgotten(url: str) -> None:
+    storage = create_store(url)
+    record_attempt(storage, "a", "frames", Status.FAILED, "no frame decodes", "")
+    assert catalogue.read_entry(storage, "a", "frames").status is Status.FAILED
+    publish(url, "a")
+    assert catalogue.read_entry(storage, "a", "frames").status is Status.DONE
+
+
+def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> None:
+    from storyframes.study import load_study
+    from tasks.extract import extract
+    from tasks.extractors import ExtractorsSettings
+    from tasks.plan import Selection, plan_extraction
+
+    def plan():
+        return plan_extraction(load_study(demo_study), url, ExtractorsSettings(), Selection(only=("openface",)))
+
+    due = plan().work
+    assert [work.name for work in due[:2]] == ["p01-s01/frames", "p01-s01/openface"]
+    assert {str(o.status) for work in due for o in extract(pickle.loads(pickle.dumps(work)))} == {"done"}
+    assert plan().work == []
+    assert FeatureStore(url).read("p02-s01", "openface").shape == (360, 714)
+
+
+@pytest.mark.slow
+def test_the_command_line_on_an_object_store(url: str, s3) -> None:
+    def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "flows.cli", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=os.environ | s3, capture_output=True, text=True, timeout=200)
+
+    extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")
+    assert extracted.returncode == 0, extracted.stderr
+    assert "9 extracted" in extracted.stdout
+    again = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")
+    assert "0 features are due, 9 need nothing done" in again.stderr
+    assert "9 done" in storyframes("status", url).stdout
+    assert storyframes("verify", url).returncode == 0
+    assert len(FeatureStore(url).clips()) == 54
+
+
+def test_what_cannot_be_reached_says_so(s3, url: str) -> None:
+    with pytest.raises(StoreError, match="is not a feature store"):
+        FeatureStore(url)
+    with pytest.raises(StorageError, match="s3://absent-bucket/x: .*bucket"):
+        create_store("s3://absent-bucket/x")
+    with pytest.raises(StorageError, match="s3://lab/x: "):
+        FeatureStore("s3://lab/x", {"endpoint": "http://127.0.0.1:9", "retry_config": {"max_retries": 0}})
+    with pytest.raises(StorageError, match="nosuch://x cannot be opened"):
+        FeatureStore("nosuch://x")
+
+
+def test_options_take_the_place_of_the_environment(s3, url: str, monkeypatch) -> None:
+    create_store(url)
+    publish(url, "a")
+    for name in s3:
+        monkeypatch.delenv(name)
+    options = {
+        "endpoint": s3["AWS_ENDPOINT"], "access_key_id": "test", "secret_access_key": "test",
+        "region": "us-east-1", "client_options": {"allow_http": True},
+    }  # fmt: skip
+    storage = open_storage(url, options)
+    assert isinstance(pickle.loads(pickle.dumps(storage)), ObjectStorage)
+    assert FeatureStore(url, options).sessions == ["a"]
+
+
+def test_without_obstore_the_error_names_the_extra(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+    with pytest.raises(StorageError, match=r"pip install 'storyframes\[s3\]'"):
+        FeatureStore("s3://lab/x")
