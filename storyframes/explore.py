@@ -46,7 +46,7 @@ class SessionView:
         variables: dict[str, Any] = {}
         coordinates: dict[str, Any] = self._frame_times()
         for name, array in group.arrays():
-            dims = array.metadata.dimension_names
+            dims: Any = getattr(array.metadata, "dimension_names", None)  # our arrays are all Zarr v3 and have them
             data = self.store.array(self.session_id, feature, name)
             variables[name] = xarray.Variable(dims, data, attrs=_notes(array))
             coordinates |= _labels(array, dims)

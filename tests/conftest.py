@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -67,25 +66,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
-
-
-def local(root: Path):
-    """A folder as the library sees it."""
-    from storyframes.storage import LocalStorage
-
-    return LocalStorage(root)
-
-
-def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:
-    """A version of random openface values; returns its name."""
-    from storyframes.publish import FeatureWriter
-
-    generator = np.random.default_rng(seed)
-    with FeatureWriter(local(root), session_id, "openface") as out:
-        out.write("values", generator.normal(size=(rows, 714)).astype(np.float32))
-        out.write("valid", np.ones(rows, np.uint8))
-        out.write("confidence", np.full(rows, 0.98, np.float32))
-        return out.publish(fingerprint, {"inputs": {}}).version
 
 
 _skipped: list[str] = []

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from conftest import local, publish_openface
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stores import local, publish_openface
 
 from storyframes import catalogue, maintenance
 from storyframes.archive import archive

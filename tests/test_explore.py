@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import local, publish_openface
+from stores import local, publish_openface
 
 from storyframes import catalogue
 from storyframes.layout import StoreError

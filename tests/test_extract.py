@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import local
+from stores import local
 
 from storyframes import catalogue, maintenance
 from storyframes.records import Status

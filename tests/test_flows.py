@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import local
+from stores import local
 
 from storyframes import catalogue
 from storyframes.records import Status

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from conftest import local, publish_openface
+from stores import local, publish_openface
 
 from storyframes import catalogue, maintenance
 from storyframes.layout import VERSION_PATTERN, current_path
@@ -124,7 +124,7 @@ PUBLISH_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from conftest import publish_openface
+from stores import publish_openface
 
 steps, deadly = 0, int(sys.argv[2])
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import local
 from PIL import Image
+from stores import local
 
 from storyframes.publish import FeatureWriter
 from tasks import weights

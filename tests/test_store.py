@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import local, publish_openface
+from stores import local, publish_openface
 
 from storyframes import catalogue, maintenance
 from storyframes.layout import StoreError, create_store

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import local
 from hypothesis import given
 from hypothesis import strategies as st
+from stores import local
 
 from storyframes import catalogue
 from storyframes.store import FeatureStore

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import local
 from dope_blank_model import blank_content, expect_everywhere, saved
+from stores import local
 
 from storyframes import catalogue
 from storyframes.features import FEATURES

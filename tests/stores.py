@@ -1,0 +1,25 @@
+"""Feature stores for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from storyframes.publish import FeatureWriter
+from storyframes.storage import LocalStorage
+
+
+def local(root: Path) -> LocalStorage:
+    """A folder as the library sees it."""
+    return LocalStorage(root)
+
+
+def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:
+    """A version of random openface values; returns its name."""
+    generator = np.random.default_rng(seed)
+    with FeatureWriter(local(root), session_id, "openface") as out:
+        out.write("values", generator.normal(size=(rows, 714)).astype(np.float32))
+        out.write("valid", np.ones(rows, np.uint8))
+        out.write("confidence", np.full(rows, 0.98, np.float32))
+        return out.publish(fingerprint, {"inputs": {}}).version
