@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _DASK = {
     # A lost worker may be replaced; with the default of 15 s Prefect's futures can hang for ever.
-    "distributed.scheduler.lost-worker-timeout": "300 s",
+    "distributed.deploy.lost-worker-timeout": "300 s",
     "distributed.scheduler.allowed-failures": 3,
     "distributed.worker.daemon": False,  # an extractor may start a process of its own
     # Dask has glibc give back every freed 64 kB to the kernel; a network frees and takes megabytes for every layer,

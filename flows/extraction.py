@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,15 +12,13 @@ from prefect.states import Completed, Failed, State
 from prefect_dask import DaskTaskRunner
 
 from flows.cluster import local_cluster
+from flows.gather import Future, Gather, WorkerLostError
 from flows.progress import watcher
 from flows.settings import ClusterSettings
 from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
 from tasks.extractors import build_extractors
-from tasks.plan import CLOCK
-
-_LOST = "every worker that tried it died (out of memory?)"
 
 
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
@@ -37,8 +34,7 @@ def extract_task(work: Work) -> State:
 def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
     """Do the work on a local cluster and give back what came of it, in the order of its ending.
 
-    A session's clock comes first: the session's other features need it and are submitted when it has ended, well or
-    not. Nothing that happens to one unit of work keeps the others from being done.
+    See :class:`flows.gather.Gather` for the order, and for what is tried again.
     """
     if not work:
         return []
@@ -50,34 +46,17 @@ def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
 
 @flow(name="extract-features", validate_parameters=False, persist_result=False)
 def _extract_features(work: list[Work]) -> State:
-    clocks = {unit.session_id for unit in work if unit.features == (CLOCK,)}
-    waiting: dict[str, list[Work]] = {session_id: [] for session_id in clocks}
-    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    running = {}
-
-    def submit(unit: Work) -> None:
-        with dask.annotate(resources=dict(_needs(unit))):
-            future = extract_task.submit(unit)
-        running[future.task_run_id] = unit
-        future.add_done_callback(ended.put)
-
-    for unit in work:
-        if unit.features != (CLOCK,) and unit.session_id in clocks:
-            waiting[unit.session_id].append(unit)
-        else:
-            submit(unit)
-    outcomes = []
     logger = get_run_logger()
-    while running:
-        future = ended.get()
-        unit = running.pop(future.task_run_id)
-        for outcome in _outcomes(future, unit):
-            outcomes.append(outcome)
-            watcher().finished(outcome)
-            logger.info("%s/%s: %s %s", outcome.session_id, outcome.feature, outcome.status, outcome.reason)
-        if unit.features == (CLOCK,):
-            for dependent in waiting.pop(unit.session_id):
-                submit(dependent)
+
+    def submit(unit: Work) -> Future:
+        with dask.annotate(resources=dict(_needs(unit))):
+            return extract_task.submit(unit)
+
+    def finished(outcome: Outcome) -> None:
+        watcher().finished(outcome)
+        logger.info("%s/%s: %s %s", outcome.session_id, outcome.feature, outcome.status, outcome.reason)
+
+    outcomes = Gather(submit, _read, _lost, finished).run(work)
     return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
 
 
@@ -91,18 +70,26 @@ def _needs(unit: Work) -> Mapping[str, float]:
     return needs
 
 
-def _outcomes(future: Any, unit: Work) -> Sequence[Outcome]:
-    """What a finished future says; a lost worker is an outcome as well, not the end of the run."""
+def _read(future: Any, unit: Work) -> Sequence[Outcome]:
+    """What a finished future says."""
     try:
         future.wait()
-        outcomes = result_of(future.state)
-        if isinstance(outcomes, tuple):
-            return outcomes
-        reason = f"the task ended as {future.state.name}: {future.state.message}"
-        if not future.state.is_final():  # Dask gave the task up: nobody was left to say how it ended
-            reason = _LOST
-    except Exception as error:
-        reason = f"{_LOST} ({type(error).__name__})"
+    except Exception as error:  # KilledWorker, or what else Dask raises for a task that it gave up
+        raise WorkerLostError from error
+    state = future.state
+    if not state.is_final():  # Dask gave the task up: nobody was left to say how it ended
+        raise WorkerLostError
+    outcomes = result_of(state)
+    if isinstance(outcomes, tuple):
+        return outcomes
+    return _not_done(unit, f"the task ended as {state.name}: {state.message}")
+
+
+def _lost(unit: Work) -> Sequence[Outcome]:
+    return _not_done(unit, "every worker that tried it died, also when it ran alone (out of memory?)")
+
+
+def _not_done(unit: Work, reason: str) -> Sequence[Outcome]:
     storage = open_storage(unit.store)
     return [not_done(storage, unit.session_id, feature, Status.FAILED, reason, "") for feature in unit.features]
 

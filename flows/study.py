@@ -54,7 +54,7 @@ class RunReport:
 @flow(name="extract-study", validate_parameters=True, persist_result=False)
 def extract_study(
     study: Path,
-    features: str,
+    features: str | Path,
     settings: Settings | None = None,
     session_ids: list[str] | None = None,
     only: list[str] | None = None,
@@ -81,7 +81,7 @@ def extract_study(
 @flow(name="extract-session", flow_run_name="{session_id}", validate_parameters=True, persist_result=False)
 def extract_session(
     study: Path,
-    features: str,
+    features: str | Path,
     session_id: str,
     settings: Settings | None = None,
     only: list[str] | None = None,
@@ -92,7 +92,7 @@ def extract_session(
     return _extract(study, features, settings or Settings(), selection)
 
 
-def _extract(study_path: Path, features: str, settings: Settings, selection: Selection) -> State:
+def _extract(study_path: Path, features: str | Path, settings: Settings, selection: Selection) -> State:
     logger = get_run_logger()
     study = load_study(study_path)
     plan = plan_extraction(study, features, settings, selection, watcher().planning)

@@ -94,8 +94,10 @@ def is_store(storage: Storage) -> bool:
     try:
         attributes = json.loads(storage.read(ZARR_JSON) or b"")["attributes"]
         number = attributes["storyframes"]["format"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return False
+    except PermissionError as error:
+        raise StoreError(f"{storage.location} cannot be read: {error.strerror}") from None
     if number != STORE_FORMAT:
         raise StoreError(
             f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}"

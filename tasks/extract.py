@@ -27,6 +27,8 @@ from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor, run_frame_pass
 
 _LOG = logging.getLogger("storyframes")
+# Errors of a network file system or a busy machine; a missing file, a forbidden one or a full disk stay what they are.
+_MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ECONNRESET, errno.EBUSY, errno.ENOMEM}
 _TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote the transcript
 
 
@@ -69,6 +71,7 @@ class Outcome:
         rows, bytes: of the current version.
         seconds: how long the work took, with what shared its pass.
         stamps: what a user of the values must know.
+        transient: it failed for a reason that may pass (a network file system, a busy object store).
     """
 
     session_id: str
@@ -76,6 +79,7 @@ class Outcome:
     status: Status
     skipped: bool = False
     reason: str = ""
+    transient: bool = False
     rows: int = 0
     bytes: int = 0
     seconds: float = 0.0
@@ -207,7 +211,9 @@ def failed(storage: Storage, session_id: str, feature: str, error: Exception, fi
             reason = _explain_os_error(error)
         case _:
             reason = _explain_unexpected(error, feature)
-    return not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
+    outcome = not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
+    passing = isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in _MAY_PASS)
+    return replace(outcome, transient=passing)
 
 
 def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:

@@ -291,7 +291,7 @@ def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, st
         ("no_csv", "p01-s01.avi: FeatureExtraction ended with 0 and left no CSV"),
         ("few_rows", "video.csv: has 100 rows, but 360 frames of the video decode"),
         ("cut_line", "(was the disk full?) (FeatureExtraction ended with 0)"),
-        ("abort", "ended with 134 and left no CSV; it printed last: Attempting to read from file"),
+        ("abort", "ended with 134 and left no CSV; it printed last: "),
         ("killed", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
         ("out_of_memory", "(137): it ran out of memory if the limit of 0.5 GiB was too little ([openface] memory_gib)"),
         ("hang", "was stopped after 2 s, all the time it had ([openface] timeout_s)"),

@@ -347,3 +347,24 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
     content = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file()).lower()
     for word in ("grandfather", "bakery every week", "walked home", "neighbour", "alone"):
         assert word.encode() not in content
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (OSError(5, "Input/output error"), True),
+        (OSError(116, "Stale file handle"), True),
+        (OSError(28, "No space left on device"), False),
+        (FileNotFoundError(2, "No such file or directory"), False),
+        (ExtractionError("bad input"), False),
+        (ValueError("a mistake of ours"), False),
+    ],
+)
+def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeypatch, error, transient: bool) -> None:
+    from tasks.openface import OpenFace
+
+    def fail(self, source, out):
+        raise error
+
+    monkeypatch.setattr(OpenFace, "extract", fail)
+    assert run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient

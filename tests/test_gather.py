@@ -1,0 +1,118 @@
+"""The gather loop, with futures that end when the test says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from flows.gather import TRIES, Gather, WorkerLostError
+from storyframes.records import Status
+from tasks.extract import Outcome, Work
+from tasks.extractor import Source
+from tasks.extractors import ExtractorsSettings
+
+
+def unit(session_id: str, *features: str) -> Work:
+    return Work("store", Source(session_id, {}), features, ExtractorsSettings())
+
+
+class Fake:
+    """Ends at once, as ``behaviour`` says for the unit and the number of the try."""
+
+    def __init__(self, behaviour=lambda unit, attempt: "done") -> None:
+        self.behaviour = behaviour
+        self.tries: Counter[str] = Counter()
+        self.order: list[str] = []
+        self.alone: list[bool] = []
+        self.open = 0
+        self.held: list = []
+
+    def submit(self, work: Work):
+        self.tries[work.name] += 1
+        self.order.append(work.name)
+        self.open += 1
+        return Ended((work, self.behaviour(work, self.tries[work.name])))
+
+    def read(self, future, work: Work):
+        self.open -= 1
+        what = future.value[1]
+        if what == "lost":
+            raise WorkerLostError
+        status = Status.DONE if what == "done" else Status.FAILED
+        return [Outcome(work.session_id, f, status, reason=what, transient=what == "transient") for f in work.features]
+
+    def lost(self, work: Work):
+        return [Outcome(work.session_id, feature, Status.FAILED, reason="lost alone") for feature in work.features]
+
+    def run(self, *work: Work):
+        finished: list[Outcome] = []
+        outcomes = Gather(self.submit, self.read, self.lost, finished.append).run(work)
+        assert finished == outcomes
+        assert self.open == 0
+        return {f"{outcome.session_id}/{outcome.feature}": outcome.reason for outcome in outcomes}
+
+
+class Ended:
+    def __init__(self, value) -> None:
+        self.value = value
+
+    def add_done_callback(self, function) -> None:
+        function(self)
+
+
+def test_a_sessions_clock_comes_before_its_other_features() -> None:
+    fake = Fake()
+    fake.run(unit("a", "openface"), unit("a", "frames"), unit("b", "openface"), unit("a", "resnet50", "dope"))
+    assert fake.order == ["a/frames", "b/openface", "a/openface", "a/resnet50+dope"]
+
+
+def test_a_failed_clock_lets_its_features_say_so_themselves() -> None:
+    fake = Fake(lambda work, attempt: "failed" if work.features == ("frames",) else "done")
+    assert fake.run(unit("a", "frames"), unit("a", "openface")) == {"a/frames": "failed", "a/openface": "done"}
+
+
+def test_what_may_pass_is_tried_again_when_the_rest_is_done() -> None:
+    fake = Fake(lambda work, attempt: "transient" if work.session_id == "a" and attempt < 3 else "done")
+    assert fake.run(unit("a", "openface"), unit("b", "openface")) == {"b/openface": "done", "a/openface": "done"}
+    assert fake.order == ["a/openface", "b/openface", "a/openface", "a/openface"]
+
+
+def test_what_does_not_pass_stands_after_so_many_tries() -> None:
+    fake = Fake(lambda work, attempt: "transient")
+    assert fake.run(unit("a", "openface")) == {"a/openface": "transient"}
+    assert fake.tries == {"a/openface": TRIES}
+
+
+def test_bad_input_is_not_tried_again() -> None:
+    fake = Fake(lambda work, attempt: "failed")
+    fake.run(unit("a", "openface"))
+    assert fake.tries == {"a/openface": 1}
+
+
+def test_an_innocent_is_cleared_when_it_runs_alone_and_the_killer_is_not() -> None:
+    fake = Fake(lambda work, attempt: "lost" if work.session_id == "killer" or attempt == 1 else "done")
+    reasons = fake.run(unit("killer", "openface"), unit("innocent", "openface"))
+    assert reasons == {"killer/openface": "lost alone", "innocent/openface": "done"}
+    assert fake.tries == {"killer/openface": 2, "innocent/openface": 2}
+
+
+def test_features_that_waited_for_a_lost_clock_run_after_it() -> None:
+    fake = Fake(lambda work, attempt: "lost" if work.features == ("frames",) and attempt == 1 else "done")
+    assert fake.run(unit("a", "frames"), unit("a", "openface")) == {"a/frames": "done", "a/openface": "done"}
+    assert fake.order == ["a/frames", "a/frames", "a/openface"]
+
+
+def test_a_feature_that_is_lost_after_its_lost_clock_still_ends() -> None:
+    fake = Fake(lambda work, attempt: "lost")
+    reasons = fake.run(unit("a", "frames"), unit("a", "openface"))
+    assert reasons == {"a/frames": "lost alone", "a/openface": "lost alone"}
+
+
+def test_nothing_to_do() -> None:
+    assert Fake().run() == {}
+
+
+def test_units_of_work_are_small_enough_to_submit_by_the_thousand(tmp_path: Path) -> None:
+    import pickle
+
+    assert len(pickle.dumps(unit("a", "openface"))) < 4_000
