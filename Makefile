@@ -41,5 +41,5 @@ $(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pipeline
-	$(BIN)/pip install -e '.[pipeline,loader,s3,explore,dev]'
+	$(BIN)/pip install -e '.[pipeline,loader,s3,explore,slurm,kubernetes,dev]'
 	@touch $@

@@ -73,6 +73,7 @@ def _fail(message: str, code: int) -> NoReturn:
 @contextmanager
 def _usage_errors() -> Iterator[None]:
     """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
+    from flows.cluster_settings import ClusterSettingsError
     from flows.settings import SettingsError
     from storyframes.layout import StoreError
     from storyframes.storage import StorageError
@@ -85,7 +86,7 @@ def _usage_errors() -> Iterator[None]:
         _error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
         _error_console().print(tables.problems_table(error.problems))
         raise typer.Exit(2) from None
-    except (SettingsError, StoreError, StorageError, SelectionError) as error:
+    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError) as error:
         _fail(str(error), 2)
 
 
@@ -122,6 +123,10 @@ def extract(
     only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
     config: ConfigOption = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A cluster's YAML file (deploy/clusters), or tcp://host:port of a Dask scheduler."),
+    ] = None,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched."""
     from flows.run import run_extraction
@@ -129,7 +134,7 @@ def extract(
 
     with _usage_errors():
         selection = Selection(tuple(session or ()) or None, tuple(only or ()) or None, force)
-        report = run_extraction(study, features, config, selection, _error_console())
+        report = run_extraction(study, features, config, selection, _error_console(), cluster)
     _show_report(features, report)
     if report.failed:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""The Dask cluster that does the work."""
+"""The Dask cluster that does the work, of whichever kind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flows.settings import ClusterSettings
+from flows.cluster_settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
 
-if TYPE_CHECKING:
-    from distributed import SpecCluster
+Needs = Mapping[str, float]
 
-_DASK = {
+DASK = {
     # A lost worker may be replaced; with the default of 15 s Prefect's futures can hang for ever.
     "distributed.deploy.lost-worker-timeout": "300 s",
     "distributed.scheduler.allowed-failures": 3,
@@ -29,56 +28,133 @@ class ClusterError(Exception):
     """The work cannot be done on this cluster; the message says what is asked for and what there is."""
 
 
-def worker_shapes(cpus: int, needs: Sequence[Mapping[str, float]]) -> list[int]:
-    """How many processors each worker process has, so that no more run than there are.
-
-    One process per processor is best; but a tool that runs on several at once takes them from one worker, so then
-    each worker has as many, with as many threads: either the tool's task runs in it, or that many others.
-
-    Args:
-        cpus: of this machine.
-        needs: the resources of every task.
+@contextmanager
+def dask_cluster(
+    settings: LocalCluster | ExistingScheduler | Slurm | Kubernetes, needs: Sequence[Needs]
+) -> Iterator[str]:
+    """The address of a scheduler whose workers can do tasks with these needs.
 
     Raises:
-        ClusterError: a task asks for more processors than there are, or for what a local cluster does not have.
+        ClusterError: they cannot be met; nothing has been started then, or it has been stopped again.
+    """
+    import dask
+
+    with dask.config.set(DASK):
+        match settings:
+            case LocalCluster():
+                manager = _local(settings, needs)
+            case ExistingScheduler():
+                manager = _existing(settings, needs)
+            case Slurm():
+                from flows.slurm import slurm_cluster
+
+                manager = slurm_cluster(settings, needs)
+            case Kubernetes():
+                from flows.kubernetes import kubernetes_cluster
+
+                manager = kubernetes_cluster(settings, needs)
+        with manager as address:
+            yield address
+
+
+def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
+    """Refuse tasks that no worker can do: Dask would let them wait in silence.
+
+    Args:
+        needs: the resources of every task.
+        workers: the resources of every worker there is or will be.
+
+    Raises:
+        ClusterError: with the first need that cannot be met.
     """
     for need in needs:
-        for resource, amount in need.items():
-            there = cpus if resource == "CPU" else 0
-            if amount > there:
-                raise ClusterError(f"a feature asks for {amount:g} {resource}, but this cluster has {there}")
-    width = max(int(need.get("CPU", 1)) for need in needs)
-    useful = min(cpus, int(sum(need.get("CPU", 1) for need in needs)))
-    return [width] * (useful // width) + [1] * (useful % width)
+        if not any(all(worker.get(name, 0) >= amount for name, amount in need.items()) for worker in workers):
+            wanted = ", ".join(f"{amount:g} {name}" for name, amount in need.items())
+            there = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
+            raise ClusterError(f"a feature asks for {wanted}, but no worker has that (there is: {there})")
+
+
+def _show(worker: Needs) -> str:
+    return ", ".join(f"{name} {amount:g}" for name, amount in worker.items()) or "a worker that declares no resources"
+
+
+def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str, float]]:
+    """The resources of each worker process of a local cluster, so that no more runs than there is.
+
+    One process per processor is best; but a tool that runs on several at once takes them from one worker, so then
+    each worker has as many, with as many threads: either the tool's task runs in it, or that many others. A GPU has a
+    process of its own, which work for processors stays out of.
+
+    Raises:
+        ClusterError: a task asks for more than there is.
+    """
+    check_needs(needs, [{"CPU": cpus}, *([{"GPU": 1}] if gpus else [])])
+    processors = [need["CPU"] for need in needs if "CPU" in need]
+    width = int(max(processors, default=1))
+    useful = min(cpus, int(sum(processors)))
+    workers: list[dict[str, float]] = [{"CPU": width}] * (useful // width) + [{"CPU": 1}] * (useful % width)
+    using_gpus = sum("GPU" in need for need in needs)
+    return workers + [{"GPU": 1}] * min(gpus, using_gpus)
 
 
 @contextmanager
-def local_cluster(settings: ClusterSettings, needs: Sequence[Mapping[str, float]]) -> Iterator[SpecCluster]:
-    """A Dask cluster on this machine for tasks with these needs.
-
-    Raises:
-        ClusterError: they cannot be met.
-    """
-    shapes = worker_shapes(settings.cpus or len(os.sched_getaffinity(0)), needs)
-    import dask
+def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[str]:
+    workers = local_workers(settings.cpus or len(os.sched_getaffinity(0)), settings.gpus, needs)
     from distributed import Nanny, Scheduler, SpecCluster
 
-    def worker(cpus: int) -> dict[str, Any]:
-        options = {
-            "nthreads": cpus,
-            "resources": {"CPU": cpus},
+    gpus = iter(range(settings.gpus))
+
+    def worker(resources: dict[str, float]) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "nthreads": int(resources.get("CPU", 1)),
+            "resources": resources,
             "memory_limit": settings.memory_limit or "auto",
             "dashboard": False,
             "silence_logs": logging.ERROR,
         }
+        # A GPU's process sees its own only, the others see none.
+        options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
         return {"cls": Nanny, "options": options}
 
-    with (
-        dask.config.set(_DASK),
-        SpecCluster(
-            workers={number: worker(cpus) for number, cpus in enumerate(shapes)},
-            scheduler={"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}},
-            silence_logs=logging.ERROR,
-        ) as cluster,
-    ):
-        yield cluster
+    with SpecCluster(
+        workers={number: worker(resources) for number, resources in enumerate(workers)},
+        scheduler={"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}},
+        silence_logs=logging.ERROR,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@contextmanager
+def _existing(settings: ExistingScheduler, needs: Sequence[Needs]) -> Iterator[str]:
+    wait_for_workers(settings.address, needs, settings.wait_s)
+    yield settings.address
+
+
+def wait_for_workers(address: str, needs: Sequence[Needs], wait_s: float) -> None:
+    """Wait until the scheduler has a worker for every need.
+
+    Raises:
+        ClusterError: it cannot be reached, or has none in time.
+    """
+    import time
+
+    from distributed import Client
+
+    deadline = time.monotonic() + wait_s
+    try:
+        client = Client(address, timeout=min(max(wait_s, 1), 30), set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(f"there is no Dask scheduler at {address} ({type(error).__name__})") from None
+    with client:
+        while True:
+            workers = [
+                worker.get("resources", {}) for worker in client.scheduler_info(n_workers=-1)["workers"].values()
+            ]
+            try:
+                check_needs(needs, workers)
+            except ClusterError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return

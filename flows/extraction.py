@@ -11,10 +11,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 from prefect_dask import DaskTaskRunner
 
-from flows.cluster import local_cluster
+from flows.cluster import dask_cluster
+from flows.cluster_settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError
 from flows.progress import watcher
-from flows.settings import ClusterSettings
 from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
@@ -32,14 +32,14 @@ def extract_task(work: Work) -> State:
 
 
 def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
-    """Do the work on a local cluster and give back what came of it, in the order of its ending.
+    """Do the work on a cluster and give back what came of it, in the order of its ending.
 
     See :class:`flows.gather.Gather` for the order, and for what is tried again.
     """
     if not work:
         return []
-    with local_cluster(cluster, [_needs(unit) for unit in work]) as dask_cluster:
-        runner = DaskTaskRunner(address=dask_cluster.scheduler_address)
+    with dask_cluster(cluster, [_needs(unit) for unit in work]) as address:
+        runner = DaskTaskRunner(address=address)
         state = _extract_features.with_options(task_runner=runner)(list(work), return_state=True)
     return list(result_of(state))
 

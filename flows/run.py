@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from flows.cluster_settings import load_cluster
 from flows.console import ConsoleWatcher
 from flows.progress import watched_by
 from flows.server import ServerError, prefect_server
@@ -22,15 +23,31 @@ if TYPE_CHECKING:
 
 
 def run_extraction(
-    study: Path, features: str, config: Path | None, selection: Selection, console: Console
+    study: Path,
+    features: str,
+    config: Path | None,
+    selection: Selection,
+    console: Console,
+    cluster: str | None = None,
 ) -> RunReport:
     """Extract what is selected, showing progress on ``console``.
 
+    Args:
+        study: its folder.
+        features: the feature store's location.
+        config: the configuration's file.
+        selection: what to extract.
+        console: for progress.
+        cluster: a cluster's file or a scheduler's address, in the place of the configuration's.
+
     Raises:
-        StudyError, SettingsError, SelectionError, StoreError: what was asked for cannot be done; nothing was started.
+        StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError: what was asked for cannot be done;
+            nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
     settings = load_settings(config)
+    if cluster is not None:
+        settings = settings.model_copy(update={"cluster": load_cluster(cluster)})
     check_selection(load_study(study), settings, selection)
     create_store(features)
     # The progress below says it better; a configured server still gets every line.

@@ -6,8 +6,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from flows.cluster_settings import ClusterSettings, LocalCluster
 from tasks.extractors import ExtractorsSettings
 from tasks.index import ClipsSettings
 
@@ -16,25 +17,11 @@ class SettingsError(Exception):
     """The configuration cannot be used; the message lists every problem in it."""
 
 
-class ClusterSettings(BaseModel):
-    """``[cluster]``: the local Dask cluster.
-
-    Attributes:
-        cpus: processors to use; without it all that this process may.
-        memory_limit: of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cpus: int | None = Field(default=None, ge=1)
-    memory_limit: str | None = None
-
-
 class Settings(ExtractorsSettings):
     """Everything that can be configured; unknown keys are errors."""
 
     clips: ClipsSettings = Field(default_factory=ClipsSettings)
-    cluster: ClusterSettings = Field(default_factory=ClusterSettings)
+    cluster: ClusterSettings = Field(default_factory=LocalCluster)
 
 
 _PATHS = (("openface", "binary"), ("resnet50", "path"), ("dope", "model"), ("glove", "vectors"), ("sbert", "model"))
@@ -55,6 +42,8 @@ def load_settings(path: Path | None) -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
     _anchor_paths(content, path.resolve().parent)
+    if isinstance(content.get("cluster"), dict):
+        content["cluster"].setdefault("kind", "local")
     try:
         return Settings.model_validate(content)
     except ValidationError as error:

@@ -9,6 +9,7 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
 from prefect.states import Completed, Failed, State
 
+from flows.cluster import ClusterError
 from flows.extraction import run_work
 from flows.progress import watcher
 from flows.settings import Settings
@@ -99,7 +100,10 @@ def _extract(study_path: Path, features: str | Path, settings: Settings, selecti
     due = sum(len(work.features) for work in plan.work)
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
-    attempted = run_work(plan.work, settings.cluster)
+    try:
+        attempted = run_work(plan.work, settings.cluster)
+    except ClusterError as error:
+        return Failed(message=str(error))
     storage = open_store(features)
     catalogue.compact(storage)
     index = build_clip_index(study, settings.clips, FeatureStore(features))

@@ -136,7 +136,7 @@ class Extractor(Protocol):
 
     @property
     def needs(self) -> Mapping[str, float]:
-        """Dask resources of one extraction: ``{"CPU": 1}`` and, where it uses one, ``{"GPU": 1}``."""
+        """Dask resources of one extraction: ``{"CPU": 1}``, or ``{"GPU": 1}`` where it runs on one."""
 
     @property
     def libraries(self) -> tuple[str, ...]:

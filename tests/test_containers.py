@@ -421,33 +421,3 @@ def test_apptainers_images(tmp_path: Path) -> None:
         apptainer.resolve("docker://algebr/openface:latest")
     with pytest.raises(ContainerError, match="is no SIF file"):
         apptainer.resolve("openface.sif")
-
-
-# --- processors ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cpus", "needs", "shapes"),
-    [
-        (4, [1] * 10, [1, 1, 1, 1]),
-        (4, [1, 1], [1, 1]),
-        (4, [2, 1, 1, 1], [2, 2]),
-        (5, [2] * 9 + [1] * 9, [2, 2, 1]),
-        (8, [4] * 3 + [1] * 9, [4, 4]),
-        (2, [2, 1, 1, 1], [2]),
-    ],
-)
-def test_workers_have_the_processors_that_their_tasks_take(cpus: int, needs: list[int], shapes: list[int]) -> None:
-    from flows.cluster import worker_shapes
-
-    assert worker_shapes(cpus, [{"CPU": need} for need in needs]) == shapes
-    assert sum(shapes) <= cpus
-
-
-def test_a_request_that_cannot_be_met_is_an_error_before_anything_starts() -> None:
-    from flows.cluster import ClusterError, worker_shapes
-
-    with pytest.raises(ClusterError, match="asks for 4 CPU, but this cluster has 2"):
-        worker_shapes(2, [{"CPU": 1}, {"CPU": 4}])
-    with pytest.raises(ClusterError, match="asks for 1 GPU, but this cluster has 0"):
-        worker_shapes(2, [{"CPU": 1, "GPU": 1}])

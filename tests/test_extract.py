@@ -360,11 +360,13 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
         (ValueError("a mistake of ours"), False),
     ],
 )
-def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeypatch, error, transient: bool) -> None:
+def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeypatch, error, transient) -> None:
     from tasks.openface import OpenFace
 
     def fail(self, source, out):
         raise error
 
     monkeypatch.setattr(OpenFace, "extract", fail)
-    assert run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
+    assert (
+        run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
+    )

@@ -83,7 +83,7 @@ def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, sma
     import flows.extraction
 
     root, _, _ = extracted
-    monkeypatch.setattr(flows.extraction, "local_cluster", lambda *args: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(flows.extraction, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
     tables = {name: (root / name).stat().st_mtime_ns for name in ("catalogue.parquet", "clips.parquet")}
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)

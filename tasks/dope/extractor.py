@@ -89,7 +89,7 @@ class Dope:
 
     @property
     def needs(self) -> Mapping[str, float]:
-        return {"CPU": 1, "GPU": 1} if self.settings.device is Device.CUDA else {"CPU": 1}
+        return {"GPU": 1} if self.settings.device is Device.CUDA else {"CPU": 1}
 
     def fingerprint(self, source: Source) -> Fingerprint:
         settings = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE) | self.recording.model_dump()

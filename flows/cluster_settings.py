@@ -1,0 +1,163 @@
+"""What the work runs on: this machine, a Dask scheduler that is there already, Slurm or Kubernetes.
+
+One YAML file describes one cluster; deploy/clusters has one of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+
+class ClusterSettingsError(Exception):
+    """The cluster's description cannot be used; the message lists every problem in it."""
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LocalCluster(_Settings):
+    """This machine.
+
+    Attributes:
+        cpus: processors to use; without it all that this process may.
+        gpus: GPUs to use; each gets a worker process of its own.
+        memory_limit: of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's.
+    """
+
+    kind: Literal["local"] = "local"
+    cpus: int | None = Field(default=None, ge=1)
+    gpus: int = Field(default=0, ge=0)
+    memory_limit: str | None = None
+
+
+class ExistingScheduler(_Settings):
+    """A Dask scheduler whose workers somebody else starts.
+
+    Its workers must declare their resources: ``dask worker ADDRESS --nthreads 1 --resources CPU=1``, and ``GPU=1``
+    alone for the worker of a GPU.
+
+    Attributes:
+        address: ``tcp://host:port``.
+        wait_s: seconds to wait for a worker that can do each kind of work.
+    """
+
+    kind: Literal["address"]
+    address: str
+    wait_s: float = Field(default=60, ge=0)
+
+
+class WorkerShape(_Settings):
+    """One kind of worker.
+
+    Attributes:
+        count: how many.
+        cpus: processors of each: 1, or as many as the widest tool takes ([openface] cpus).
+        memory: of each, as Dask writes it.
+        directives: further lines for the batch script (Slurm only), e.g. ``--constraint=…``.
+    """
+
+    count: int = Field(ge=1)
+    cpus: int = Field(default=1, ge=1)
+    memory: str = "4GiB"
+    directives: tuple[str, ...] = ()
+
+
+class Slurm(_Settings):
+    """Jobs of a Slurm cluster, one worker each (dask-jobqueue).
+
+    Attributes:
+        queue: partition.
+        account: to be charged.
+        walltime: of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again.
+        cpu: workers for processors.
+        gpu: workers with one GPU each.
+        gpu_directive: asks for one GPU.
+        interface: network interface of the nodes that the scheduler's node reaches.
+        prologue: lines before the worker starts (``module load …``).
+        log_directory: of the jobs; without it Slurm's.
+        python: of the workers; without it this process's.
+        start_timeout_s: how long a first worker may wait in the queue.
+    """
+
+    kind: Literal["slurm"]
+    queue: str | None = None
+    account: str | None = None
+    walltime: str = Field(default="04:00:00", pattern=r"^(\d+-)?\d+:\d{2}:\d{2}$")
+    cpu: WorkerShape
+    gpu: WorkerShape | None = None
+    gpu_directive: str = "--gres=gpu:1"
+    interface: str | None = None
+    prologue: tuple[str, ...] = ()
+    log_directory: str | None = None
+    python: str | None = None
+    start_timeout_s: float = Field(default=3600, gt=0)
+
+
+class Kubernetes(_Settings):
+    """Pods of a Kubernetes cluster with the Dask operator (dask-kubernetes).
+
+    Attributes:
+        image: containers/worker, in a registry that the cluster reaches; by digest.
+        namespace: where the pods run.
+        cpu: workers for processors.
+        gpu: workers with one GPU each.
+        gpu_resource: the resource that asks for a GPU.
+        volumes: persistent volume claims by the folder where the study and the features are mounted.
+        secrets: names of secrets whose entries become environment variables (PREFECT_API_URL, AWS_*).
+        start_timeout_s: how long the first worker may take.
+    """
+
+    kind: Literal["kubernetes"]
+    image: str
+    namespace: str = "default"
+    cpu: WorkerShape
+    gpu: WorkerShape | None = None
+    gpu_resource: str = "nvidia.com/gpu"
+    volumes: Mapping[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    start_timeout_s: float = Field(default=600, gt=0)
+
+
+def _local_unless_said(value: Any) -> Any:
+    return {"kind": "local", **value} if isinstance(value, Mapping) else value
+
+
+ClusterSettings = Annotated[
+    LocalCluster | ExistingScheduler | Slurm | Kubernetes,
+    Field(discriminator="kind"),
+    BeforeValidator(_local_unless_said),
+]
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(ClusterSettings)
+
+
+def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubernetes:
+    """The cluster that ``--cluster`` names: a YAML file, or the address of a scheduler.
+
+    Raises:
+        ClusterSettingsError: the file cannot be read, or has unknown keys or bad values.
+    """
+    if "://" in text:
+        return ExistingScheduler(kind="address", address=text)
+    path = Path(text)
+    try:
+        return _ADAPTER.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ClusterSettingsError(
+            f"{text}: is neither an address (tcp://host:port) nor a file that can be read: {error.strerror}"
+        ) from None
+    except yaml.YAMLError as error:
+        raise ClusterSettingsError(f"{text}: is not YAML: {str(error).splitlines()[0]}") from None
+    except ValidationError as error:
+        faults = [_describe(fault) for fault in error.errors(include_url=False)]
+        raise ClusterSettingsError("\n".join([f"{text}:", *(f"  {fault}" for fault in faults)])) from None
+
+
+def _describe(fault: Any) -> str:
+    place = ".".join(str(part) for part in fault["loc"]) or "the file"
+    return f"{place}: {fault['msg']}"

@@ -1,0 +1,330 @@
+"""What the work runs on: descriptions of clusters, what they can do, and a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from slurm_cluster import missing_programs, slurm
+
+from flows.cluster import ClusterError, check_needs, local_workers, wait_for_workers
+from flows.cluster_settings import (
+    ClusterSettingsError,
+    ExistingScheduler,
+    Kubernetes,
+    LocalCluster,
+    Slurm,
+    load_cluster,
+)
+
+ROOT = Path(__file__).parent.parent
+CLUSTERS = ROOT / "deploy" / "clusters"
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("local", LocalCluster), ("address", ExistingScheduler), ("slurm", Slurm), ("kubernetes", Kubernetes)],
+)
+def test_the_examples_are_valid(name: str, kind: type) -> None:
+    assert isinstance(load_cluster(str(CLUSTERS / f"{name}.yaml")), kind)
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert sorted(path.stem for path in CLUSTERS.iterdir()) == ["address", "kubernetes", "local", "slurm"]
+
+
+def test_an_address_needs_no_file() -> None:
+    assert load_cluster("tcp://node1:8786") == ExistingScheduler(kind="address", address="tcp://node1:8786")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: slrum\n", "Input tag 'slrum' found using 'kind' does not match any of the expected tags: 'local'"),
+        ("kind: local\nworkers: 3\n", "local.workers: Extra inputs are not permitted"),
+        ("kind: slurm\ncpu: {count: 0}\n", "slurm.cpu.count: Input should be greater than or equal to 1"),
+        ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
+        ("kind: [\n", "is not YAML"),
+        ("just text\n", "the file: Input should be"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(ClusterSettingsError) as error:
+        load_cluster(str(path))
+    assert message in str(error.value)
+
+
+def test_a_configuration_means_this_machine_unless_it_says_otherwise() -> None:
+    from flows.settings import Settings
+
+    assert Settings.model_validate({"cluster": {"cpus": 3}}).cluster == LocalCluster(cpus=3)
+    there = {"kind": "address", "address": "tcp://node1:8786"}
+    assert Settings.model_validate({"cluster": there}).cluster == ExistingScheduler(**there)
+
+
+def test_neither_a_file_nor_an_address() -> None:
+    with pytest.raises(ClusterSettingsError, match=r"is neither an address \(tcp://host:port\) nor a file"):
+        load_cluster("node1:8786")
+
+
+# --- what a cluster can do -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpus", "needs", "workers"),
+    [
+        (4, [1] * 10, [1, 1, 1, 1]),
+        (4, [1, 1], [1, 1]),
+        (4, [2, 1, 1, 1], [2, 2]),
+        (5, [2] * 9 + [1] * 9, [2, 2, 1]),
+        (8, [4] * 3 + [1] * 9, [4, 4]),
+        (2, [2, 1, 1, 1], [2]),
+    ],
+)
+def test_local_workers_have_the_processors_that_their_tasks_take(cpus: int, needs: list[int], workers: list) -> None:
+    got = local_workers(cpus, 0, [{"CPU": need} for need in needs])
+    assert got == [{"CPU": width} for width in workers]
+    assert sum(worker["CPU"] for worker in got) <= cpus
+
+
+def test_a_gpu_has_a_process_of_its_own_that_other_work_stays_out_of() -> None:
+    needs = [{"CPU": 1}] * 5 + [{"GPU": 1}] * 5
+    assert local_workers(2, 1, needs) == [{"CPU": 1}, {"CPU": 1}, {"GPU": 1}]
+    assert local_workers(2, 4, [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]) == [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]
+    assert local_workers(2, 1, [{"CPU": 1}]) == [{"CPU": 1}]
+
+
+@pytest.mark.parametrize(
+    ("needs", "message"),
+    [
+        ([{"CPU": 1}, {"CPU": 4}], r"a feature asks for 4 CPU, but no worker has that \(there is: CPU 2\)"),
+        ([{"CPU": 1}, {"GPU": 1}], r"a feature asks for 1 GPU, but no worker has that \(there is: CPU 2\)"),
+    ],
+)
+def test_what_cannot_be_met_is_an_error_before_anything_starts(needs, message: str) -> None:
+    with pytest.raises(ClusterError, match=message):
+        local_workers(2, 0, needs)
+
+
+def test_workers_without_resources_can_do_nothing() -> None:
+    with pytest.raises(ClusterError, match="a worker that declares no resources"):
+        check_needs([{"CPU": 1}], [{}])
+
+
+def test_no_scheduler_at_the_address() -> None:
+    with pytest.raises(ClusterError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
+        wait_for_workers("tcp://127.0.0.1:9", [{"CPU": 1}], 0)
+
+
+def storyframes(*arguments: object, timeout: float = 250) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout)
+
+
+@pytest.mark.slow
+def test_an_existing_scheduler_does_the_work(study_copy: Path, tmp_path: Path) -> None:
+    from distributed import LocalCluster as DaskCluster
+
+    with DaskCluster(n_workers=2, threads_per_worker=1, resources={"CPU": 1}, dashboard_address=None) as cluster:
+        result = storyframes(
+            "extract", study_copy, tmp_path / "features", "--only", "openface", "--cluster", cluster.scheduler_address
+        )
+        assert result.returncode == 0, result.stderr
+        assert len(cluster.scheduler_info["workers"]) == 2  # it is somebody else's, and goes on
+    assert "6 extracted" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f'[dope]\ndevice = "cuda"\nmodel = "{__file__}"\n')
+    result = storyframes("extract", study_copy, tmp_path / "features", "--only", "dope", "--config", config)
+    assert result.returncode == 1
+    assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
+
+
+# --- Slurm -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    if missing := missing_programs():
+        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
+    if os.geteuid() != 0:
+        pytest.skip("a fake GPU is a device file, which needs root")
+    with slurm() as folder:
+        yield folder
+
+
+def slurm_file(folder: Path, **changes) -> Path:
+    content = {
+        "kind": "slurm",
+        "queue": "debug",
+        "walltime": "00:05:00",
+        "interface": "lo",
+        "log_directory": str(folder),
+        "cpu": {"count": 2, "cpus": 1, "memory": "1GiB"},
+        "start_timeout_s": 60,
+    } | changes
+    path = folder / "slurm.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def jobs() -> dict[str, str]:
+    """The jobs in the queue and their states."""
+    listed = subprocess.run(["squeue", "-h", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
+    return dict(line.split() for line in listed.splitlines())
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
+    from flows.slurm import job_scripts
+
+    cpu, gpu = job_scripts(load_cluster(str(CLUSTERS / "slurm.yaml")))
+    for line in (
+        "#SBATCH -p batch",
+        "#SBATCH --cpus-per-task=2",
+        "#SBATCH -t 04:00:00",
+        "--resources CPU=2",
+        "umask 077",
+    ):
+        assert line in cpu
+    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 1"):
+        assert line in gpu
+
+
+@pytest.mark.slow
+def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path) -> None:
+    result = storyframes(
+        "extract", demo_study, tmp_path / "features", "--only", "openface", "--only", "opensmile",
+        "--cluster", slurm_file(tmp_path),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "9 extracted" in result.stdout
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> None:
+    from distributed import Client
+
+    from flows.slurm import slurm_cluster
+
+    settings = load_cluster(
+        str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, gpu={"count": 1, "memory": "1GiB"}))
+    )
+    with slurm_cluster(settings, [{"CPU": 1}, {"GPU": 1}]) as address, Client(address) as client:
+
+        def gpu() -> str | None:
+            import os
+
+            return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+        assert client.submit(gpu, resources={"GPU": 1}, key="on-gpu").result(60) == "0"
+        assert client.submit(gpu, resources={"CPU": 1}, key="on-cpu").result(60) is None
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
+    cluster: Path, study_copy: Path, tmp_path: Path
+) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    # The first run of each session hangs until its job is killed; later ones replay.
+    tool.write_text(
+        "#!/bin/sh\n"
+        "while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done\n"
+        "name=${input##*/}; stem=${name%.*}\n"
+        f"if mkdir {tmp_path}/$stem.tried 2>/dev/null; then sleep 1000; fi\n"
+        f"gunzip -c {study_copy}/openface/$stem.csv.gz > $out/$stem.csv\n"
+    )
+    tool.chmod(0o755)
+    config = tmp_path / "c.toml"
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\n')
+    shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
+    command = [
+        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",
+        "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
+    ]  # fmt: skip
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(lambda: (tmp_path / "p01-s01.tried").exists())
+    (job,) = jobs()
+    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)
+    output, _ = run.communicate(timeout=250)
+    assert run.returncode == 0, output
+    assert "2 extracted" in output
+    wait_for(lambda: jobs() == {})
+
+
+# --- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+def published_schema(kind: str) -> dict:
+    """The operator's own schema of a resource, as its package ships it."""
+    import dask_kubernetes
+
+    folder = Path(dask_kubernetes.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
+    document = yaml.safe_load((folder / f"{kind}.yaml").read_text())
+    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def strict(schema):
+    """Properties that the schema does not know are mistakes (Kubernetes drops them in silence)."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: strict(value) for key, value in schema.items()}
+    if "properties" in result and not result.get("x-kubernetes-preserve-unknown-fields"):
+        result.setdefault("additionalProperties", False)
+    return result
+
+
+def test_the_manifests_are_what_the_operator_understands() -> None:
+    import jsonschema
+
+    from flows.kubernetes import cluster_manifest, gpu_pod
+
+    settings = load_cluster(str(CLUSTERS / "kubernetes.yaml"))
+    manifest = cluster_manifest(settings)
+    schema = published_schema("daskcluster")
+    body = {key: manifest[key] for key in ("spec",)}
+    jsonschema.validate(body, strict({"type": "object", "properties": {"spec": schema["properties"]["spec"]}}))
+    group = {"spec": {"cluster": "storyframes", "worker": {"replicas": 2, "spec": gpu_pod(settings)}}}
+    group_schema = published_schema("daskworkergroup")
+    jsonschema.validate(group, strict({"type": "object", "properties": {"spec": group_schema["properties"]["spec"]}}))
+    assert json.dumps(manifest)
+    worker = manifest["spec"]["worker"]["spec"]["containers"][0]
+    assert worker["args"][-1] == "4GiB"
+    assert worker["securityContext"]["runAsNonRoot"]
+    assert gpu_pod(settings)["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_a_slip_in_a_manifest_is_caught_by_the_schema() -> None:
+    import jsonschema
+
+    from flows.kubernetes import cluster_manifest
+
+    manifest = cluster_manifest(load_cluster(str(CLUSTERS / "kubernetes.yaml")))
+    manifest["spec"]["worker"]["spec"]["containers"][0]["envFrm"] = []
+    schema = published_schema("daskcluster")["properties"]["spec"]
+    with pytest.raises(jsonschema.ValidationError, match="envFrm"):
+        jsonschema.validate(manifest["spec"], strict(schema))
