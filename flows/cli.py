@@ -129,12 +129,20 @@ def extract(
     ] = None,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched."""
+    from flows.request import ExtractionRequest
     from flows.run import run_extraction
-    from tasks.plan import Selection
 
+    request = ExtractionRequest(
+        study=study,
+        features=features,
+        config=config,
+        cluster=cluster,
+        session_ids=tuple(session or ()),
+        only=tuple(only or ()),
+        force=force,
+    )
     with _usage_errors():
-        selection = Selection(tuple(session or ()) or None, tuple(only or ()) or None, force)
-        report = run_extraction(study, features, config, selection, _error_console(), cluster)
+        report = run_extraction(request, _error_console())
     _show_report(features, report)
     if report.failed:
         raise typer.Exit(1)
@@ -298,13 +306,14 @@ def demo(
 ) -> None:
     """Extract the demo study that comes with storyframes, and read a clip back."""
     from flows.demo import copy_demo
+    from flows.request import ExtractionRequest
     from flows.run import run_extraction
     from storyframes.store import FeatureStore
-    from tasks.plan import Selection
 
     copied = copy_demo(folder)
+    request = ExtractionRequest(study=copied.study, features=str(copied.features), config=copied.config)
     with _usage_errors():
-        report = run_extraction(copied.study, str(copied.features), copied.config, Selection(), _error_console())
+        report = run_extraction(request, _error_console())
     _show_report(str(copied.features), report)
     console = _console()
     store = FeatureStore(copied.features)

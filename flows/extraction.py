@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dask
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
+from prefect.tasks import Task
 from prefect_dask import DaskTaskRunner
 
 from flows.cluster import dask_cluster
 from flows.cluster_settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError
-from flows.progress import watcher
+from flows.preflight import check_workers
 from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
@@ -24,43 +25,70 @@ from tasks.extractors import build_extractors
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
 def extract_task(work: Work) -> State:
     """One unit of work; the state tells the truth, its data is the small outcomes."""
+    logger = get_run_logger()
+    logger.info("%s: started", work.name)
     outcomes = extract(work)
+    for outcome in outcomes:
+        logger.info("%s", describe(outcome))
     message = "; ".join(outcome.reason or f"{outcome.feature}: {outcome.rows} rows" for outcome in outcomes)
     if any(outcome.status is Status.FAILED for outcome in outcomes):
         return Failed(message=message, data=outcomes)
     return Completed(message=message, data=outcomes)
 
 
-def run_work(work: Sequence[Work], cluster: ClusterSettings) -> list[Outcome]:
+def describe(outcome: Outcome) -> str:
+    """An outcome as a line of a log: its session, its feature and what came of it."""
+    name = f"{outcome.session_id}/{outcome.feature}"
+    if outcome.status is Status.DONE:
+        return f"{name}: done, {outcome.rows} rows in {outcome.seconds:.1f} s"
+    return f"{name}: {outcome.status}: {outcome.reason}"
+
+
+def run_work(
+    work: Sequence[Work],
+    cluster: ClusterSettings,
+    finished: Callable[[Outcome], None],
+    extract_one: Task[[Work], State] = extract_task,
+) -> list[Outcome]:
     """Do the work on a cluster and give back what came of it, in the order of its ending.
 
     See :class:`flows.gather.Gather` for the order, and for what is tried again.
+
+    Args:
+        work: from planning.
+        cluster: what to run on.
+        finished: told of every outcome that stands.
+        extract_one: the task that does one unit of work.
+
+    Raises:
+        ClusterError: the cluster cannot do this work; nothing of it was started.
     """
     if not work:
         return []
-    with dask_cluster(cluster, [_needs(unit) for unit in work]) as address:
-        runner = DaskTaskRunner(address=address)
-        state = _extract_features.with_options(task_runner=runner)(list(work), return_state=True)
+    with dask_cluster(cluster, [needs_of(unit) for unit in work]) as address:
+        check_workers(address, work)
+
+        # A closure: as parameters of the flow, all the work would be written to the server's database.
+        def extract_features() -> State:
+            logger = get_run_logger()
+
+            def submit(unit: Work) -> Future:
+                with dask.annotate(resources=dict(needs_of(unit))):
+                    return extract_one.submit(unit)
+
+            def settled(outcome: Outcome) -> None:
+                logger.info("%s", describe(outcome))
+                finished(outcome)
+
+            outcomes = Gather(submit, _read, _lost, settled).run(work)
+            return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
+
+        options: dict[str, Any] = {"task_runner": DaskTaskRunner(address=address), "persist_result": False}
+        state = flow(extract_features, name="extract-features", **options)(return_state=True)
     return list(result_of(state))
 
 
-@flow(name="extract-features", validate_parameters=False, persist_result=False)
-def _extract_features(work: list[Work]) -> State:
-    logger = get_run_logger()
-
-    def submit(unit: Work) -> Future:
-        with dask.annotate(resources=dict(_needs(unit))):
-            return extract_task.submit(unit)
-
-    def finished(outcome: Outcome) -> None:
-        watcher().finished(outcome)
-        logger.info("%s/%s: %s %s", outcome.session_id, outcome.feature, outcome.status, outcome.reason)
-
-    outcomes = Gather(submit, _read, _lost, finished).run(work)
-    return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
-
-
-def _needs(unit: Work) -> Mapping[str, float]:
+def needs_of(unit: Work) -> Mapping[str, float]:
     """The most that any of its features needs: they run one after the other, frame by frame."""
     extractors = build_extractors(unit.settings, unit.session_id)
     needs: dict[str, float] = {}

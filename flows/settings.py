@@ -42,8 +42,6 @@ def load_settings(path: Path | None) -> Settings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
     _anchor_paths(content, path.resolve().parent)
-    if isinstance(content.get("cluster"), dict):
-        content["cluster"].setdefault("kind", "local")
     try:
         return Settings.model_validate(content)
     except ValidationError as error:

@@ -2,136 +2,87 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+import os
+import time
+from collections.abc import Callable
 
 from prefect import flow, get_run_logger
-from prefect.artifacts import create_table_artifact
-from prefect.states import Completed, Failed, State
+from prefect.states import Failed, State
 
+from flows.artifacts import ProgressArtifact, publish_report
 from flows.cluster import ClusterError
+from flows.cluster_settings import ClusterSettingsError
 from flows.extraction import run_work
 from flows.progress import watcher
-from flows.settings import Settings
+from flows.request import ExtractionRequest
+from flows.run_report import RunReport
+from flows.settings import SettingsError
 from storyframes import catalogue
-from storyframes.layout import open_store
-from storyframes.records import Status
+from storyframes.layout import StoreError, open_store
+from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
-from storyframes.study import load_study
+from storyframes.study import StudyError, load_study
 from tasks.extract import Outcome
 from tasks.index import build_clip_index, write_clip_index
-from tasks.plan import Selection, plan_extraction
+from tasks.plan import SelectionError, plan_extraction
+
+_REFUSALS = (StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, StorageError)
 
 
-@dataclass(frozen=True)
-class RunReport:
-    """What a run did.
-
-    Attributes:
-        outcomes: one for each session and feature asked for.
-        submitted: how many tasks were submitted for those that were due.
-        clips: rows of the clip index after it.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    submitted: int
-    clips: int
-
-    @property
-    def failed(self) -> tuple[Outcome, ...]:
-        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.FAILED)
-
-    def count(self, status: Status, *, skipped: bool) -> int:
-        return sum(outcome.status is status and outcome.skipped is skipped for outcome in self.outcomes)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.count(Status.DONE, skipped=False)} extracted, {self.count(Status.DONE, skipped=True)} up to date, "
-            f"{sum(outcome.status is Status.MISSING for outcome in self.outcomes)} without input, "
-            f"{len(self.failed)} failed"
-        )
-
-
-@flow(name="extract-study", validate_parameters=True, persist_result=False)
-def extract_study(
-    study: Path,
-    features: str | Path,
-    settings: Settings | None = None,
-    session_ids: list[str] | None = None,
-    only: list[str] | None = None,
-    force: bool = False,
-) -> State:
+@flow(name="extract-study", persist_result=False)
+def extract_study(request: ExtractionRequest) -> State:
     """Bring the features of a study up to date.
 
     Args:
-        study: the study's folder.
-        features: the feature store, a folder or a URL, made where absent.
-        settings: the configuration.
-        session_ids: only these sessions; all of them and the stories otherwise.
-        only: only these features.
-        force: extract again what is up to date.
+        request: which study, to where, and how much of it.
 
     Returns:
-        Completed; PartialSuccess where some features failed; Failed where all that were attempted did. Its data is a
-        :class:`RunReport`.
+        Completed; PartialSuccess where some features failed; Failed where all that were attempted did, or where what
+        was asked for cannot be done. Its data is a :class:`flows.run_report.RunReport`, or None.
     """
-    selection = Selection(tuple(session_ids) if session_ids else None, tuple(only) if only else None, force)
-    return _extract(study, features, settings or Settings(), selection)
+    return _extract(request)
 
 
-@flow(name="extract-session", flow_run_name="{session_id}", validate_parameters=True, persist_result=False)
-def extract_session(
-    study: Path,
-    features: str | Path,
-    session_id: str,
-    settings: Settings | None = None,
-    only: list[str] | None = None,
-    force: bool = False,
-) -> State:
+@flow(name="extract-session", flow_run_name="{session_id}", persist_result=False)
+def extract_session(session_id: str, request: ExtractionRequest) -> State:
     """Bring the features of one session up to date; see :func:`extract_study`."""
-    selection = Selection((session_id,), tuple(only) if only else None, force)
-    return _extract(study, features, settings or Settings(), selection)
+    return _extract(request.model_copy(update={"session_ids": (session_id,)}))
 
 
-def _extract(study_path: Path, features: str | Path, settings: Settings, selection: Selection) -> State:
+def _extract(request: ExtractionRequest) -> State:
+    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+    try:
+        return _bring_up_to_date(request).state()
+    except _REFUSALS as error:
+        return Failed(message=str(error))
+
+
+def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
+    started = time.monotonic()
     logger = get_run_logger()
-    study = load_study(study_path)
-    plan = plan_extraction(study, features, settings, selection, watcher().planning)
+    settings = request.load_settings()
+    study = load_study(request.study)
+    plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning)
     due = sum(len(work.features) for work in plan.work)
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
-    try:
-        attempted = run_work(plan.work, settings.cluster)
-    except ClusterError as error:
-        return Failed(message=str(error))
-    storage = open_store(features)
+    attempted = run_work(plan.work, settings.cluster, _tell(due))
+    storage = open_store(request.features)
     catalogue.compact(storage)
-    index = build_clip_index(study, settings.clips, FeatureStore(features))
+    index = build_clip_index(study, settings.clips, FeatureStore(request.features))
     write_clip_index(index, storage)
-    report = RunReport((*plan.settled, *attempted), len(plan.work), len(index))
-    _publish_table(report)
-    return _final_state(report)
+    report = RunReport((*plan.settled, *attempted), len(plan.work), len(index), time.monotonic() - started)
+    publish_report(report)
+    return report
 
 
-def _publish_table(report: RunReport) -> None:
-    table = [
-        {
-            "session": outcome.session_id,
-            "feature": outcome.feature,
-            "status": "up to date" if outcome.skipped and outcome.status is Status.DONE else str(outcome.status),
-            "rows": outcome.rows,
-            "seconds": round(outcome.seconds, 1),
-            "reason": outcome.reason,
-            "stamps": ", ".join(outcome.stamps),
-        }
-        for outcome in sorted(report.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
-    ]
-    create_table_artifact(table, key="extraction", description=str(report))
+def _tell(due: int) -> Callable[[Outcome], None]:
+    """Tells whoever watches, and the server, of every outcome."""
+    progress = ProgressArtifact(due) if due else None
 
+    def finished(outcome: Outcome) -> None:
+        watcher().finished(outcome)
+        if progress:
+            progress.finished(outcome)
 
-def _final_state(report: RunReport) -> State:
-    if not report.failed:
-        return Completed(message=str(report), data=report)
-    good = len(report.outcomes) - len(report.failed)
-    name = "PartialSuccess" if good else "Failed"
-    return Failed(name=name, message=str(report), data=report)
+    return finished

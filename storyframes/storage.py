@@ -121,7 +121,7 @@ def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | 
     text = os.fspath(location)
     if "://" in text:
         return ObjectStorage(text, options or {})
-    return LocalStorage(Path(text))
+    return LocalStorage(Path(text).absolute())  # workers may run in another folder
 
 
 # --- a folder of this machine ----------------------------------------------------------------------------------------

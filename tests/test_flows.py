@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -33,26 +34,29 @@ def small_study(tmp_path_factory) -> Path:
     return folder
 
 
-def settings(**changes):
-    from flows.settings import Settings
+def request(study: Path, root: Path, sections=None, **parameters):
+    """A request with its configuration written beside the store; ``sections`` change those of the configuration."""
+    from flows.request import ExtractionRequest
 
-    return Settings.model_validate(
-        {
-            "resnet50": {"allow_untrained": True},
-            "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
-            "clips": {"window": 15, "stride": 5},
-            "cluster": {"cpus": 2},
-        }
-        | changes
-    )
+    configuration = {
+        "resnet50": {"allow_untrained": True},
+        "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
+        "clips": {"window": 15, "stride": 5},
+        "cluster": {"cpus": 2},
+    } | (sections or {})
+    path = root.with_name("storyframes.toml")
+    lines = []
+    for section, values in configuration.items():
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+    path.write_text("\n".join(lines))
+    return ExtractionRequest(study=study, features=str(root), config=path, **parameters)
 
 
-def extract(study: Path, root: Path, **parameters):
+def extract(study: Path, root: Path, sections=None, **parameters):
     from flows.extraction import result_of
     from flows.study import extract_study
 
-    parameters.setdefault("settings", settings())
-    state = extract_study(study, root, **parameters, return_state=True)
+    state = extract_study(request(study, root, sections, **parameters), return_state=True)
     return state, result_of(state)
 
 
@@ -96,9 +100,7 @@ def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
 
     root, _, _ = extracted
     before = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
-    state = extract_session(
-        small_study, root, "s0002", settings=settings(), only=["opensmile"], force=True, return_state=True
-    )
+    state = extract_session("s0002", request(small_study, root, only=["opensmile"], force=True), return_state=True)
     report = result_of(state)
     assert (state.name, report.submitted) == ("Completed", 1)
     after = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
@@ -125,7 +127,7 @@ def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> 
     study = one_session_study(
         tmp_path / "study", data / "face15fps_480p_audio.avi", data / "face15fps_480p_audio.csv", transcript
     )
-    state = extract_session(study, tmp_path / "features", "s1", settings=settings(), return_state=True)
+    state = extract_session("s1", request(study, tmp_path / "features"), return_state=True)
     assert state.name == "Completed"
     rows = {outcome.feature: outcome.rows for outcome in result_of(state).outcomes}
     assert rows == {"frames": 180, "openface": 180, "resnet50": 180, "opensmile": 1196, "glove": 2, "sbert": 1}
@@ -161,8 +163,8 @@ def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_stu
     tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
     tool.chmod(0o755)
     root = tmp_path / "features"
-    deadly = settings(openface={"backend": "binary", "binary": tool})
-    state, report = extract(small_study, root, only=["openface", "opensmile"], settings=deadly)
+    deadly = {"openface": {"backend": "binary", "binary": str(tool)}}
+    state, report = extract(small_study, root, deadly, only=["openface", "opensmile"])
     assert state.name == "PartialSuccess"
     failed = {(o.session_id, o.feature): o.reason for o in report.failed}
     assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}

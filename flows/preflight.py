@@ -1,0 +1,109 @@
+"""Before work is given to a cluster: can its workers do it? What is wrong with a machine is said once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import storyframes
+from flows.cluster import ClusterError
+
+if TYPE_CHECKING:
+    from tasks.extract import Work
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What every worker must have.
+
+    Attributes:
+        version: of storyframes.
+        python: major and minor version: tasks travel pickled.
+        inputs: some files of the study; they stand for all, which lie beside them.
+        store: the feature store's location; a folder has to be there and writable.
+        api: the Prefect server's URL.
+    """
+
+    version: str
+    python: str
+    inputs: tuple[Path, ...]
+    store: str
+    api: str
+
+
+def check_workers(address: str, work: Sequence[Work]) -> None:
+    """Ask every worker that is there whether it sees what it needs.
+
+    Workers that join later are not asked: what is wrong with them shows in the outcomes.
+
+    Raises:
+        ClusterError: with every problem and the machines that have it.
+    """
+    from distributed import Client
+    from prefect.settings import PREFECT_API_URL
+
+    expected = Expectations(
+        version=storyframes.__version__,
+        python=_python(),
+        inputs=tuple(_examples(work)),
+        store=work[0].store,
+        api=PREFECT_API_URL.value() or "",
+    )
+    with Client(address, set_as_default=False) as client:
+        answers: Mapping[str, object] = client.run(problems_here, expected, on_error="return")
+    problems: dict[str, list[str]] = {}
+    for worker, answer in sorted(answers.items()):
+        for problem in answer if isinstance(answer, list) else [f"it cannot be asked: {type(answer).__name__}"]:
+            problems.setdefault(problem, []).append(worker)
+    if problems:
+        lines = [f"  {problem} ({_shown(workers)})" for problem, workers in problems.items()]
+        raise ClusterError("\n".join(["this cluster's workers cannot do the work:", *lines]))
+
+
+def problems_here(expected: Expectations) -> list[str]:
+    """What this process lacks."""
+    found = []
+    if storyframes.__version__ != expected.version:
+        found.append(f"it has storyframes {storyframes.__version__}, the flow has {expected.version}")
+    if _python() != expected.python:
+        found.append(f"it has Python {_python()}, the flow has {expected.python}")
+    found += [
+        f"it cannot read {path}: mount the study under the same path"
+        for path in expected.inputs
+        if not os.access(path, os.R_OK)
+    ]
+    if "://" not in expected.store and not os.access(expected.store, os.W_OK):
+        found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
+    if expected.api and not _answers(expected.api):
+        found.append(f"it does not reach the Prefect server at {expected.api}: set PREFECT_API_URL to one that it does")
+    return found
+
+
+def _examples(work: Iterable[Work]) -> list[Path]:
+    """The files of the first session that has any."""
+    return next(([file.path for file in unit.source.files.values()] for unit in work if unit.source.files), [])
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def _answers(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=10):
+            return True
+    except OSError:
+        return False
+
+
+def _shown(workers: list[str]) -> str:
+    return workers[0] if len(workers) == 1 else f"{workers[0]} and {len(workers) - 1} more"

@@ -1,0 +1,62 @@
+"""What a run is asked to do: one model for the command line, for Python and for the form of a deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from flows.cluster_settings import load_cluster
+from flows.settings import Settings, load_settings
+from storyframes.features import FEATURES
+from storyframes.layout import ID_PATTERN
+from tasks.plan import Selection
+
+# Prefect's server checks a deployment's parameters by these before a run is made of them. In Python the selection is
+# checked against the study, whose messages are better.
+_SessionId = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
+_FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(FEATURES)})]
+
+
+class ExtractionRequest(BaseModel):
+    """What a run is asked to do.
+
+    Attributes:
+        study: the study's folder, where the workers see it under the same path.
+        features: the feature store, a folder or ``s3://bucket/prefix``; made where absent.
+        config: the configuration's TOML file; without it the defaults.
+        cluster: a cluster's YAML file or the address of a Dask scheduler, in the place of the configuration's.
+        session_ids: only these sessions; all of them and the stories otherwise.
+        only: only these features.
+        force: extract again what is up to date.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    study: Path = Field(description="The study's folder, the same for all workers.")
+    features: str = Field(description="The feature store: a folder, or s3://bucket/prefix.", min_length=1)
+    config: Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
+    cluster: str | None = Field(
+        default=None, description="A cluster's YAML file, or tcp://host:port; without it what the configuration says."
+    )
+    session_ids: tuple[_SessionId, ...] | None = Field(
+        default=None, description="Only these sessions; without it all of them and the stories."
+    )
+    only: tuple[_FeatureName, ...] | None = Field(default=None, description="Only these features.")
+    force: bool = Field(default=False, description="Extract again what is up to date.")
+
+    @property
+    def selection(self) -> Selection:
+        return Selection(self.session_ids or None, self.only or None, self.force)
+
+    def load_settings(self) -> Settings:
+        """The configuration, with the cluster asked for.
+
+        Raises:
+            SettingsError, ClusterSettingsError: a file cannot be used.
+        """
+        settings = load_settings(self.config)
+        if self.cluster is not None:
+            settings = settings.model_copy(update={"cluster": load_cluster(self.cluster)})
+        return settings

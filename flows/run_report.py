@@ -1,0 +1,62 @@
+"""What a run did, and what it is called for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prefect.states import Completed, Failed, State
+
+from storyframes.records import Status
+from tasks.extract import Outcome
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run did.
+
+    Attributes:
+        outcomes: one for each session and feature asked for.
+        submitted: how many tasks were submitted for those that were due.
+        clips: rows of the clip index after it.
+        seconds: how long it took.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    submitted: int
+    clips: int
+    seconds: float
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.FAILED)
+
+    @property
+    def extracted(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and not outcome.skipped)
+
+    @property
+    def up_to_date(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and outcome.skipped)
+
+    @property
+    def without_input(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.MISSING)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.extracted)} extracted, {len(self.up_to_date)} up to date, "
+            f"{len(self.without_input)} without input, {len(self.failed)} failed"
+        )
+
+    def state(self) -> State:
+        """Completed; PartialSuccess where some features failed; Failed where all did. The report is its data."""
+        if not self.failed:
+            return Completed(message=str(self), data=self)
+        name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"
+        return Failed(name=name, message=str(self), data=self)
+
+
+def sessions_of(outcomes: Sequence[Outcome]) -> int:
+    """How many sessions these are of."""
+    return len({outcome.session_id for outcome in outcomes})

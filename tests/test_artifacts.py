@@ -1,0 +1,66 @@
+"""What a run leaves on the server, as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from flows.artifacts import human_time, summary, table
+from flows.run_report import RunReport
+from storyframes.records import Status
+from tasks.extract import Outcome
+
+
+def report(*outcomes: Outcome) -> RunReport:
+    return RunReport(outcomes, len(outcomes), 42, 75.0)
+
+
+DONE = Outcome("s1", "openface", Status.DONE, rows=300, seconds=2.0)
+STAMPED = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, stamps=("untrained weights",))
+SKIPPED = Outcome("s2", "openface", Status.DONE, skipped=True, rows=300)
+MISSING = Outcome("s2", "sbert", Status.MISSING, reason="no transcript")
+FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7\nis no number")
+
+
+def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> None:
+    text = summary(report(DONE, STAMPED, SKIPPED, MISSING, FAILED))
+    for line in (
+        "| extracted | 1 | 2 |",
+        "| up to date | 1 | 1 |",
+        "| without input | 1 | 1 |",
+        "| failed | 1 | 1 |",
+        "It took 1 min 15 s; the clip index has 42 clips.",
+        "| openface | 300 | 2.0 | 150.0 |",
+        "| s3 | openface | row 3 &#124; &lt;b&gt;field&lt;/b&gt; 7 is no number |",
+        "- untrained weights: resnet50",
+    ):
+        assert line in text.splitlines()
+
+
+def test_a_run_that_did_nothing_has_no_rates_and_no_failures() -> None:
+    text = summary(report(SKIPPED))
+    assert "rows per second" not in text
+    assert "## " not in text
+
+
+def test_hundreds_of_failures_do_not_fill_the_page() -> None:
+    text = summary(report(*[Outcome(f"s{i}", "openface", Status.FAILED, reason="no") for i in range(269)]))
+    assert "| … | | and 219 more: see the table of this run |" in text
+    assert text.count("| openface | no |") == 50
+
+
+def test_the_table_has_every_outcome() -> None:
+    rows = table(report(FAILED, SKIPPED, DONE))
+    assert [(row["session"], row["status"]) for row in rows] == [("s1", "done"), ("s2", "up to date"), ("s3", "failed")]
+
+
+@pytest.mark.parametrize(("outcomes", "name"), [((DONE,), "Completed"), ((DONE, FAILED), "PartialSuccess"),
+                                                ((FAILED,), "Failed"), ((MISSING,), "Completed")])  # fmt: skip
+def test_the_state_is_called_what_it_is(outcomes: tuple[Outcome, ...], name: str) -> None:
+    state = report(*outcomes).state()
+    assert state.name == name
+    assert state.is_failed() is (name != "Completed")
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0 s"), (59, "59 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")])
+def test_times_for_people(seconds: float, shown: str) -> None:
+    assert human_time(seconds) == shown
