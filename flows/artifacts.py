@@ -74,12 +74,16 @@ def summary(report: RunReport) -> str:
         f"| without input | {sessions_of(report.without_input)} | {len(report.without_input)} |",
         f"| failed | {sessions_of(report.failed)} | {len(report.failed)} |",
         "",
-        f"It took {human_time(report.seconds)}; the clip index has {report.clips} clips.",
+        f"It took {human_time(report.seconds)}; {_index(report)}.",
         *_rates(report),
         *_failures(report),
         *_stamps(report),
     ]
     return "\n".join(lines)
+
+
+def _index(report: RunReport) -> str:
+    return _cell(report.problem) if report.problem else f"the clip index has {report.clips} clips"
 
 
 def _rates(report: RunReport) -> list[str]:

@@ -144,7 +144,7 @@ def extract(
     with _usage_errors():
         report = run_extraction(request, _error_console())
     _show_report(features, report)
-    if report.failed:
+    if not report.good:
         raise typer.Exit(1)
 
 
@@ -158,7 +158,8 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     console.print(tables.status_table(entries))
     for note in tables.status_notes(entries):
         console.print(note)
-    console.print(f"This run: {report}; the clip index has {report.clips} clips.")
+    index = "" if report.problem else f"; the clip index has {report.clips} clips"
+    console.print(escape(f"This run: {report}{index}."))
 
 
 @app.command()
@@ -318,7 +319,7 @@ def demo(
     console = _console()
     store = FeatureStore(copied.features)
     clips = store.clips()
-    if len(clips) and not report.failed:
+    if len(clips) and report.good:
         clip = clips.iloc[0]
         vision = store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"])
         console.print(f"\nClip {clip['clip_id']}: vision {vision.shape} {vision.dtype}, empathy {clip['empathy']}")
@@ -332,7 +333,7 @@ def demo(
         soft_wrap=True,
     )
     console.print("  storyframes models list          # the trained weights, and how to get them")
-    if report.failed:
+    if not report.good:
         raise typer.Exit(1)
 
 

@@ -24,6 +24,10 @@ DASK = {
 }
 
 
+# Its HTTP server listens on loopback too, on any free port: 8787 may be another run's.
+_SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+
+
 class ClusterError(Exception):
     """The work cannot be done on this cluster; the message says what is asked for and what there is."""
 
@@ -118,7 +122,7 @@ def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[str]:
 
     with SpecCluster(
         workers={number: worker(resources) for number, resources in enumerate(workers)},
-        scheduler={"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}},
+        scheduler={"cls": Scheduler, "options": _SCHEDULER},
         silence_logs=logging.ERROR,
     ) as cluster:
         yield cluster.scheduler_address

@@ -20,16 +20,23 @@ class RunReport:
         submitted: how many tasks were submitted for those that were due.
         clips: rows of the clip index after it.
         seconds: how long it took.
+        problem: why the catalogue or the clip index could not be written; empty if they could.
     """
 
     outcomes: tuple[Outcome, ...]
     submitted: int
     clips: int
     seconds: float
+    problem: str = ""
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
         return tuple(outcome for outcome in self.outcomes if outcome.status is Status.FAILED)
+
+    @property
+    def good(self) -> bool:
+        """Nothing failed."""
+        return not self.failed and not self.problem
 
     @property
     def extracted(self) -> tuple[Outcome, ...]:
@@ -47,11 +54,12 @@ class RunReport:
         return (
             f"{len(self.extracted)} extracted, {len(self.up_to_date)} up to date, "
             f"{len(self.without_input)} without input, {len(self.failed)} failed"
+            f"{f'; {self.problem}' if self.problem else ''}"
         )
 
     def state(self) -> State:
         """Completed; PartialSuccess where some features failed; Failed where all did. The report is its data."""
-        if not self.failed:
+        if self.good:
             return Completed(message=str(self), data=self)
         name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"
         return Failed(name=name, message=str(self), data=self)

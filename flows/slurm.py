@@ -31,7 +31,10 @@ def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[str]:
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "30 s"}),
-        SLURMCluster(**_job(settings, settings.cpu, {"CPU": settings.cpu.cpus})) as cluster,
+        SLURMCluster(
+            scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            **_job(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
+        ) as cluster,
     ):
         _set_workers(cluster, settings)
         stop = threading.Event()

@@ -21,9 +21,9 @@ from storyframes import catalogue
 from storyframes.layout import StoreError, open_store
 from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
-from storyframes.study import StudyError, load_study
+from storyframes.study import Study, StudyError, load_study
 from tasks.extract import Outcome
-from tasks.index import build_clip_index, write_clip_index
+from tasks.index import ClipsSettings, build_clip_index, write_clip_index
 from tasks.plan import SelectionError, plan_extraction
 
 _REFUSALS = (StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, StorageError)
@@ -67,13 +67,23 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
     attempted = run_work(plan.work, settings.cluster, _tell(due))
-    storage = open_store(request.features)
-    catalogue.compact(storage)
-    index = build_clip_index(study, settings.clips, FeatureStore(request.features))
-    write_clip_index(index, storage)
-    report = RunReport((*plan.settled, *attempted), len(plan.work), len(index), time.monotonic() - started)
+    clips, problem = _write_tables(study, request.features, settings.clips)
+    seconds = time.monotonic() - started
+    report = RunReport((*plan.settled, *attempted), len(plan.work), clips, seconds, problem)
     publish_report(report)
     return report
+
+
+def _write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[int, str]:
+    """Write the catalogue and the clip index; gives the number of clips, and why it could not be done."""
+    try:
+        storage = open_store(features)
+        catalogue.compact(storage)
+        index = build_clip_index(study, settings, FeatureStore(features))
+        write_clip_index(index, storage)
+    except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
+        return 0, f"the catalogue and the clip index could not be written ({error}): extract again"
+    return len(index), ""
 
 
 def _tell(due: int) -> Callable[[Outcome], None]:

@@ -6,13 +6,16 @@ store, keyed by paths relative to the study, so another machine that mounts both
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from pathlib import Path
 
 from storyframes.durable import sha256_file
 from storyframes.records import RecordError, seal, unseal
-from storyframes.storage import LocalStorage, Storage
+from storyframes.storage import LocalStorage, Storage, StorageError
+
+_LOG = logging.getLogger("storyframes")
 
 _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
 
@@ -49,10 +52,14 @@ class DigestCache:
         return digest
 
     def save(self) -> None:
-        """Keep what was learned; does nothing where nothing was."""
-        if self._changed:
+        """Keep what was learned; does nothing where nothing was, or where it cannot be kept (a full disk)."""
+        if not self._changed:
+            return
+        try:
             self.storage.replace(self.cache, seal({"files": self._known}))
-            self._changed = False
+        except (OSError, StorageError) as error:  # only a cache: the next run reads the files again
+            _LOG.warning("the checksums of the inputs cannot be kept: %s", error)
+        self._changed = False
 
 
 def user_cache() -> Path:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -177,31 +175,3 @@ def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: 
     assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
     assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout
     assert storyframes("verify", tmp_path / "features").returncode == 0
-
-
-@pytest.mark.slow
-def test_a_terminated_run_leaves_no_process_and_the_next_one_goes_on(study_copy: Path, tmp_path: Path) -> None:
-    tool = tmp_path / "FeatureExtraction"
-    tool.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 1000\n")
-    tool.chmod(0o755)
-    config = tmp_path / "c.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\n')
-    command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features")]
-    run = subprocess.Popen(
-        [*command, "--only", "openface", "--config", str(config)], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 100
-    while not (tmp_path / "pids").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    run.send_signal(signal.SIGTERM)
-    run.communicate(timeout=60)
-    assert run.returncode == 143
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline, "the tool outlived the run"
-        time.sleep(0.1)
-    again = storyframes("extract", study_copy, tmp_path / "features", "--only", "openface")
-    assert again.returncode == 0
-    assert "3 extracted, 3 up to date" in again.stdout
