@@ -17,6 +17,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
+from flows.human import human_time
 from flows.run_report import RunReport, sessions_of
 from storyframes.records import Status
 from tasks.extract import Outcome
@@ -145,12 +146,3 @@ def table(report: RunReport) -> list[dict[str, object]]:
         }
         for outcome in sorted(report.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
     ]
-
-
-def human_time(seconds: float) -> str:
-    """``75`` is ``1 min 15 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

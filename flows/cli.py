@@ -6,23 +6,27 @@ Data goes to stdout, progress and errors to stderr. What takes long to import is
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 try:
     import typer
-    from rich.console import Console
+    from rich.console import Console, Group, RenderableType
+    from rich.live import Live
     from rich.markup import escape
 except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
 from flows import tables
+from flows.human import human_bytes
 
 app = typer.Typer(
     name="storyframes",
@@ -155,9 +159,7 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
     entries = [entry for entry in catalogue.scan(open_store(features)) if (entry.session_id, entry.feature) in touched]
     console = _console()
-    console.print(tables.status_table(entries))
-    for note in tables.status_notes(entries):
-        console.print(note)
+    console.print(*tables.status(entries), sep="\n")
     index = "" if report.problem else f"; the clip index has {report.clips} clips"
     console.print(escape(f"This run: {report}{index}."))
 
@@ -200,20 +202,50 @@ def index(
 def status(
     features: FeaturesArgument,
     json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from storyframes import catalogue
     from storyframes.layout import open_store
 
     with _usage_errors():
-        entries = list(catalogue.scan(open_store(features)))
+        storage = open_store(features)
+        if watch:
+            _watch(lambda: Group(*tables.status(list(catalogue.scan(storage)))), every)
+            return
+        entries = list(catalogue.scan(storage))
     if json:
         print(tables.status_json(entries))  # noqa: T201
-        return
-    console = _console()
-    console.print(tables.status_table(entries))
-    for note in tables.status_notes(entries):
-        console.print(note)
+    else:
+        _console().print(*tables.status(entries), sep="\n")
+
+
+def _watch(look: Callable[[], RenderableType], every_s: float) -> None:
+    with contextlib.suppress(KeyboardInterrupt), Live(look(), console=_console(), auto_refresh=False) as live:
+        while True:
+            time.sleep(every_s)
+            live.update(look(), refresh=True)
+
+
+@app.command()
+def runs(
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+) -> None:
+    """Show the last runs on the Prefect server, and how they ended."""
+    from flows.runs import recent_runs
+    from flows.server import ServerError, prefect_server
+
+    try:
+        with _error_console().status("asking the Prefect server"), prefect_server():
+            found = recent_runs(limit)
+    except ServerError as error:
+        _fail(str(error), 1)
+    if json:
+        print(tables.runs_json(found))  # noqa: T201
+    else:
+        _console().print(tables.runs_table(found))
 
 
 @app.command()
@@ -255,7 +287,7 @@ def gc(
     console = _console()
     if removals:
         console.print(tables.removals_table(removals))
-    size = tables.human_bytes(sum(removal.bytes for removal in removals))
+    size = human_bytes(sum(removal.bytes for removal in removals))
     console.print(f"{'would remove' if dry_run else 'removed'} {len(removals)} paths, {size}")
 
 
@@ -278,7 +310,7 @@ def archive(
             after += current.nbytes
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
-    _console().print(f"{count} features, {tables.human_bytes(before)} -> {tables.human_bytes(after)} in {escape(dest)}")
+    _console().print(f"{count} features, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")
 
 
 @app.command()

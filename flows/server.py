@@ -18,6 +18,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from flows.runs import mark_abandoned
+
 _START_TIMEOUT_S = 120
 _QUIET = {
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
@@ -44,18 +46,23 @@ def prefect_server() -> Iterator[str]:
         yield configured
         return
     with contextlib.ExitStack() as stack:
-        home = stack.enter_context(_home())
+        home, alone = stack.enter_context(_home())
         url = stack.enter_context(_dedicated_server(home))
         # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
         os.environ.update(PREFECT_API_URL=url, PREFECT_LOGGING_TO_API_ENABLED="false")  # Dask workers inherit both
         stack.callback(os.environ.pop, "PREFECT_API_URL", None)
         stack.enter_context(temporary_settings({PREFECT_API_URL: url, PREFECT_LOGGING_TO_API_ENABLED: False}))
+        if alone:
+            mark_abandoned()
         yield url
 
 
 @contextlib.contextmanager
-def _home() -> Iterator[Path]:
-    """The server's folder: kept from run to run, as a new database takes 10 s; a passing one while it is in use."""
+def _home() -> Iterator[tuple[Path, bool]]:
+    """The server's folder, and whether it is the one that is kept from run to run, as a new database takes 10 s.
+
+    While another command uses that, it is a passing one.
+    """
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     kept = state / "storyframes" / "prefect"
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -65,9 +72,9 @@ def _home() -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             with tempfile.TemporaryDirectory(prefix="storyframes-prefect-") as passing:
-                yield Path(passing)
+                yield Path(passing), False
             return
-        yield kept
+        yield kept, True
     finally:
         os.close(lock)
 

@@ -9,9 +9,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from flows.human import human_bytes, human_time
+from flows.runs import Run
 from storyframes.catalogue import Entry
 from storyframes.features import FEATURES, STORIES
 from storyframes.maintenance import Finding, Removal
@@ -66,7 +69,12 @@ def study_table(study: Study) -> Table:
     return table
 
 
-def status_table(entries: Sequence[Entry]) -> Table:
+def status(entries: Sequence[Entry]) -> list[RenderableType]:
+    """What a store has, what is missing and why: a table, and below it what its cells cannot say."""
+    return [_status_table(entries), *_status_notes(entries)]
+
+
+def _status_table(entries: Sequence[Entry]) -> Table:
     """Sessions x features: rows where done, else how the last attempt ended; a * marks stamped values."""
     shown = [name for name in FEATURES if any(entry.feature == name for entry in entries)]
     table = Table(title=None)
@@ -90,7 +98,7 @@ def _cell(entry: Entry | None) -> str:
     return f"[{_STYLE[entry.status]}]{entry.status}{kept}[/]"
 
 
-def status_notes(entries: Sequence[Entry]) -> list[str]:
+def _status_notes(entries: Sequence[Entry]) -> list[str]:
     """Below the table: what the cells cannot say, each thing once."""
     notes = []
     stamped: dict[tuple[str, str], list[str]] = {}
@@ -141,6 +149,24 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     }
 
 
+def runs_table(runs: Sequence[Run]) -> Table:
+    """The runs that a server knows."""
+    table = Table()
+    for column in ("started (UTC)", "run", "state", "took", "what came of it"):
+        table.add_column(column, overflow="fold")
+    styles = {"Completed": "green", "PartialSuccess": "yellow", "Failed": "bold red", "Crashed": "bold red"}
+    for run in runs:
+        started = f"{run.started:%Y-%m-%d %H:%M}" if run.started else ""
+        state = f"[{styles.get(run.state, 'default')}]{escape(run.state)}"
+        table.add_row(started, escape(run.name), state, human_time(run.seconds), escape(run.message[:300]))
+    return table
+
+
+def runs_json(runs: Sequence[Run]) -> str:
+    """The same for scripts."""
+    return json.dumps([run.to_json() for run in runs], indent=2)
+
+
 def findings_table(findings: Sequence[Finding]) -> Table:
     """What ``verify`` found."""
     table = Table(title=f"{len(findings)} damaged", title_justify="left")
@@ -160,15 +186,6 @@ def removals_table(removals: Sequence[Removal]) -> Table:
     for removal in removals:
         table.add_row(escape(removal.path), str(removal.kind), human_bytes(removal.bytes))
     return table
-
-
-def human_bytes(count: float) -> str:
-    """``count`` bytes for a person."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def clips_table(clips: pd.DataFrame) -> Table:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from stores import publish_openface
 
 ROOT = Path(__file__).parent.parent
 
@@ -175,3 +178,73 @@ def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: 
     assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
     assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout
     assert storyframes("verify", tmp_path / "features").returncode == 0
+
+
+def test_status_is_shown_again_until_it_is_interrupted(store_root: Path) -> None:
+    publish_openface(store_root, "s1", 30)
+    command = [sys.executable, "-m", "flows.cli", "status", str(store_root), "--watch", "--every", "0.2"]
+    # A terminal, as a watch is drawn in one.
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen(command, cwd=ROOT, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    read_until(ours, b"1 done")
+    publish_openface(store_root, "s2", 30)
+    read_until(ours, b"2 done")
+    watching.send_signal(signal.SIGINT)
+    _, errors = watching.communicate(timeout=20)
+    os.close(ours)
+    assert (watching.returncode, errors) == (0, b"")
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    shown = b""
+    while wanted not in shown:
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+@pytest.mark.slow
+def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
+    (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
+    root = tmp_path / "features"
+    assert storyframes("extract", study_copy, root, "--only", "openface", "--session", "p01-s01").returncode == 1
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(root), "--only", "resnet50"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in killed.stderr:
+        if "are due" in line:
+            break
+    killed.kill()
+    killed.communicate()
+    result = storyframes("runs", "--limit", "2", "--json")
+    assert result.returncode == 0, result.stderr
+    runs = json.loads(result.stdout)
+    assert [(run["flow"], run["state"]) for run in runs] == [
+        ("extract-study", "Crashed"),
+        ("extract-study", "PartialSuccess"),
+    ]
+    assert runs[0]["message"] == "the command was killed"
+    assert runs[1]["message"] == "1 extracted, 0 up to date, 0 without input, 1 failed"
+
+
+def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+
+    from flows import tables
+    from flows.runs import Run
+
+    console = Console(width=tables.WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
+    console.print(
+        tables.runs_table([Run("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)])
+    )
+    shown = console.export_text()
+    assert "2026-11-22 01:30" in shown
+    assert "1 h 2 min" in shown
+    assert "[red]no" in shown
+    assert max(map(len, shown.splitlines())) <= 100

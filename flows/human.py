@@ -1,0 +1,21 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def human_bytes(count: float) -> str:
+    """``count`` bytes for a person."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def human_time(seconds: float) -> str:
+    """``75`` is ``1 min 15 s``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
