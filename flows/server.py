@@ -51,6 +51,7 @@ def prefect_server() -> Iterator[str]:
         # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
         os.environ.update(PREFECT_API_URL=url, PREFECT_LOGGING_TO_API_ENABLED="false")  # Dask workers inherit both
         stack.callback(os.environ.pop, "PREFECT_API_URL", None)
+        stack.callback(os.environ.pop, "PREFECT_LOGGING_TO_API_ENABLED", None)
         stack.enter_context(temporary_settings({PREFECT_API_URL: url, PREFECT_LOGGING_TO_API_ENABLED: False}))
         if alone:
             mark_abandoned()

@@ -3,6 +3,7 @@ feature is lost or half-visible."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -206,6 +207,8 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
         )  # fmt: skip
         pids = tmp_path / "pids"
         wait_for(lambda: pids.exists() and pids.read_text())
+        # Logs from the workers' processes reach the server, with the session and the feature in every line.
+        wait_for(lambda: any(log["task_run_id"] and "s0001/frames: done" in log["message"] for log in logs(url)))
         server_process.kill()  # the tool runs; it ends while the server is away
         server_process.wait()
         (tmp_path / "go").touch()
@@ -214,7 +217,7 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
         output, _ = run.communicate(timeout=200)
         assert run.returncode == 0, output
         assert " 0 failed" in output
-        assert last_run_state(url) == "Completed"
+        assert ask_server(url, "flow_runs", {"sort": "START_TIME_DESC", "limit": 2})[-1]["state"]["name"] == "Completed"
     finally:
         server_process.kill()
         server_process.wait()
@@ -230,10 +233,12 @@ def healthy(url: str) -> bool:
         return False
 
 
-def last_run_state(url: str) -> str:
-    import json
-
-    body = json.dumps({"flows": {"name": {"any_": ["extract-study"]}}, "sort": "START_TIME_DESC", "limit": 1}).encode()
-    asked = urllib.request.Request(f"{url}/flow_runs/filter", body, {"Content-Type": "application/json"}, method="POST")
+def ask_server(url: str, what: str, wanted: dict[str, object]) -> list[dict]:
+    body = json.dumps(wanted).encode()
+    asked = urllib.request.Request(f"{url}/{what}/filter", body, {"Content-Type": "application/json"}, method="POST")
     with urllib.request.urlopen(asked, timeout=10) as response:
-        return json.load(response)[0]["state"]["name"]
+        return json.load(response)
+
+
+def logs(url: str) -> list[dict]:
+    return ask_server(url, "logs", {"limit": 200})
