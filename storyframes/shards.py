@@ -8,21 +8,25 @@ uint64 little-endian, and their crc32c). That is an ordinary Zarr array for ever
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import math
 import mmap
 import os
-import stat
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
 
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk
 _CRC_BYTES = 4
+
+_madvise = ctypes.CDLL(None).madvise
+_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 @dataclass(frozen=True)
@@ -183,18 +187,27 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     if layout.rows == 0:
         return np.empty(layout.shape, layout.dtype)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = pa.memory_map(str(path))
     except OSError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != layout.file_bytes:
+    with file:
+        if file.size() != layout.file_bytes:
             return None
-        index = layout.index()
-        if os.pread(descriptor, len(index), layout.data_bytes) != index:
-            return None
-        mapped = mmap.mmap(descriptor, layout.data_bytes, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptor)
-    count = math.prod(layout.shape)
-    return np.frombuffer(mapped, layout.dtype.newbyteorder("<"), count).reshape(layout.shape)
+        file.seek(layout.data_bytes)
+        index = file.read_buffer()
+    if index.to_pybytes() != layout.index():
+        return None
+    # The index's parent is the whole map. Arrow's map outlives its file descriptor, where Python's holds one as long as
+    # it lives (and numpy.memmap with it): a study has more arrays than a process may have open files.
+    rows = np.frombuffer(index.parent, layout.dtype.newbyteorder("<"), math.prod(layout.shape))
+    return rows.reshape(layout.shape)
+
+
+def will_need(rows: np.ndarray) -> None:
+    """Have the kernel fetch ``rows``, a contiguous part of a mapped array, from the disk, all at once and meanwhile.
+
+    Left alone it would do so page fault by page fault, and one clip after the other.
+    """
+    address = rows.__array_interface__["data"][0]
+    start = address & -mmap.PAGESIZE
+    _madvise(start, address + rows.nbytes - start, mmap.MADV_WILLNEED)
