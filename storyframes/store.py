@@ -61,6 +61,10 @@ class FeatureStore:
         """The features that the session has."""
         return sorted(feature for session, feature in self._versions if session == session_id)
 
+    def has(self, session_id: str, feature: str) -> bool:
+        """Whether the session has the feature."""
+        return (session_id, feature) in self._versions
+
     def read(
         self,
         session_id: str,
@@ -140,6 +144,15 @@ class FeatureStore:
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
         """The feature's attributes: stamps, provenance and whatever its extractor notes."""
         return dict(zarr.open_group(self._folder(session_id, feature), mode="r").attrs)
+
+    def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
+        """The names of an array's columns, empty where they have none."""
+        attributes: dict[str, Any] = dict(zarr.open_array(self._folder(session_id, feature) / array, mode="r").attrs)
+        return tuple(attributes.get("columns", ()))
+
+    def story_ids(self, feature: str) -> tuple[str, ...]:
+        """The stories that the rows of a feature of the story texts belong to; empty where there is none."""
+        return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
     def clips(self) -> pd.DataFrame:
         """The clip index (design: one row per window and rating)."""
