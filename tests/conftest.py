@@ -82,7 +82,7 @@ def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, f
 
 
 _skipped: list[str] = []
-_NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch",)
+_NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
