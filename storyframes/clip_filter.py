@@ -8,12 +8,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storyframes.filter_expression import parse_filter
 from storyframes.inputs import ClipInput, input_kind
 from storyframes.store import FeatureStore
 
 
 def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.DataFrame:
-    """The clips for which ``where`` is true; a comparison with a missing value is not.
+    """The clips for which ``where`` is true; a comparison with a missing value, or the opposite of one, is not.
+
+    Args:
+        index: the clip index.
+        where: an expression over its columns: as text, see :func:`parse_filter`, or pyarrow's. None takes all clips.
 
     Raises:
         ValueError: the expression is not one over the clip index, or leaves no clip.
@@ -22,22 +27,14 @@ def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.D
         clips = index
     else:
         try:
-            clips = _matching(index, where)
-        except (pa.ArrowException, KeyError, NameError, SyntaxError, TypeError, ValueError) as error:
+            expression = parse_filter(where, index.columns) if isinstance(where, str) else where
+            clips = pa.Table.from_pandas(index, preserve_index=False).filter(expression).to_pandas()
+        except (pa.ArrowException, SyntaxError, TypeError, ValueError, OverflowError) as error:
             columns = ", ".join(index.columns)
             raise ValueError(f"where={where!r} cannot be applied ({error}); the clip index has {columns}") from None
     if len(clips) == 0:
         raise ValueError(f"no clip is left: none of the {len(index)} in the clip index has {where!r}")
     return clips.reset_index(drop=True)
-
-
-def _matching(index: pd.DataFrame, where: str | pc.Expression) -> pd.DataFrame:
-    if not isinstance(where, str):
-        return pa.Table.from_pandas(index, preserve_index=False).filter(where).to_pandas()
-    matches = index.eval(where)
-    if not pd.api.types.is_bool_dtype(matches):
-        raise ValueError("it is neither true nor false")
-    return index[matches]
 
 
 def complete_clips(

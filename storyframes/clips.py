@@ -25,8 +25,9 @@ class ClipDataset:
     Args:
         store: the feature store, or its folder.
         inputs: names, or :class:`~storyframes.inputs.ClipInput` where columns or rows are to be chosen.
-        where: which clips: an expression over the clip index, of pandas (``split == "train" and face_tracked >= .9``)
-            or of pyarrow (``pc.field("split") == "train"``); None takes all.
+        where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= .9``,
+            see :func:`~storyframes.filter_expression.parse_filter`) or pyarrow's (``pc.field("split") == "train"``);
+            None takes all.
         drop_missing: leave out clips that lack an input; otherwise they are an error.
 
     Attributes:

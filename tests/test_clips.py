@@ -236,7 +236,7 @@ def test_one_string_is_no_sequence_of_columns() -> None:
         'split == "train" and face_tracked >= .9',
         (pc.field("split") == "train") & (pc.field("face_tracked") >= 0.9),
     ],
-    ids=["pandas", "pyarrow"],
+    ids=["text", "pyarrow"],
 )
 def test_filters(study, where) -> None:
     dataset = ClipDataset(study.root, ["label"], where)
@@ -246,19 +246,13 @@ def test_filters(study, where) -> None:
     assert dataset.digest != ClipDataset(study.root, ["label"]).digest
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        ("face >= .9", "cannot be applied .*'face' is not defined.* the clip index has clip_id, session_id"),
-        ("split = train", "cannot be applied"),
-        ("empathy + 1", "cannot be applied .it is neither true nor false"),
-        (pc.field("face") > 1, "cannot be applied"),
-        ("empathy > 5", "no clip is left: none of the 240 in the clip index has 'empathy > 5'"),
-    ],
-)
-def test_a_filter_that_cannot_be_is_refused(study, where, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ClipDataset(study.root, ["label"], where)
+def test_a_filter_that_is_none_over_the_index_is_refused(study) -> None:
+    with pytest.raises(ValueError, match=r"'face' is no column.* the clip index has clip_id, session_id"):
+        ClipDataset(study.root, ["label"], "face >= .9")
+    with pytest.raises(ValueError, match="cannot be applied"):
+        ClipDataset(study.root, ["label"], pc.field("face") > 1)
+    with pytest.raises(ValueError, match="no clip is left: none of the 240 in the clip index has 'empathy > 5'"):
+        ClipDataset(study.root, ["label"], "empathy > 5")
 
 
 @pytest.fixture(scope="module")
