@@ -53,6 +53,11 @@ class BatchBuffers:
         return arrays
 
 
+def new_memory(nbytes: int) -> np.ndarray:
+    """Plain memory."""
+    return np.empty(nbytes, np.uint8)
+
+
 class _Loan:
     """Owns the memory as long as an array refers to it: numpy keeps the object that an array was made from."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from storyframes.buffers import BatchBuffers, new_memory
 from storyframes.clip_filter import complete_clips, filter_clips
 from storyframes.input_readers import Batch, Clip, Field
 from storyframes.inputs import ClipInput, ClipSource, open_input
@@ -64,17 +66,25 @@ class ClipDataset:
             name: field for reader in self._readers for name, field in reader.fields.items()
         }
         self.fields["index"] = Field((), np.dtype(np.int64))
+        self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the memory of batches."""
+        return {**self.__dict__, "_buffers": None, "_most": 0}
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""
-        return self.__getitems__([index])[0]
+        return {name: values[0] for name, values in self.read([index]).items()}
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
-        """Several clips, as torch's DataLoader asks for those of a batch."""
-        batch = self.read(indices)
+        """Several clips, as torch's DataLoader asks for those of a batch; their arrays share one batch's memory."""
+        if len(indices) > self._most:
+            self._most = len(indices)
+            self._buffers = BatchBuffers(self.fields, self._most, 1, new_memory)
+        batch = self.read(indices, out=self._buffers.take(len(indices)))
         return [{name: values[place] for name, values in batch.items()} for place in range(len(indices))]
 
     def read(self, indices: Sequence[int], out: Batch | None = None) -> Batch:

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import zarr
 
+from storyframes.chunk_cache import ChunkCache
 from storyframes.layout import StoreError
 from storyframes.shards import ShardLayout, map_shard
 
 
-def open_rows(folder: Path, layout: ShardLayout) -> np.ndarray | ZarrRows:
+def open_rows(folder: Path, layout: ShardLayout, cache: ChunkCache) -> np.ndarray | ZarrRows:
     """The rows of the array in ``folder``; slices of either result hold the same values.
+
+    Args:
+        folder: the array's folder.
+        layout: how it was published.
+        cache: keeps decoded chunks, where the array has to be decoded.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
     """
     mapped = map_shard(folder / layout.key, layout)
-    return ZarrRows(folder, layout) if mapped is None else mapped
+    return ZarrRows(folder, layout, cache) if mapped is None else mapped
 
 
 class ZarrRows:
-    """Rows of an array that does not lie plainly in its file (compressed, a chunk moved or left out), decoded at
-    every access.
+    """Rows of an array that does not lie plainly in its file (compressed, a chunk moved or left out).
+
+    Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python decodes a chunk again
+    for each of them.
 
     Args:
         folder: the array's folder.
         layout: how it was published.
+        cache: for decoded chunks.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
     """
 
-    def __init__(self, folder: Path, layout: ShardLayout) -> None:
+    def __init__(self, folder: Path, layout: ShardLayout, cache: ChunkCache) -> None:
         try:
             self._array = zarr.open_array(folder, mode="r")
         except (OSError, ValueError, KeyError) as error:
@@ -44,17 +56,57 @@ class ZarrRows:
                 f"{layout.dtype}: run 'storyframes verify'"
             )
         self.shape = layout.shape
+        self._chunk_rows = layout.chunk_rows
         self._folder = folder
         self._shard = folder / layout.key
+        self._cache = cache
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows, decoded.
+        """The rows [start, stop), which have to be there, decoded.
 
         Raises:
             StoreError: the file is damaged or gone.
         """
+        start, stop = rows.start, rows.stop
+        size = self._chunk_rows
+        if (stop - start) * self._row_bytes > self._cache.max_bytes // 4:  # would drive out everything else
+            return self._decode(start, stop)
+        values = np.empty((stop - start, *self.shape[1:]), self._array.dtype)
+        for number, chunk in self._chunks(start // size, -(-stop // size)):
+            first = number * size
+            low, high = max(start, first), min(stop, first + len(chunk))
+            values[low - start : high - start] = chunk[low - first : high - first]
+        return values
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self._array.dtype.itemsize
+
+    def _chunks(self, first: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The chunks [first, stop) by number; neighbours that are not in the cache are decoded at once."""
+        missing: list[int] = []
+        for number in range(first, stop):
+            chunk = self._cache.get((self._folder, number))
+            if chunk is None:
+                missing.append(number)
+            else:
+                yield number, chunk
+        for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+            numbers = [number for _, number in run]
+            yield from self._fetch(numbers[0], numbers[-1] + 1)
+
+    def _fetch(self, first: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+        size = self._chunk_rows
+        values = self._decode(first * size, min(stop * size, self.shape[0]))
+        for number in range(first, stop):
+            part = values[(number - first) * size : (number - first + 1) * size]
+            chunk = part if stop - first == 1 else part.copy()  # a part would keep the whole of it in memory
+            self._cache.put((self._folder, number), chunk)
+            yield number, chunk
+
+    def _decode(self, start: int, stop: int) -> np.ndarray:
         try:
-            values = np.asarray(self._array[rows])
+            values = np.asarray(self._array[start:stop])
         except (OSError, ValueError, RuntimeError) as error:  # what the checksum, the codecs and the disk raise
             raise StoreError(f"{self._folder} cannot be read ({error}): run 'storyframes verify'") from None
         if not self._shard.exists():  # zarr reads an absent file as the fill value; ours is never absent

@@ -17,11 +17,14 @@ import pyarrow.parquet as pq
 import zarr
 
 from storyframes import catalogue
+from storyframes.chunk_cache import ChunkCache
 from storyframes.features import STORIES, VISION
 from storyframes.layout import CLIPS, StoreError, open_root
 from storyframes.records import StoredArray
 from storyframes.rows import ZarrRows, open_rows
 from storyframes.shards import ShardLayout, will_need
+
+CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
 
 
 class FeatureStore:
@@ -33,24 +36,29 @@ class FeatureStore:
 
     Args:
         path: the folder of the store.
+        cache_bytes: memory for decoded chunks, where arrays are compressed; mapped ones need none.
 
     Raises:
         StoreError: there is no feature store at ``path``, or its catalogue is damaged.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, cache_bytes: int = CACHE_BYTES) -> None:
         self.root: Path = open_root(path)
         self.catalogue: pd.DataFrame = catalogue.load(self.root)
-        self._versions = _published(self.catalogue)
-        self._arrays: dict[tuple[str, str, str], np.ndarray | ZarrRows] = {}
+        self._begin(cache_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"root": self.root, "catalogue": self.catalogue}
+        return {"root": self.root, "catalogue": self.catalogue, "cache_bytes": self._cache.max_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.root, self.catalogue = state["root"], state["catalogue"]
+        self._begin(state["cache_bytes"])
+
+    def _begin(self, cache_bytes: int) -> None:
+        """With nothing open."""
         self._versions = _published(self.catalogue)
-        self._arrays = {}
+        self._arrays: dict[tuple[str, str, str], np.ndarray | ZarrRows] = {}
+        self._cache = ChunkCache(cache_bytes)
 
     @property
     def sessions(self) -> list[str]:
@@ -209,7 +217,7 @@ class FeatureStore:
     def _open(self, session_id: str, feature: str, array: str) -> np.ndarray | ZarrRows:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        return open_rows(self._folder(session_id, feature) / array, layout)
+        return open_rows(self._folder(session_id, feature) / array, layout, self._cache)
 
 
 def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:

@@ -330,6 +330,24 @@ def test_batches_are_the_samples(study) -> None:
             np.testing.assert_array_equal(sample[name], values, err_msg=name)
 
 
+def test_batches_that_are_kept_stay_what_they_are(study) -> None:
+    dataset = ClipDataset(study.root, ["vision", "label"])
+    kept = [dataset.__getitems__([number, number + 1, number + 2][: 1 + number % 3]) for number in range(9)]
+    for number, samples in enumerate(kept):
+        for sample, expected in zip(samples, range(number, number + 3), strict=False):
+            np.testing.assert_array_equal(sample["vision"], dataset[expected]["vision"])
+
+
+def test_memory_of_batches_that_are_gone_is_used_again(study) -> None:
+    dataset = ClipDataset(study.root, ["vision"])
+    places = set()
+    for number in range(20):
+        samples = dataset.__getitems__([number, number + 1])
+        places.add(samples[0]["vision"].ctypes.data)
+    assert len(places) <= 2
+    assert len(pickle.dumps(dataset)) < 2 * samples[0]["vision"].nbytes  # the memory stays here
+
+
 def test_reading_into_used_arrays_leaves_nothing_of_what_was_there(study) -> None:
     dataset = ClipDataset(study.root, list(INPUTS))
     out = dataset.allocate(4)

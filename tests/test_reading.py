@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,6 +72,33 @@ def test_processes_read_the_same_store(store: FeatureStore, method: str, opened:
         futures = [pool.submit(sums, store) for _ in range(6)]
         assert sums(store) == expected
         assert [future.result(timeout=60) for future in futures] == [expected] * 6
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_forked_while_threads_read_waits_for_nobody(store: FeatureStore) -> None:
+    expected = sums(FeatureStore(store.root))
+    done = threading.Event()
+
+    def read_on() -> None:
+        while not done.is_set():
+            sums(store)
+
+    with ThreadPoolExecutor(3) as pool:
+        reading = [pool.submit(read_on) for _ in range(3)]
+        try:
+            for _ in range(15):
+                child = multiprocessing.get_context("fork").Process(target=_exit_with_equality, args=(store, expected))
+                child.start()
+                child.join(20)
+                assert child.exitcode == 0
+        finally:
+            done.set()
+    for thread in reading:
+        thread.result()
+
+
+def _exit_with_equality(store: FeatureStore, expected: dict[str, float]) -> None:
+    sys.exit(sums(store) != expected)
 
 
 def test_threads_read_the_same_store(store: FeatureStore) -> None:

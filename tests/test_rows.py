@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +15,18 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from storyframes.chunk_cache import ChunkCache
 from storyframes.layout import StoreError
-from storyframes.rows import ZarrRows, open_rows
+from storyframes.rows import ZarrRows
+from storyframes.rows import open_rows as open_rows_with
 from storyframes.shards import CHUNK_ROWS, ShardLayout
 
+MEGABYTE = 2**20
 ABSENT = np.uint64(2**64 - 1)  # offset and length of a chunk that the shard does not hold
+
+
+def open_rows(folder: Path, layout: ShardLayout, cache_bytes: int = MEGABYTE) -> np.ndarray | ZarrRows:
+    return open_rows_with(folder, layout, ChunkCache(cache_bytes))
 
 
 @dataclass(frozen=True)
@@ -77,15 +87,21 @@ def shards(draw) -> Shard:
 
 
 @settings(max_examples=80, deadline=None)
-@given(shard=shards(), cuts=st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)))
-def test_any_rows_of_any_shard_are_what_zarr_reads(tmp_path_factory, shard: Shard, cuts: tuple[int, int]) -> None:
+@given(
+    shard=shards(),
+    cuts=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000)), min_size=1, max_size=6),
+    cache_bytes=st.sampled_from([0, 3_000, 20_000, MEGABYTE]),
+)
+def test_any_rows_of_any_shard_are_what_zarr_reads(tmp_path_factory, shard: Shard, cuts, cache_bytes: int) -> None:
     folder = tmp_path_factory.mktemp("shard") / "a"
     through_zarr, layout = shard.write(folder)
-    opened = open_rows(folder, layout)
+    opened = open_rows(folder, layout, cache_bytes)
     plain = shard.order == sorted(shard.order) and not shard.gap and not shard.absent
     assert isinstance(opened, np.ndarray) == plain
-    start, stop = sorted(cut % (layout.rows + 1) for cut in cuts)
-    np.testing.assert_array_equal(opened[start:stop], through_zarr[start:stop])
+    for cut in cuts:
+        start, stop = sorted(each % (layout.rows + 1) for each in cut)
+        np.testing.assert_array_equal(opened[start:stop], through_zarr[start:stop])
+        assert opened[start:stop].dtype == through_zarr.dtype
 
 
 @pytest.mark.parametrize("writer", [{"compressors": "auto"}, {"shards": None}], ids=["compressed", "a file a chunk"])
@@ -136,3 +152,61 @@ def test_an_array_that_is_not_the_published_one_is_refused(tmp_path: Path) -> No
         open_rows(tmp_path / "a", ShardLayout((160, 3), np.dtype("float32")))
     with pytest.raises(StoreError, match="cannot be opened .* removed by gc"):
         open_rows(tmp_path / "b", ShardLayout((160, 3), np.dtype("float32")))
+
+
+# --- decoded chunks --------------------------------------------------------------------------------------------------
+
+
+def chunk(number: int) -> np.ndarray:
+    return np.full(100, number, np.uint8)
+
+
+def test_chunks_that_were_used_last_are_kept() -> None:
+    cache = ChunkCache(350)
+    for number in range(3):
+        cache.put(number, chunk(number))
+    assert cache.get(0) is not None  # used again, so that 1 is the oldest
+    cache.put(3, chunk(3))
+    assert [number for number in range(4) if cache.get(number) is not None] == [0, 2, 3]
+    cache.put(3, chunk(9))  # in the place of the old one
+    assert [number for number in range(4) if cache.get(number) is not None] == [0, 2, 3]
+    cache.put(4, np.zeros(400, np.uint8))  # fits nowhere, and is not kept
+    assert cache.get(4) is None
+
+
+def test_a_chunk_is_decoded_once(tmp_path: Path) -> None:
+    through_zarr, layout = Shard((600, 3), gap=4).write(tmp_path / "a")
+    opened = open_rows(tmp_path / "a", layout, 10 * MEGABYTE)
+    np.testing.assert_array_equal(opened[70:130], through_zarr[70:130])
+    (tmp_path / "a" / layout.key).unlink()
+    np.testing.assert_array_equal(opened[60:180], through_zarr[60:180])  # of chunks 1 and 2, without the file
+    with pytest.raises(StoreError, match="does not exist"):
+        opened[60:181]
+
+
+def test_reading_much_at_once_drives_nothing_out(tmp_path: Path) -> None:
+    _, layout = Shard((600, 3), gap=4).write(tmp_path / "a")
+    cache = ChunkCache(8_000)
+    opened = open_rows_with(tmp_path / "a", layout, cache)
+    opened[0:60]
+    opened[60:600]
+    assert cache.get((tmp_path / "a", 0)) is not None
+    assert cache.get((tmp_path / "a", 5)) is None
+
+
+def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
+    cache = ChunkCache(1_000)
+    cache.put(0, chunk(0))
+    with cache._lock:  # as another thread may at the moment of the fork
+        child = os.fork()
+        if child == 0:
+            cache.put(1, chunk(1))
+            os._exit(0 if cache.get(1) is not None and cache.get(0) is None else 1)
+        deadline = time.monotonic() + 20
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if ended == (0, 0):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert ended == (child, 0)
+    assert cache.get(0) is not None
