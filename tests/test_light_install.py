@@ -20,11 +20,15 @@ import importlib.abc, sys
 allowed = set(sys.argv[2].split(","))
 
 class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in allowed:
-            raise ModuleNotFoundError(f"No module named {name!r} (not of the light installation)", name=name)
+    def __init__(self, finder):
+        self.finder = finder
 
-sys.meta_path.insert(0, OnlyWhatIsDeclared())
+    def find_spec(self, name, path=None, target=None):
+        root = name.partition(".")[0]
+        hidden = root not in allowed and not root.startswith("_sysconfigdata")  # that name tells the platform
+        return None if hidden else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
 from storyframes import ClipDataset, ClipLoader, UniformSampler
 from storyframes.inputs import INPUTS
 
