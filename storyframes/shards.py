@@ -8,10 +8,8 @@ uint64 little-endian, and their crc32c). That is an ordinary Zarr array for ever
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import math
-import mmap
 import os
 from dataclasses import dataclass
 from io import FileIO
@@ -24,9 +22,6 @@ import pyarrow as pa
 CHUNK_ROWS = 60
 _ENTRY_BYTES = 16  # offset and length of one chunk
 _CRC_BYTES = 4
-
-_madvise = ctypes.CDLL(None).madvise
-_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 @dataclass(frozen=True)
@@ -201,13 +196,3 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     # it lives (and numpy.memmap with it): a study has more arrays than a process may have open files.
     rows = np.frombuffer(index.parent, layout.dtype.newbyteorder("<"), math.prod(layout.shape))
     return rows.reshape(layout.shape)
-
-
-def will_need(rows: np.ndarray) -> None:
-    """Have the kernel fetch ``rows``, a contiguous part of a mapped array, from the disk, all at once and meanwhile.
-
-    Left alone it would do so page fault by page fault, and one clip after the other.
-    """
-    address = rows.__array_interface__["data"][0]
-    start = address & -mmap.PAGESIZE
-    _madvise(start, address + rows.nbytes - start, mmap.MADV_WILLNEED)

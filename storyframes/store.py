@@ -21,8 +21,8 @@ from storyframes.chunk_cache import ChunkCache
 from storyframes.features import STORIES, VISION
 from storyframes.layout import CLIPS, StoreError, open_root
 from storyframes.records import StoredArray
-from storyframes.rows import ZarrRows, open_rows
-from storyframes.shards import ShardLayout, will_need
+from storyframes.rows import MappedRows, ZarrRows, open_rows
+from storyframes.shards import ShardLayout
 
 CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
 
@@ -57,7 +57,7 @@ class FeatureStore:
     def _begin(self, cache_bytes: int) -> None:
         """With nothing open."""
         self._versions = _published(self.catalogue)
-        self._arrays: dict[tuple[str, str, str], np.ndarray | ZarrRows] = {}
+        self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
         self._cache = ChunkCache(cache_bytes)
 
     @property
@@ -117,14 +117,7 @@ class FeatureStore:
         The result is read-only then, and keeps its version mapped as long as it lives. Arguments and errors are those
         of :meth:`read`, without ``vision``.
         """
-        source = self._array(session_id, feature, array)
-        length = source.shape[0]
-        if stop is None:
-            stop = length
-        if not 0 <= start <= stop <= length:
-            raise StoreError(
-                f"{session_id}/{feature}/{array} has rows 0 to {length}; rows {start} to {stop} were asked for"
-            )
+        source, stop = self._checked(session_id, feature, start, stop, array)
         return source[start:stop]
 
     def will_need(
@@ -135,8 +128,8 @@ class FeatureStore:
         Said of all clips of a batch before the first is read, it lets the disk work on all of them at once. Arguments
         and errors are those of :meth:`view`.
         """
-        if isinstance(self._array(session_id, feature, array), np.ndarray):
-            will_need(self.view(session_id, feature, start, stop, array=array))
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        source.will_need(start, stop)
 
     def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
         """Shape, dtype and chunking of an array, without opening it.
@@ -208,13 +201,27 @@ class FeatureStore:
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
         return f"there is no session {session_id!r} in {self.root} ({len(self.sessions)} sessions there)"
 
-    def _array(self, session_id: str, feature: str, array: str) -> np.ndarray | ZarrRows:
+    def _checked(
+        self, session_id: str, feature: str, start: int, stop: int | None, array: str
+    ) -> tuple[MappedRows | ZarrRows, int]:
+        """The array and ``stop``, of rows that are there."""
+        source = self._array(session_id, feature, array)
+        length = source.shape[0]
+        if stop is None:
+            stop = length
+        if not 0 <= start <= stop <= length:
+            raise StoreError(
+                f"{session_id}/{feature}/{array} has rows 0 to {length}; rows {start} to {stop} were asked for"
+            )
+        return source, stop
+
+    def _array(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
         opened = self._arrays.get((session_id, feature, array))
         if opened is None:  # two threads may both open it: one of the two stays
             opened = self._arrays[session_id, feature, array] = self._open(session_id, feature, array)
         return opened
 
-    def _open(self, session_id: str, feature: str, array: str) -> np.ndarray | ZarrRows:
+    def _open(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
         return open_rows(self._folder(session_id, feature) / array, layout, self._cache)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from storyframes.chunk_cache import ChunkCache
 from storyframes.layout import StoreError
-from storyframes.rows import ZarrRows
+from storyframes.rows import MappedRows, ZarrRows
 from storyframes.rows import open_rows as open_rows_with
 from storyframes.shards import CHUNK_ROWS, ShardLayout
 
@@ -25,7 +25,7 @@ MEGABYTE = 2**20
 ABSENT = np.uint64(2**64 - 1)  # offset and length of a chunk that the shard does not hold
 
 
-def open_rows(folder: Path, layout: ShardLayout, cache_bytes: int = MEGABYTE) -> np.ndarray | ZarrRows:
+def open_rows(folder: Path, layout: ShardLayout, cache_bytes: int = MEGABYTE) -> MappedRows | ZarrRows:
     return open_rows_with(folder, layout, ChunkCache(cache_bytes))
 
 
@@ -97,7 +97,7 @@ def test_any_rows_of_any_shard_are_what_zarr_reads(tmp_path_factory, shard: Shar
     through_zarr, layout = shard.write(folder)
     opened = open_rows(folder, layout, cache_bytes)
     plain = shard.order == sorted(shard.order) and not shard.gap and not shard.absent
-    assert isinstance(opened, np.ndarray) == plain
+    assert isinstance(opened, MappedRows) == plain
     for cut in cuts:
         start, stop = sorted(each % (layout.rows + 1) for each in cut)
         np.testing.assert_array_equal(opened[start:stop], through_zarr[start:stop])
