@@ -245,7 +245,7 @@ def opening(data: ClipData, root: Path) -> None:
     )
     limits = (0.3, None, 0.2)
     for (name, result), limit in zip(measured.items(), limits, strict=True):
-        target = "" if limit is None else f"target < {limit} s: {'met' if result.wall_s < limit else 'MISSED'}"
+        target = "" if limit is None else f"{'met' if result.wall_s < limit else 'MISSED'} (< {limit} s)"
         print(f"  {name:<40} {result.cpu_s:6.3f} CPU-s {result.wall_s:6.3f} s  {target}".rstrip())
 
 
@@ -254,21 +254,22 @@ def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> None:
     measured = interleave({name: way.read for name, way in ways.items()}, runs)
     (base_name, base), *_ = ways.items()
     print(f"{title} (median of {runs}, interleaved)")
-    print(f"  {'':<28} {'clips/CPU-s':>11} {'clips/s':>8} {'ratio, CPU':>11} {'ratio, wall':>11}")
+    print(f"  {'':<27} {'clips/CPU-s':>11} {'clips/s':>8} {'CPU ratio':>9} {'wall ratio':>10}")
     for name, way in ways.items():
         result, baseline = measured[name], measured[base_name]
         cpu = way.clips / result.cpu_s / (base.clips / baseline.cpu_s)
         wall = way.clips / result.wall_s / (base.clips / baseline.wall_s)
         rates = f"{way.clips / result.cpu_s:11,.0f} {way.clips / result.wall_s:8,.0f}"
-        print(f"  {name:<28} {rates} {cpu:11.2f} {wall:11.2f}  {_verdict(way, cpu, wall)}".rstrip())
+        print(f"  {name:<27} {rates} {cpu:9.2f} {wall:10.2f}  {_verdict(way, cpu, wall)}".rstrip(), flush=True)
 
 
 def _verdict(way: Way, cpu: float, wall: float) -> str:
     wanted = [(way.target, cpu, "CPU"), (way.wall_target, wall, "wall")]
     given = [(target, ratio, kind) for target, ratio, kind in wanted if target is not None]
-    return "; ".join(
-        f"target {target:.2f} {kind}: {'met' if ratio >= target else 'MISSED'}" for target, ratio, kind in given
-    )
+    if not given:
+        return ""
+    targets = ", ".join(f"{target:.2f} {kind}" for target, _, kind in given)
+    return f"{'met' if all(ratio >= target for target, ratio, _ in given) else 'MISSED'} ({targets})"
 
 
 def main() -> None:
