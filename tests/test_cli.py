@@ -145,10 +145,11 @@ def documented(page: str) -> list[str]:
 
 def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=240)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(500)
 def test_the_documented_training_loop(demo) -> None:
     folder = demo[0].parent
     loop, *_ = documented("docs/training.md")
