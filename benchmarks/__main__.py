@@ -1,10 +1,10 @@
 """``python -m benchmarks``: every benchmark, one after the other."""
 
-from benchmarks import clip_index, dope
+from benchmarks import clip_index, clips, dope
 
 
 def main() -> None:
-    for benchmark in (clip_index, dope):
+    for benchmark in (clip_index, clips, dope):
         benchmark.main()
         print()
 

@@ -4,14 +4,35 @@ This package is the data contract and the reader. It needs numpy, pandas, pyarro
 fills a feature store is the extra ``storyframes[pipeline]``.
 
 >>> import storyframes
->>> store = storyframes.FeatureStore("FEATURES")               # doctest: +SKIP
->>> store.read("p01-s01", "vision", 0, 120).shape              # doctest: +SKIP
+>>> store = storyframes.FeatureStore("FEATURES")                                                # doctest: +SKIP
+>>> store.read("p01-s01", "vision", 0, 120).shape                                               # doctest: +SKIP
+(120, 2762)
+>>> storyframes.ClipDataset(store, ["vision", "label"], 'split == "train"')[0]["vision"].shape  # doctest: +SKIP
 (120, 2762)
 """
 
-from storyframes.features import FEATURES
+from storyframes.clips import ClipDataset
+from storyframes.features import FEATURES, Axis
+from storyframes.inputs import ClipInput
+from storyframes.loader import ClipLoader
+from storyframes.oversampling import LeakingOversamplingSampler, OversamplingSampler
+from storyframes.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 from storyframes.store import FeatureStore
 
 __version__ = "0.1.0"
 
-__all__ = ["FEATURES", "FeatureStore", "__version__"]
+__all__ = [
+    "FEATURES",
+    "Axis",
+    "ClipDataset",
+    "ClipInput",
+    "ClipLoader",
+    "ClipSampler",
+    "FeatureStore",
+    "LeakingOversamplingSampler",
+    "OversamplingSampler",
+    "SequentialSampler",
+    "SessionBlockSampler",
+    "UniformSampler",
+    "__version__",
+]

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +19,7 @@ from pathlib import Path
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
 from numcodecs import zstd
 
 CHUNK_ROWS = 60
@@ -236,18 +235,17 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     if layout.rows == 0:
         return np.empty(layout.shape, layout.dtype)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = pa.memory_map(str(path))
     except OSError:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != layout.file_bytes:
+    with file:
+        if file.size() != layout.file_bytes:
             return None
-        index = layout.index()
-        if os.pread(descriptor, len(index), layout.data_bytes) != index:
-            return None
-        mapped = mmap.mmap(descriptor, layout.data_bytes, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptor)
-    count = math.prod(layout.shape)
-    return np.frombuffer(mapped, layout.dtype.newbyteorder("<"), count).reshape(layout.shape)
+        file.seek(layout.data_bytes)
+        index = file.read_buffer()
+    if index.to_pybytes() != layout.index():
+        return None
+    # The index's parent is the whole map. Arrow's map outlives its file descriptor, where Python's holds one as long as
+    # it lives (and numpy.memmap with it): a study has more arrays than a process may have open files.
+    rows = np.frombuffer(index.parent, layout.dtype.newbyteorder("<"), math.prod(layout.shape))
+    return rows.reshape(layout.shape)

@@ -7,7 +7,6 @@ session that is extracted again meanwhile does not change under a running traini
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,38 +15,60 @@ import pandas as pd
 import zarr
 
 from storyframes import catalogue
+from storyframes.chunk_cache import ChunkCache
 from storyframes.features import STORIES, VISION
 from storyframes.layout import CLIPS, StoreError, open_store
-from storyframes.shards import ShardLayout, map_shard
+from storyframes.records import StoredArray
+from storyframes.rows import MappedRows, ZarrRows, open_rows
+from storyframes.shards import ShardLayout
 from storyframes.storage import Storage
 
 if TYPE_CHECKING:
     from storyframes.explore import SessionView
 
-_OPEN_ARRAYS = 256  # a mapped array holds a file descriptor; the usual limit of a process is 1024
+CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
 
 
 class FeatureStore:
     """The features of a study, read by session, feature and rows.
 
+    Arrays are opened when they are first read and stay open; an array that is memory-mapped holds no file descriptor.
+    Threads may share a store. It can be pickled and forked: another process opens for itself, the same versions, and
+    shares neither a lock nor a file's position.
+
     Args:
         location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
         options: for a URL, see :func:`storyframes.storage.open_storage`.
+        cache_bytes: memory for decoded chunks, where arrays are compressed or far away; mapped ones need none.
 
     Raises:
         StoreError: there is no feature store at ``location``, or its catalogue is damaged.
         StorageError: the place cannot be reached.
     """
 
-    def __init__(self, location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        options: Mapping[str, Any] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
         self.storage: Storage = open_store(location, options)
         self.catalogue: pd.DataFrame = catalogue.load(self.storage)
-        published = self.catalogue[self.catalogue["version"].notna()]
-        self._versions = {
-            (row.session_id, row.feature): (row.path, row.arrays)
-            for row in published[["session_id", "feature", "path", "arrays"]].itertuples(index=False)
-        }
-        self._arrays: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._begin(cache_bytes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"storage": self.storage, "catalogue": self.catalogue, "cache_bytes": self._cache.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.storage, self.catalogue = state["storage"], state["catalogue"]
+        self._begin(state["cache_bytes"])
+
+    def _begin(self, cache_bytes: int) -> None:
+        """With nothing open."""
+        self._versions = _published(self.catalogue)
+        self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
+        self._cache = ChunkCache(cache_bytes)
 
     @property
     def sessions(self) -> list[str]:
@@ -57,6 +78,10 @@ class FeatureStore:
     def features(self, session_id: str) -> list[str]:
         """The features that the session has."""
         return sorted(feature for session, feature in self._versions if session == session_id)
+
+    def has(self, session_id: str, feature: str) -> bool:
+        """Whether the session has the feature."""
+        return (session_id, feature) in self._versions
 
     def read(
         self,
@@ -86,22 +111,50 @@ class FeatureStore:
         """
         if feature == "vision":
             return self._read_vision(session_id, start, stop, out)
-        source = self._open(session_id, feature, array)
-        stop = source.shape[0] if stop is None else stop
-        if not 0 <= start <= stop <= source.shape[0]:
-            raise StoreError(
-                f"{session_id}/{feature}/{array} has rows 0 to {source.shape[0]}; rows {start} to {stop} were asked for"
-            )
+        rows = self.view(session_id, feature, start, stop, array=array)
         if out is None:
-            return np.array(source[start:stop])
-        if out.shape != (stop - start, *source.shape[1:]):
-            raise StoreError(f"out has shape {out.shape}; the rows asked for have {(stop - start, *source.shape[1:])}")
-        out[...] = source[start:stop]
+            return np.array(rows)
+        if out.shape != rows.shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
+        out[...] = rows
         return out
+
+    def view(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> np.ndarray:
+        """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
+
+        The result is read-only then, and keeps its version mapped as long as it lives. Arguments and errors are those
+        of :meth:`read`, without ``vision``.
+        """
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        return source[start:stop]
+
+    def will_need(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> None:
+        """Have rows that will soon be read fetched from the disk meanwhile; nothing where they are not memory-mapped.
+
+        Said of all clips of a batch before the first is read, it lets the disk work on all of them at once. Arguments
+        and errors are those of :meth:`view`.
+        """
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        source.will_need(start, stop)
+
+    def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
+        """Shape, dtype and chunking of an array, without opening it.
+
+        Raises:
+            StoreError: the store has no such session, feature or array.
+        """
+        described = catalogue.parse_arrays(self._version(session_id, feature)[1])
+        if array not in described:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
+        return described[array]
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
         """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice."""
-        return self._open(session_id, feature, name)
+        return self._array(session_id, feature, name).array
 
     def open_group(self, session_id: str, feature: str) -> zarr.Group:
         """The feature's Zarr group: arrays with their dimension names, units and columns."""
@@ -123,6 +176,15 @@ class FeatureStore:
         """The feature's attributes: stamps, provenance and whatever its extractor notes."""
         return dict(self.open_group(session_id, feature).attrs)
 
+    def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
+        """The names of an array's columns, empty where they have none."""
+        opened: Any = self.open_group(session_id, feature)[array]
+        return tuple(opened.attrs.get("columns", ()))
+
+    def story_ids(self, feature: str) -> tuple[str, ...]:
+        """The stories that the rows of a feature of the story texts belong to; empty where there is none."""
+        return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
+
     def clips(self) -> pd.DataFrame:
         """The clip index (design: one row per window and rating)."""
         content = self.storage.read(CLIPS)
@@ -132,17 +194,19 @@ class FeatureStore:
         return catalogue.read_parquet(content, CLIPS)
 
     def _read_vision(self, session_id: str, start: int, stop: int | None, out: np.ndarray | None) -> np.ndarray:
-        parts = [self._open(session_id, feature, "values") for feature in VISION]
+        parts = [self._array(session_id, feature, "values") for feature in VISION]
         lengths = {part.shape[0] for part in parts}
         if len(lengths) != 1:
             raise StoreError(f"{session_id}: {' and '.join(VISION)} have {sorted(lengths)} rows: extract them again")
-        stop = parts[0].shape[0] if stop is None else stop
+        rows = [self.view(session_id, feature, start, stop) for feature in VISION]
+        shape = (len(rows[0]), sum(part.shape[1] for part in parts))
         if out is None:
-            width = sum(part.shape[1] for part in parts)
-            out = np.empty((max(stop - start, 0), width), np.float32)
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
         column = 0
-        for feature, part in zip(VISION, parts, strict=True):
-            self.read(session_id, feature, start, stop, out=out[:, column : column + part.shape[1]])
+        for part in rows:
+            out[:, column : column + part.shape[1]] = part
             column += part.shape[1]
         return out
 
@@ -160,32 +224,34 @@ class FeatureStore:
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
-    def _open(self, session_id: str, feature: str, array: str) -> Any:
-        path, arrays = self._version(session_id, feature)
-        key = (path, array)
-        if key in self._arrays:
-            self._arrays.move_to_end(key)
-            return self._arrays[key]
-        described = catalogue.parse_arrays(arrays)
-        if array not in described:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
-        stored = described[array]
-        layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        shard = self.storage.local(f"{path}/{array}/{layout.key}")
-        opened: np.ndarray | zarr.Array | None = map_shard(shard, layout) if shard else None
-        if opened is None:
-            opened = _open_with_zarr(self.storage, f"{path}/{array}", stored.shape)
-        self._arrays[key] = opened
-        if len(self._arrays) > _OPEN_ARRAYS:
-            self._arrays.popitem(last=False)
+    def _checked(
+        self, session_id: str, feature: str, start: int, stop: int | None, array: str
+    ) -> tuple[MappedRows | ZarrRows, int]:
+        """The array and ``stop``, of rows that are there."""
+        source = self._array(session_id, feature, array)
+        length = source.shape[0]
+        if stop is None:
+            stop = length
+        if not 0 <= start <= stop <= length:
+            raise StoreError(
+                f"{session_id}/{feature}/{array} has rows 0 to {length}; rows {start} to {stop} were asked for"
+            )
+        return source, stop
+
+    def _array(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+        opened = self._arrays.get((session_id, feature, array))
+        if opened is None:  # two threads may both open it: one of the two stays
+            opened = self._arrays[session_id, feature, array] = self._open(session_id, feature, array)
         return opened
 
+    def _open(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+        stored = self.describe(session_id, feature, array)
+        layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
+        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._cache)
 
-def _open_with_zarr(storage: Storage, path: str, shape: tuple[int, ...]) -> zarr.Array:
-    try:
-        opened = zarr.open_array(mode="r", **storage.zarr(path))
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
-    if opened.shape != shape:
-        raise StoreError(f"{path} has shape {opened.shape}, but was published with {shape}: run 'storyframes verify'")
-    return opened
+
+def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:
+    """The path and the arrays of every current version, by session and feature."""
+    current = table[table["version"].notna()]
+    keys = zip(current["session_id"], current["feature"], strict=True)
+    return dict(zip(keys, zip(current["path"], current["arrays"], strict=True), strict=True))

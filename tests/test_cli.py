@@ -139,6 +139,47 @@ def test_one_feature_of_one_session_by_force(demo) -> None:
     assert "done p01-s02/opensmile: 2396 rows" in result.stderr
 
 
+def documented(page: str) -> list[str]:
+    """The Python examples of a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=240)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_the_documented_training_loop(demo) -> None:
+    folder = demo[0].parent
+    loop, *_ = documented("docs/training.md")
+    assert 40 <= len(loop.splitlines()) <= 60
+    first = run_example(loop, folder)
+    assert first.returncode == 0, first.stderr
+    assert re.fullmatch(r"(epoch [012]: \d+ of \d+ validation clips right\n){3}", first.stdout)
+    again = run_example(loop.replace('EPOCHS = "checkpoint.pt", 3', 'EPOCHS = "checkpoint.pt", 4'), folder)
+    assert again.returncode == 0, again.stderr
+    assert re.findall(r"epoch (\d)", again.stdout) == ["2", "3"]  # goes on where the last checkpoint was
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, 3))
+def test_the_other_examples_of_training(demo, number: int) -> None:
+    examples = documented("docs/training.md")
+    assert len(examples) == 3
+    result = run_example(examples[number], demo[0].parent)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+def test_the_training_example_of_the_readme(demo) -> None:
+    (example,) = [code for code in documented("README.md") if "ClipLoader" in code]
+    result = run_example(example, demo[0].parent)
+    assert result.returncode == 0, result.stderr
+    assert "torch.Size([16, 120, 2762])" in result.stdout
+
+
 @pytest.mark.slow
 def test_status_for_people_and_for_scripts(demo) -> None:
     folder, _ = demo
