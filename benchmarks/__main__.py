@@ -1,10 +1,10 @@
 """``python -m benchmarks``: every benchmark, one after the other."""
 
-from benchmarks import clip_index, dope
+from benchmarks import clip_index, dope, orchestration, planning
 
 
 def main() -> None:
-    for benchmark in (clip_index, dope):
+    for benchmark in (clip_index, planning, orchestration, dope):
         benchmark.main()
         print()
 
