@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 
@@ -24,15 +25,19 @@ def run(way: Way, sessions: int) -> Cost:
 
 def main(sizes: tuple[int, int] = SIZES) -> None:
     small, large = sizes
-    costs = {(way, sessions): run(way, sessions) for sessions in sizes for way in Way}
     features = len(DEFAULT_FEATURES)
     print(f"orchestration of no-op work, {features} features a session, {CPUS} processors, everything counted")
     print(f"  {'':<26}{'tasks':>6}{'CPU-s':>8}{'CPU-s a task':>14}{'wall s':>8}  peak MB of driver, server, worker")
-    for (way, sessions), cost in costs.items():
+    costs = {}
+    for sessions, way in itertools.product(sizes, Way):
+        cost = costs[way, sessions] = run(way, sessions)
         tasks = sessions * features
         peaks = " ".join(f"{cost.peak_mb[role]:7.1f}" if cost.peak_mb[role] else "      -" for role in Role)
         name = f"{way}, {sessions} sessions"
-        print(f"  {name:<26}{tasks:>6}{cost.cpu_s:>8.1f}{cost.cpu_s / tasks:>14.3f}{cost.wall_s:>8.1f}  {peaks}")
+        print(
+            f"  {name:<26}{tasks:>6}{cost.cpu_s:>8.1f}{cost.cpu_s / tasks:>14.3f}{cost.wall_s:>8.1f}  {peaks}",
+            flush=True,
+        )
     for way in Way:
         less, more = costs[way, small], costs[way, large]
         further = (large - small) * features

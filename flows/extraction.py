@@ -98,7 +98,10 @@ def run_work(
             state = flow(_do_job, name="extract-features", **options)(return_state=True)
         finally:
             _job.reset(token)
-    return list(result_of(state))
+    outcomes = result_of(state)
+    if isinstance(outcomes, BaseException):  # the gathering itself broke: no outcome says why, this does
+        raise outcomes
+    return list(outcomes)
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:
