@@ -1,6 +1,6 @@
 """What the machinery costs where the work costs nothing: Prefect and Dask as storyframes uses them, beside Dask alone.
 
-``python -m benchmarks.orchestration`` runs 67 and 269 sessions of 6 features (about 6 minutes on 2 processors),
+``python -m benchmarks.orchestration`` runs 67 and 269 sessions of 6 features (minutes; longer where others use the machine),
 ``--quick`` 9 and 36.
 """
 
