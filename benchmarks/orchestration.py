@@ -1,6 +1,6 @@
 """What the machinery costs where the work costs nothing: Prefect and Dask as storyframes uses them, beside Dask alone.
 
-``python -m benchmarks.orchestration`` runs 67 and 269 sessions of 6 features (minutes; longer where others use the machine),
+``python -m benchmarks.orchestration`` runs 67 and 269 sessions of 6 features (many minutes),
 ``--quick`` 9 and 36.
 """
 
