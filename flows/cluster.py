@@ -16,6 +16,8 @@ DASK = {
     # A lost worker may be replaced; with the default of 15 s Prefect's futures can hang for ever.
     "distributed.deploy.lost-worker-timeout": "300 s",
     "distributed.scheduler.allowed-failures": 3,
+    # Dask keeps its last 1000 messages, state changes and events for its developers, here with all that was submitted.
+    "distributed.admin.low-level-log-length": 50,
     "distributed.worker.daemon": False,  # an extractor may start a process of its own
     # Dask has glibc give back every freed 64 kB to the kernel; a network frees and takes megabytes for every layer,
     # and the page faults cost it a third of its time. Memory is bounded by the batch anyway.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import dask
@@ -44,6 +45,16 @@ def describe(outcome: Outcome) -> str:
     return f"{name}: {outcome.status}: {outcome.reason}"
 
 
+# What the flow does. Not its parameters: all the work would be written to the server's database. Nor a closure: Prefect
+# sends the flow along with every task, so every task would carry all the work.
+_job: ContextVar[Callable[[], list[Outcome]]] = ContextVar("job")
+
+
+def _do_job() -> State:
+    outcomes = _job.get()()
+    return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
+
+
 def run_work(
     work: Sequence[Work],
     cluster: ClusterSettings,
@@ -68,24 +79,29 @@ def run_work(
     with dask_cluster(cluster, [needs_of(unit) for unit in work]) as address:
         check_workers(address, work)
 
-        # A closure: as parameters of the flow, all the work would be written to the server's database.
-        def extract_features() -> State:
-            logger = get_run_logger()
+        def submit(unit: Work) -> Future:
+            with dask.annotate(resources=dict(needs_of(unit))):
+                return extract_one.submit(unit)
 
-            def submit(unit: Work) -> Future:
-                with dask.annotate(resources=dict(needs_of(unit))):
-                    return extract_one.submit(unit)
+        def do() -> list[Outcome]:
+            logger = get_run_logger()
 
             def settled(outcome: Outcome) -> None:
                 logger.info("%s", describe(outcome))
                 finished(outcome)
 
-            outcomes = Gather(submit, _read, _lost, settled).run(work)
-            return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
+            return Gather(submit, _read, _lost, settled).run(work)
 
         options: dict[str, Any] = {"task_runner": DaskTaskRunner(address=address), "persist_result": False}
-        state = flow(extract_features, name="extract-features", **options)(return_state=True)
-    return list(result_of(state))
+        token = _job.set(do)
+        try:
+            state = flow(_do_job, name="extract-features", **options)(return_state=True)
+        finally:
+            _job.reset(token)
+    outcomes = result_of(state)
+    if isinstance(outcomes, BaseException):  # the gathering itself broke: no outcome says why, this does
+        raise outcomes
+    return list(outcomes)
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:

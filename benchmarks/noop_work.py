@@ -1,0 +1,90 @@
+"""Work that does nothing, through the real machinery and through Dask alone. Each way runs in a process of its own:
+``python -m benchmarks.noop_work WAY SESSIONS FOLDER``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+from flows.cluster_settings import LocalCluster
+from storyframes.layout import create_store
+from storyframes.records import Status
+from tasks.extract import Outcome, Work
+from tasks.extractor import InputFile, Source
+from tasks.extractors import DEFAULT_FEATURES, ExtractorsSettings
+
+CPUS = 2
+
+
+class Way(StrEnum):
+    """How the work is done."""
+
+    STORYFRAMES = "storyframes"  # flows/extraction: Gather, Prefect with its dedicated server, Dask
+    DASK = "dask"  # client.submit and nothing else
+
+
+def noop_work(sessions: int, folder: Path) -> list[Work]:
+    """What planning would give for so many new sessions: a unit for each feature, the clock first."""
+    create_store(folder / "features")
+    work = []
+    for number in range(sessions):
+        session_id = f"s{number:04d}"
+        files = {}
+        for kind in ("video", "transcript", "openface"):
+            path = folder / kind
+            path.touch()
+            files[kind] = InputFile(path, f"{kind}s/{session_id}", f"{number:064x}", 0, 0)
+        source = Source(session_id, files)
+        work += [
+            Work(str(folder / "features"), source, (feature,), ExtractorsSettings()) for feature in DEFAULT_FEATURES
+        ]
+    return work
+
+
+def noop(work: Work) -> tuple[Outcome, ...]:
+    """What an extraction gives back, without the extraction."""
+    return tuple(Outcome(work.session_id, feature, Status.DONE, rows=26_100) for feature in work.features)
+
+
+def through_storyframes(work: list[Work]) -> int:
+    """As ``storyframes extract`` does it once planning has ended."""
+    os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
+    from flows.server import prefect_server
+
+    with prefect_server():
+        from benchmarks.noop_task import noop_task  # Prefect reads its environment when it is imported
+        from flows.extraction import run_work
+
+        return len(run_work(work, LocalCluster(cpus=CPUS), lambda _: None, noop_task))
+
+
+def through_dask(work: list[Work]) -> int:
+    """The same calls on the same cluster."""
+    from distributed import Client
+
+    from flows.cluster import dask_cluster
+    from flows.extraction import needs_of
+
+    with dask_cluster(LocalCluster(cpus=CPUS), [needs_of(unit) for unit in work]) as address, Client(address) as client:
+        futures = [client.submit(noop, unit, resources=dict(needs_of(unit)), pure=False) for unit in work]
+        return len([outcome for outcomes in client.gather(futures) for outcome in outcomes])
+
+
+WAYS: dict[Way, Callable[[list[Work]], int]] = {Way.STORYFRAMES: through_storyframes, Way.DASK: through_dask}
+
+
+def main() -> None:
+    way, sessions, folder = Way(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    work = noop_work(sessions, folder)
+    if (done := WAYS[way](work)) != len(work):
+        sys.exit(f"{way}: {done} of {len(work)} units of work came back")
+
+
+if __name__ == "__main__":
+    from benchmarks import noop_work as by_name  # so that workers import what they are sent, as they do with extract
+
+    by_name.main()
