@@ -72,6 +72,7 @@ def plan_extraction(
         StoreError: ``root`` is something else.
     """
     check_selection(study, settings, selection)
+    settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or _all_sessions(study)))
     create_store(root)
     digests = DigestCache(root / INPUTS, study.root)
