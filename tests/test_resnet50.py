@@ -12,10 +12,12 @@ from PIL import Image
 from storyframes.publish import FeatureWriter
 from tasks import weights
 from tasks.extractor import ExtractionError
+from tasks.frames import RecordingSettings
 from tasks.openvino_import import import_openvino
 from tasks.recording import read_frames
 from tasks.resnet50.crops import cropper
 from tasks.resnet50.engine import Model, open_engine
+from tasks.resnet50.extractor import ResNet50
 from tasks.resnet50.network import build_network
 from tasks.resnet50.openvino_engine import OpenVinoEngine
 from tasks.resnet50.settings import EngineName, Precision, ResNet50Settings, ResNet50Weights
@@ -256,10 +258,9 @@ def test_the_published_files_are_torchvisions() -> None:
 # --- the engine that is chosen ---------------------------------------------------------------------------------------
 
 
-def test_auto_is_openvino_on_a_processor_and_torch_without_it(monkeypatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+def test_auto_is_openvino_on_a_processor_and_torch_on_a_gpu_or_without_openvino(monkeypatch) -> None:
     assert ResNet50Settings().resolved().engine is EngineName.OPENVINO
-    assert ResNet50Settings(precision="tf32").resolved().engine is EngineName.TORCH
+    assert ResNet50Settings(device="cuda").resolved().engine is EngineName.TORCH
     monkeypatch.setitem(sys.modules, "openvino", None)
     assert ResNet50Settings().resolved().engine is EngineName.TORCH
     with pytest.raises(ExtractionError, match="the package openvino is not installed here"):
@@ -267,11 +268,24 @@ def test_auto_is_openvino_on_a_processor_and_torch_without_it(monkeypatch) -> No
 
 
 def test_a_precision_that_is_not_there_is_refused_not_replaced() -> None:
-    with pytest.raises(ValueError, match="precision = 'tf32' is a GPU's"):
-        ResNet50Settings(engine="openvino", precision="tf32")
-    if not torch.cuda.is_available():
-        with pytest.raises(ExtractionError, match="precision = 'tf32': only GPUs have it"):
-            open_engine(Model(V1, None, "untrained"), ResNet50Settings(engine="torch", precision="tf32"))
+    with pytest.raises(ValueError, match="precision = 'tf32' is a GPU's: set device = 'cuda'"):
+        ResNet50Settings(engine="torch", precision="tf32")
+    with pytest.raises(ValueError, match="engine = 'openvino' computes on processors"):
+        ResNet50Settings(engine="openvino", device="cuda")
+
+
+def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> None:
+    def needs(**settings):
+        return ResNet50(ResNet50Settings(**settings), RecordingSettings()).needs
+
+    assert needs() == {"CPU": 1}
+    assert needs(cpus=3) == {"CPU": 3}
+    assert needs(device="cuda") == {"GPU": 1}
+    assert needs(device="cuda", sessions_per_gpu=4) == {"GPU": 0.25}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    settings = ResNet50Settings(device="cuda", precision="tf32").resolved()
+    with pytest.raises(ExtractionError, match="device = 'cuda': torch finds no GPU here"):
+        open_engine(Model(V1, None, "untrained"), settings)
 
 
 def test_openvino_reports_to_nobody(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def open_engine(model: Model, settings: ResNet50Settings) -> Engine:
     if settings.engine is EngineName.TORCH:
         from tasks.resnet50.torch_engine import TorchEngine
 
-        return TorchEngine(model, settings.precision, settings.batch_size)
+        return TorchEngine(model, settings.precision, settings.batch_size, settings.device)
     from tasks.resnet50.openvino_engine import OpenVinoEngine
 
     return OpenVinoEngine(model, settings.precision, settings.batch_size, settings.cpus or 1)

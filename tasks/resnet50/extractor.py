@@ -21,7 +21,7 @@ from tasks.frame_pass import extract_alone
 from tasks.frames import RecordingSettings
 from tasks.recording import FrameBatch
 from tasks.resnet50.engine import Engine, Model, open_engine
-from tasks.resnet50.settings import PUBLISHED, UNTRAINED_SEED, ResNet50Settings
+from tasks.resnet50.settings import PUBLISHED, UNTRAINED_SEED, Device, ResNet50Settings
 
 
 class ResNet50:
@@ -37,6 +37,8 @@ class ResNet50:
 
     @property
     def needs(self) -> Mapping[str, float]:
+        if self.settings.device is Device.CUDA:
+            return {"GPU": 1 / self.settings.sessions_per_gpu}
         return {"CPU": self.settings.cpus or 1}
 
     def fingerprint(self, source: Source) -> Fingerprint:

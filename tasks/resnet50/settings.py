@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from tasks import weights
-from tasks.extractor import ExtractorSettings, distribution_version
+from tasks.extractor import ExtractorSettings
 
 UNTRAINED_SEED = 0
 
@@ -31,9 +30,16 @@ PUBLISHED = {
 class EngineName(StrEnum):
     """What computes the network."""
 
-    AUTO = "auto"  # torch where there is a GPU, else OpenVINO where it is installed, else torch
-    OPENVINO = "openvino"  # a processor
-    TORCH = "torch"  # a GPU, or a processor where there is none
+    AUTO = "auto"  # torch for a GPU, else OpenVINO where it is installed, else torch
+    OPENVINO = "openvino"  # processors only
+    TORCH = "torch"
+
+
+class Device(StrEnum):
+    """Where the network computes."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
 
 
 class Precision(StrEnum):
@@ -51,6 +57,8 @@ class ResNet50Settings(ExtractorSettings):
     Attributes:
         weights: IMAGENET1K_V1, what ``pretrained=True`` meant when the reference features were made, or _V2.
         path: the weights' file; without it torch's cache is searched, then the file is downloaded.
+        device: a processor, or a GPU, which a worker must then declare.
+        sessions_per_gpu: how many sessions feed one GPU at once, so that it computes while others decode.
         engine: see :class:`EngineName`.
         precision: see :class:`Precision`.
         batch_size: images that go through the network together; without it 8 on a processor, and on a GPU what half of
@@ -62,6 +70,8 @@ class ResNet50Settings(ExtractorSettings):
 
     weights: ResNet50Weights = ResNet50Weights.V1
     path: Path | None = None
+    device: Device = Device.CPU
+    sessions_per_gpu: int = Field(default=1, ge=1)
     engine: EngineName = EngineName.AUTO
     precision: Precision = Precision.FLOAT32
     batch_size: int | None = Field(default=None, ge=1)
@@ -70,24 +80,19 @@ class ResNet50Settings(ExtractorSettings):
 
     @model_validator(mode="after")
     def _precision_exists(self) -> ResNet50Settings:
-        if self.precision is Precision.TF32 and self.engine is EngineName.OPENVINO:
-            raise ValueError("precision = 'tf32' is a GPU's; engine = 'openvino' has float32, bfloat16 and float16")
+        if self.precision is Precision.TF32 and self.device is not Device.CUDA:
+            raise ValueError("precision = 'tf32' is a GPU's: set device = 'cuda'")
+        if self.engine is EngineName.OPENVINO and self.device is not Device.CPU:
+            raise ValueError("engine = 'openvino' computes on processors: set device = 'cpu', or engine = 'torch'")
         return self
 
     def resolved(self) -> ResNet50Settings:
-        """The same with ``auto`` settled for this machine.
+        """The same with ``auto`` settled.
 
         Planning settles it once for all workers, since the engine is part of the fingerprint. It looks at what is
         installed and imports nothing of it.
         """
         if self.engine is not EngineName.AUTO:
             return self
-        gpu = self.precision is Precision.TF32 or _has_gpu()
-        engine = EngineName.TORCH if gpu or not find_spec("openvino") else EngineName.OPENVINO
-        return self.model_copy(update={"engine": engine})
-
-
-def _has_gpu() -> bool:
-    """Whether there is an NVIDIA GPU and a torch that can use it."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1")
-    return not hidden and Path("/dev/nvidiactl").exists() and not distribution_version("torch").endswith("+cpu")
+        openvino = self.device is Device.CPU and find_spec("openvino")
+        return self.model_copy(update={"engine": EngineName.OPENVINO if openvino else EngineName.TORCH})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -11,9 +12,9 @@ from torch.fx.experimental.optimization import fuse
 
 from tasks.extractor import ExtractionError
 from tasks.resnet50.crops import SIDE
-from tasks.resnet50.engine import Model, unavailable
+from tasks.resnet50.engine import Model
 from tasks.resnet50.network import EmbeddingNetwork, build_network
-from tasks.resnet50.settings import Precision
+from tasks.resnet50.settings import Device, Precision
 
 _CPU_BATCH_SIZE = 8
 _TRIAL_BATCH_SIZE = 8
@@ -29,22 +30,27 @@ _DTYPES = {
 class TorchEngine:
     """See :class:`tasks.resnet50.engine.Engine`.
 
-    Several processes may share one GPU: each takes what memory it finds, and goes on with half the batch where another
-    was faster.
+    Several sessions may share one GPU, in threads or processes: each takes what memory it finds, and goes on with half
+    the batch where another was faster.
 
     Args:
         model: which network.
         precision: in what it computes.
         batch_size: None for what suits.
+        device: where.
 
     Raises:
-        ExtractionError: the device does not have this precision, or the weights are damaged.
+        ExtractionError: there is no such device here, or the weights are damaged.
     """
 
-    def __init__(self, model: Model, precision: Precision, batch_size: int | None = None) -> None:
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        if precision is Precision.TF32 and self.device == "cpu":
-            raise unavailable(precision, "only GPUs have it, and torch finds none here")
+    def __init__(
+        self, model: Model, precision: Precision, batch_size: int | None = None, device: Device = Device.CPU
+    ) -> None:
+        if device is Device.CUDA and not torch.cuda.is_available():
+            raise ExtractionError(
+                "[resnet50] device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"
+            )
+        self.device = str(device)
         self._tf32 = precision is Precision.TF32
         self._network = _fused(build_network(model.path, model.which), precision).to(self.device)
         self.ahead = 1 if self.device == "cuda" else 0
@@ -80,12 +86,8 @@ class TorchEngine:
     def _forward(self, images: torch.Tensor) -> torch.Tensor:
         if self.device == "cuda":
             images = images.pin_memory().to(self.device, non_blocking=True)
-        with torch.inference_mode(), self._numerics():
+        with torch.inference_mode(), _numerics(self._tf32):
             return self._network(images).float()
-
-    def _numerics(self) -> AbstractContextManager[None]:
-        """cuDNN would use TF32 unasked."""
-        return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=self._tf32)
 
     def _fitting_batch_size(self) -> int:
         """Measured on a small batch."""
@@ -95,6 +97,16 @@ class TorchEngine:
         needed = (torch.cuda.max_memory_allocated() - before) / _TRIAL_BATCH_SIZE
         free, _ = torch.cuda.mem_get_info()
         return largest_batch_size(free, needed)
+
+
+_numerics_lock = threading.Lock()
+
+
+@contextmanager
+def _numerics(tf32: bool) -> Iterator[None]:
+    """cuDNN would use TF32 unasked, and its switch is the whole process's: one session at a time starts its kernels."""
+    with _numerics_lock, torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32):
+        yield
 
 
 def largest_batch_size(free: float, per_image: float) -> int:
