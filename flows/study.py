@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,7 +95,8 @@ def extract_session(
 def _extract(study_path: Path, features: Path, settings: Settings, selection: Selection) -> State:
     logger = get_run_logger()
     study = load_study(study_path)
-    plan = plan_extraction(study, features, settings, selection, watcher().planning)
+    cpus = settings.cluster.cpus or len(os.sched_getaffinity(0))
+    plan = plan_extraction(study, features, settings, selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
