@@ -72,7 +72,7 @@ class OpenSmile:
         """Describe the sound as it is decoded; memory does not grow with its length."""
         from tasks.opensmile_stream import DescriptorStream
 
-        stream = DescriptorStream(str(self.settings.feature_set))
+        stream = DescriptorStream(self.settings.feature_set)
         values, time = out.array("values", stream.columns), out.array("time")
         means = FrameMeans(clock.time, clock.end_s, len(stream.columns))
         first = next(sound)

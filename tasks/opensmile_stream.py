@@ -1,8 +1,8 @@
-"""openSMILE on a stream of sound: the library's own configuration and numbers, in memory that does not grow.
+"""openSMILE on a stream of sound: the library's descriptors, to the bit, in memory that does not grow.
 
-The library's Python interface takes a whole signal at once and holds it in five copies. The engine under it works
-sample by sample anyway, in a thread of its own here: it is fed through a source that holds ten seconds, and its rows
-are taken away as they come.
+The library's Python interface takes a whole signal at once and holds it in five copies, and its configuration keeps
+every row for the functionals, which nobody asks for here. The engine under it works sample by sample anyway, in a
+thread of its own here: it is fed through a source that holds ten seconds, and its rows are taken away as they come.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ import opensmile
 from opensmile.core.config import config
 from opensmile.core.lib import FrameMetaData, OpenSMILE
 
-from tasks.opensmile import SAMPLE_RATE
+from tasks.opensmile import SAMPLE_RATE, FeatureSet
 
-_SOURCE = Path(__file__).with_name("opensmile_stream.conf.inc")
+_CONF = Path(__file__).with_name("opensmile_conf")
+_DESCRIPTORS = {  # the library's own files
+    FeatureSet.COMPARE_2016: {"descriptors": "compare/ComParE_2016_core.lld.conf.inc"},
+    FeatureSet.EGEMAPS_V02: {
+        "basis": "gemaps/v01b/GeMAPSv01b_core.lld.conf.inc",
+        "descriptors": "egemaps/v02/eGeMAPSv02_core.lld.conf.inc",
+    },
+}
 _PIECE = 16_000  # samples offered at once; the source takes none of what it cannot hold
 _ROWS = 1000  # given on at once
 _FULL_S = 0.02  # pause before offering sound again to an engine that has enough of it
@@ -30,16 +37,17 @@ class DescriptorStream:
     """The low-level descriptors of a mono signal at 16 kHz.
 
     Args:
-        feature_set: as the library names it, e.g. ``ComParE_2016``.
+        feature_set: which.
 
     Attributes:
         columns: the descriptors' names.
         samples: fed so far.
     """
 
-    def __init__(self, feature_set: str) -> None:
+    def __init__(self, feature_set: FeatureSet) -> None:
+        self._feature_set = feature_set
         self._smile = opensmile.Smile(
-            feature_set=opensmile.FeatureSet[feature_set],
+            feature_set=opensmile.FeatureSet[str(feature_set)],
             feature_level=opensmile.FeatureLevel.LowLevelDescriptors,
         )
         self.columns: list[str] = list(self._smile.feature_names)
@@ -73,14 +81,15 @@ class DescriptorStream:
             yield _taken(rows)
 
     def _engine(self, rows: deque[np.ndarray]) -> OpenSMILE:
-        """The engine as the library sets it up, but for the source; it appends its output to ``rows``."""
+        """The engine with the library's descriptors; it appends its rows to ``rows``."""
         root = Path(self._smile.default_config_root)
         options = {
-            "source": _SOURCE,
+            "source": _CONF / "source.conf.inc",
+            **{name: root / path for name, path in _DESCRIPTORS[self._feature_set].items()},
+            "bufferModeConf": _CONF / "ring.conf.inc",
+            "bufferModeRbConf": root / "shared/BufferModeRb.conf.inc",
             "sink": root / config.EXTERNAL_OUTPUT_SINGLE_CONFIG,
             "sinkLevel": self._smile.feature_level.value,
-            "bufferModeRbConf": root / "shared/BufferModeRb.conf.inc",
-            "frameModeFunctionalsConf": root / "shared/FrameModeFunctionals.conf.inc",
             "sampleRate": SAMPLE_RATE,
             "nBits": 16,
         }
@@ -89,7 +98,8 @@ class DescriptorStream:
             rows.append(row.copy())
 
         engine = OpenSMILE()
-        engine.initialize(self._smile.config_path, options, loglevel=self._smile.loglevel)
+        conf = _CONF / f"{self._feature_set}.conf"
+        engine.initialize(str(conf), options, loglevel=self._smile.loglevel)
         engine.external_sink_set_callback_ex(config.EXTERNAL_OUTPUT_COMPONENT, take)
         return engine
 

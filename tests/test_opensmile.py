@@ -60,6 +60,26 @@ def test_a_signal_many_times_longer_than_what_is_held_of_it(speech: np.ndarray, 
     np.testing.assert_array_equal(values, librarys(long, feature_set).to_numpy(np.float32))
 
 
+@pytest.mark.parametrize("feature_set", list(FeatureSet))
+def test_memory_does_not_grow_with_the_signal(speech: np.ndarray, feature_set: FeatureSet) -> None:
+    """The library's own configuration would keep 10 MB of every 24 seconds, and its interface the whole signal."""
+    after: list[int] = []
+
+    def blocks():
+        for _ in range(6):
+            yield from np.split(speech, range(1024, len(speech), 1024))
+            after.append(resident_kb())
+
+    rows = sum(len(block) for block in DescriptorStream(feature_set).describe(blocks()))
+    assert rows == 6 * 2400 - 4
+    assert after[-1] - after[1] < 4_000
+
+
+def resident_kb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
 @pytest.mark.parametrize("samples", [960, 1000, 1600, 16_000, 160_000, 160_001])
 def test_short_signals_and_the_edge_of_what_is_held(speech: np.ndarray, samples: int) -> None:
     values, _ = ours(speech[:samples], FeatureSet.COMPARE_2016, [333])
