@@ -1,12 +1,25 @@
-"""``python -m benchmarks``: every benchmark, one after the other."""
+"""``python -m benchmarks [NAME ...]``: every benchmark, or those named, each in a process of its own."""
 
-from benchmarks import clip_index, dope
+import subprocess
+import sys
+from pathlib import Path
+
+# The cheap ones first. In one process the threads of one library would still be there when the next is measured.
+NAMES = ("clip_index", "openface_csv", "opensmile", "resnet50", "gpu", "dope", "study", "long_session")
 
 
 def main() -> None:
-    for benchmark in (clip_index, dope):
-        benchmark.main()
-        print()
+    asked = sys.argv[1:] or NAMES
+    if unknown := [name for name in asked if name not in NAMES]:
+        sys.exit(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
+    failed = []
+    for name in asked:
+        print(f"== {name}", flush=True)
+        ended = subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=Path(__file__).parents[1])
+        failed += [name] if ended.returncode else []
+        print(flush=True)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
     python -m benchmarks.resnet50 [--runs 5]
 
 One thread where nothing else is said. Every candidate has the same images, the same (random) weights and runs in turns
-with the others. The bound is what a large float32 matrix product costs, at 8.2 GFLOP an image. On a machine with a GPU
-the feature is measured there as well, beside the decoder alone and the network on random images.
+with the others. The bound is what a large float32 matrix product costs, at 8.2 GFLOP an image.
 """
 
 from __future__ import annotations
@@ -155,16 +154,6 @@ def print_preprocessing(cost: dict[str, float], runs: int) -> None:
         print(f"  {name:<33} {1000 * each:5.1f} CPU-ms  {share}")
 
 
-def print_gpu(runs: int) -> None:
-    """Frames a second of the feature, of the decoder alone and of the network on random images that lie on the GPU."""
-    if not torch.cuda.is_available():
-        print("\nNo GPU here: not measured.")
-        return
-    from benchmarks.gpu import print_feature_on_gpu
-
-    print_feature_on_gpu(runs)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
@@ -179,7 +168,6 @@ def main() -> None:
     print_machine()
     cost = print_models(arguments.runs)
     print_preprocessing(cost, arguments.runs)
-    print_gpu(arguments.runs)
 
 
 if __name__ == "__main__":
