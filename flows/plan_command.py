@@ -43,6 +43,8 @@ def plan(
     with _usage_errors():
         settings, loaded = load_settings(config), load_study(study)
     sessions = list(loaded.sessions.values())
+    if not sessions:
+        _fail(f"{study} has no sessions: there is nothing to plan", 2)
     with _error_console().status("measuring") as spinner:
         try:
             rates = measure_rates(

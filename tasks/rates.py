@@ -17,9 +17,8 @@ from tasks.cost import recording_s
 from tasks.extract import Outcome, Work, extract
 from tasks.extractor import InputFile, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
+from tasks.plan import CLOCK
 from tasks.sample import as_input, cut_recording, cut_table, cut_transcript
-
-CLOCK = "frames"
 
 
 @dataclass(frozen=True)
