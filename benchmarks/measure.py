@@ -1,12 +1,17 @@
-"""Measuring: interleaved runs, CPU seconds, medians."""
+"""Measuring: interleaved runs, CPU seconds, medians; peak memory in a process of its own; the machine."""
 
 from __future__ import annotations
 
+import os
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -35,3 +40,22 @@ def interleave(candidates: Mapping[str, Callable[[], object]], runs: int = 5) ->
                 cpu[name].append(cpu_seconds() - cpu_start)
                 wall[name].append(time.perf_counter() - wall_start)
     return {name: Measured(statistics.median(cpu[name]), statistics.median(wall[name])) for name in candidates}
+
+
+def peak_memory_gb(module: str, name: str) -> float:
+    """The largest resident memory of a process in which ``module`` runs what it calls ``name`` once.
+
+    The module prints the VmHWM of its own status, kB: getrusage would count the parent's, from before the exec.
+    """
+    command = [sys.executable, "-m", module, "--memory-of", name]
+    root = Path(__file__).parents[1]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout
+    return int(output.splitlines()[-1]) * 1024 / 1e9
+
+
+def print_machine() -> None:
+    """The date, the processor, how many of them this process may use, and what else keeps them busy."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    name = next((line.split(": ")[1] for line in lines if line.startswith("model name")), "unknown processor")
+    cpus, busy = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {cpus} x {name}, load {busy:.1f} when the benchmark began\n")

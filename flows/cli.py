@@ -25,7 +25,7 @@ except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import tables
+from flows import plan_command, tables
 from flows.human import human_bytes
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
+app.command()(plan_command.plan)
 
 StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
 FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +25,7 @@ DASK = {
 }
 
 
+_GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
 # Its HTTP server listens on loopback too, on any free port: 8787 may be another run's.
 _SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
@@ -105,14 +105,14 @@ def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str
 
 @contextmanager
 def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[str]:
-    workers = local_workers(settings.cpus or len(os.sched_getaffinity(0)), settings.gpus, needs)
+    workers = local_workers(settings.processors, settings.gpus, needs)
     from distributed import Nanny, Scheduler, SpecCluster
 
     gpus = iter(range(settings.gpus))
 
     def worker(resources: dict[str, float]) -> dict[str, Any]:
         options: dict[str, Any] = {
-            "nthreads": int(resources.get("CPU", 1)),
+            "nthreads": int(resources.get("CPU", _GPU_THREADS)),
             "resources": resources,
             "memory_limit": settings.memory_limit or "auto",
             "dashboard": False,

@@ -5,6 +5,7 @@ One YAML file describes one cluster; deploy/clusters has one of each kind.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +35,11 @@ class LocalCluster(_Settings):
     cpus: int | None = Field(default=None, ge=1)
     gpus: int = Field(default=0, ge=0)
     memory_limit: str | None = None
+
+    @property
+    def processors(self) -> int:
+        """How many there are to use."""
+        return self.cpus or len(os.sched_getaffinity(0))
 
 
 class ExistingScheduler(_Settings):

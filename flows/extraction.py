@@ -21,6 +21,9 @@ from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
 from tasks.extractors import build_extractors
+from tasks.plan import CLOCK
+
+_CLOCKS_FIRST = 10**9
 
 
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
@@ -80,7 +83,7 @@ def run_work(
         check_workers(address, work)
 
         def submit(unit: Work) -> Future:
-            with dask.annotate(resources=dict(needs_of(unit))):
+            with dask.annotate(resources=dict(needs_of(unit)), priority=_priority(unit)):
                 return extract_one.submit(unit)
 
         def do() -> list[Outcome]:
@@ -102,6 +105,11 @@ def run_work(
     if isinstance(outcomes, BaseException):  # the gathering itself broke: no outcome says why, this does
         raise outcomes
     return list(outcomes)
+
+
+def _priority(unit: Work) -> int:
+    """What costs most begins first; before it every clock, as others wait for it."""
+    return _CLOCKS_FIRST if unit.features == (CLOCK,) else round(unit.cost)
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:

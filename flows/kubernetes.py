@@ -34,7 +34,7 @@ def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator
 
 def cluster_manifest(settings: Kubernetes) -> dict[str, Any]:
     """The DaskCluster resource: a scheduler, and the workers for processors."""
-    worker = _pod(settings, settings.cpu, f"CPU={settings.cpu.cpus}", settings.cpu.cpus)
+    worker = _pod(settings, settings.cpu, f"CPU={settings.cpu.cpus}")
     scheduler = {
         "containers": [
             {
@@ -67,7 +67,7 @@ def gpu_pod(settings: Kubernetes) -> dict[str, Any]:
     """The pod of a worker with a GPU."""
     if settings.gpu is None:
         raise ValueError("this cluster has no GPU workers")
-    pod = _pod(settings, settings.gpu, "GPU=1", 1)
+    pod = _pod(settings, settings.gpu, "GPU=1")
     limits = pod["containers"][0]["resources"]["limits"]
     limits[settings.gpu_resource] = "1"
     return pod
@@ -80,7 +80,7 @@ _UNPRIVILEGED = {
 }
 
 
-def _pod(settings: Kubernetes, shape: WorkerShape, resources: str, threads: int) -> dict[str, Any]:
+def _pod(settings: Kubernetes, shape: WorkerShape, resources: str) -> dict[str, Any]:
     amounts = {"cpu": str(shape.cpus), "memory": shape.memory.replace("GiB", "Gi").replace("MiB", "Mi")}
     mounts = [
         {"name": f"volume-{number}", "mountPath": folder} for number, folder in enumerate(sorted(settings.volumes))
@@ -94,7 +94,7 @@ def _pod(settings: Kubernetes, shape: WorkerShape, resources: str, threads: int)
         "image": settings.image,
         "command": ["dask", "worker"],
         "args": [
-            "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(threads), "--resources", resources, "--no-dashboard",
+            "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(shape.cpus), "--resources", resources, "--no-dashboard",
             "--memory-limit", shape.memory,
         ],
         "envFrom": [{"secretRef": {"name": name}} for name in settings.secrets],

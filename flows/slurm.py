@@ -72,7 +72,7 @@ def _job(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any
         "queue": settings.queue,
         "account": settings.account,
         "walltime": settings.walltime,
-        "cores": shape.cpus if "CPU" in resources else 1,
+        "cores": shape.cpus,
         "job_cpu": shape.cpus,
         "processes": 1,
         "memory": shape.memory,

@@ -11,7 +11,7 @@ from prefect.states import Failed, State
 
 from flows.artifacts import ProgressArtifact, publish_report
 from flows.cluster import ClusterError
-from flows.cluster_settings import ClusterSettingsError
+from flows.cluster_settings import ClusterSettingsError, LocalCluster
 from flows.extraction import run_work
 from flows.progress import watcher
 from flows.request import ExtractionRequest
@@ -62,7 +62,8 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     logger = get_run_logger()
     settings = request.load_settings()
     study = load_study(request.study)
-    plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning)
+    cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
+    plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))

@@ -43,6 +43,7 @@ class Work:
         settings: of all extractors.
         since: a sound version published since then (UTC, ISO 8601) with the right fingerprint is this work done, by
             whomever; empty accepts any.
+        cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first.
     """
 
     store: str
@@ -50,6 +51,7 @@ class Work:
     features: tuple[str, ...]
     settings: ExtractorsSettings
     since: str = ""
+    cost: float = 0.0
 
     @property
     def session_id(self) -> str:

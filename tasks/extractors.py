@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from storyframes.features import FEATURES, STORIES
@@ -11,7 +13,8 @@ from tasks.frames import Frames, RecordingSettings
 from tasks.glove import Glove, GloveSettings, StoryGlove
 from tasks.openface import OpenFace, OpenFaceSettings
 from tasks.opensmile import OpenSmile, OpenSmileSettings
-from tasks.resnet50 import ResNet50, ResNet50Settings
+from tasks.resnet50.extractor import ResNet50
+from tasks.resnet50.settings import ResNet50Settings
 from tasks.sbert import Sbert, SbertSettings, StorySbert
 
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
@@ -35,6 +38,10 @@ class ExtractorsSettings(BaseModel):
     opensmile: OpenSmileSettings = Field(default_factory=OpenSmileSettings)
     glove: GloveSettings = Field(default_factory=GloveSettings)
     sbert: SbertSettings = Field(default_factory=SbertSettings)
+
+    def resolved(self) -> Self:
+        """The same with what depends on the machine settled, so that all workers do alike."""
+        return self.model_copy(update={"resnet50": self.resnet50.resolved()})
 
     @field_validator("features")
     @classmethod

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from storyframes.publish import FeatureWriter
 from tasks.extractor import ExtractionError, Extractor, Source
 from tasks.frames import RecordingSettings, read_clock
+from tasks.read_ahead import read_ahead
 from tasks.recording import FrameBatch, RecordingError, read_frames
 
-BATCH_FRAMES = 8  # frames decoded ahead of the models; what goes through a network at once is its own affair
+BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair
+_BATCHES_AHEAD = 2
 
 
 class FrameConsumer(Protocol):
-    """A feature in the making, fed with all frames in order."""
+    """A feature in the making, fed with all frames in order.
+
+    Attributes:
+        on_gpu: its model computes on a GPU, which leaves a processor free to decode ahead of it.
+    """
+
+    on_gpu: bool
 
     def add(self, batch: FrameBatch) -> None:
         """Take the next frames; the batch is shared with others and must not be changed."""
+
+    def finish(self) -> None:
+        """There are no more frames: write what is still under way."""
 
 
 @runtime_checkable
@@ -64,7 +75,8 @@ def run_frame_pass(
                 consumers[extractor] = extractor.open(source, out)
             except Exception as error:
                 failures[extractor] = error
-        _feed(source, len(clocks[0]), consumers, failures)
+        if consumers:
+            _feed(source, len(clocks[0]), consumers, failures)
     except Exception as error:  # the video itself: it concerns all that are still at it
         failures |= dict.fromkeys(consumers if consumers else failures, error)
     return failures
@@ -76,22 +88,30 @@ def _feed(
     consumers: dict[FrameExtractor, FrameConsumer],
     failures: dict[FrameExtractor, Exception | None],
 ) -> None:
-    if not consumers:
-        return
-    allow_truncated = next(iter(consumers)).recording.allow_truncated
+    def each(step: Callable[[FrameConsumer], None]) -> None:
+        for extractor, consumer in list(consumers.items()):
+            try:
+                step(consumer)
+            except Exception as error:
+                failures[extractor] = error
+                del consumers[extractor]
+
     rows = 0
     try:
-        for batch in read_frames(source.file("video").path, BATCH_FRAMES, allow_truncated=allow_truncated):
+        for batch in _batches(source, consumers):
             rows += len(batch)
-            for extractor, consumer in list(consumers.items()):
-                try:
-                    consumer.add(batch)
-                except Exception as error:
-                    failures[extractor] = error
-                    del consumers[extractor]
+            each(lambda consumer, batch=batch: consumer.add(batch))  # type: ignore[misc]
             if not consumers:
                 return
     except RecordingError as error:
         raise ExtractionError(str(error)) from None
     if rows != frames:
         raise ExtractionError(f"{rows} frames decoded, but the session's clock has {frames}: extract it again")
+    each(lambda consumer: consumer.finish())
+
+
+def _batches(source: Source, consumers: Mapping[FrameExtractor, FrameConsumer]) -> Iterator[FrameBatch]:
+    """The frames; decoded in a thread of its own only where a GPU computes, as otherwise every processor is busy."""
+    allow_truncated = next(iter(consumers)).recording.allow_truncated
+    batches = read_frames(source.file("video").path, BATCH_FRAMES, allow_truncated=allow_truncated)
+    return read_ahead(batches, _BATCHES_AHEAD) if any(c.on_gpu for c in consumers.values()) else batches

@@ -17,11 +17,13 @@ from storyframes.layout import INPUTS, create_store
 from storyframes.records import Status, now
 from storyframes.storage import FileInfo, Storage
 from storyframes.study import Session, Study
+from tasks.cost import expected_cost, recording_s
 from tasks.digests import DigestCache
 from tasks.extract import Outcome, Work, current_if_sound, done, failed, not_done
 from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor
+from tasks.resnet50.settings import EngineName
 
 CLOCK = "frames"
 
@@ -47,7 +49,7 @@ class Selection:
 
 @dataclass
 class Plan:
-    """What is due, and what needs nothing done."""
+    """What is due, the most expensive first, and what needs nothing done."""
 
     work: list[Work] = field(default_factory=list)
     settled: list[Outcome] = field(default_factory=list)
@@ -59,6 +61,7 @@ def plan_extraction(
     settings: ExtractorsSettings,
     selection: Selection,
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    cpus: int = 1,
 ) -> Plan:
     """Compare what the study asks for with what the store has.
 
@@ -68,12 +71,14 @@ def plan_extraction(
         settings: of all extractors.
         selection: what is asked for.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
+        cpus: processors that one worker can have; a network gets several of them where sessions are few.
 
     Raises:
         SelectionError: an unknown session or feature was asked for.
         StoreError: there is something else.
     """
     check_selection(study, settings, selection)
+    settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or _all_sessions(study)))
     storage = create_store(store)
     digests = DigestCache(storage, INPUTS, study.root)
@@ -106,6 +111,7 @@ def plan_extraction(
             plan.work += _sharing_a_pass(due, extractors)
     finally:
         digests.save()
+    plan.work = most_expensive_first(_spread(plan.work, cpus))
     return plan
 
 
@@ -121,6 +127,42 @@ class _Known:
     def of(cls, storage: Storage, session_id: str) -> _Known:
         entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
         return cls(storage, entries, storage.files("" if session_id == "*" else session_id))
+
+
+def most_expensive_first(work: Iterable[Work]) -> list[Work]:
+    """The work in the order in which it should begin, with its expected cost.
+
+    A session's clock counts as much as all that waits for it. So the longest sessions begin first, each with its most
+    expensive feature, and short ones fill what is left at the end.
+    """
+    lengths: dict[str, float] = {}
+    priced = []
+    for unit in work:
+        if unit.session_id not in lengths:
+            lengths[unit.session_id] = recording_s(unit.source)
+        priced.append(replace(unit, cost=expected_cost(unit.features, unit.settings, lengths[unit.session_id])))
+    waiting: dict[str, float] = {}
+    for unit in priced:
+        waiting[unit.session_id] = waiting.get(unit.session_id, 0.0) + unit.cost
+    return sorted(priced, key=lambda unit: -waiting[unit.session_id] if unit.features == (CLOCK,) else -unit.cost)
+
+
+_MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, are what the network waits for
+
+
+def _spread(work: list[Work], cpus: int) -> list[Work]:
+    """The work with more than one processor for the network where there are fewer sessions than processors."""
+    sessions = sum("resnet50" in unit.features for unit in work)
+    share = min(cpus // sessions, _MOST_CPUS) if sessions else 1
+
+    def widened(unit: Work) -> Work:
+        resnet50 = unit.settings.resnet50
+        if share < 2 or unit.features != ("resnet50",) or resnet50.cpus or resnet50.engine is not EngineName.OPENVINO:
+            return unit
+        settings = unit.settings.model_copy(update={"resnet50": resnet50.model_copy(update={"cpus": share})})
+        return replace(unit, settings=settings)
+
+    return [widened(unit) for unit in work]
 
 
 def _settled(known: _Known, work: Work, extractor: Extractor) -> Outcome | None:

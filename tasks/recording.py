@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # damage is counted and reported here, not printed by FFmpeg
@@ -70,6 +71,19 @@ class FrameBatch:
 
     def __len__(self) -> int:
         return len(self.time)
+
+
+@dataclass(frozen=True)
+class AudioBlock:
+    """Consecutive samples of a recording's sound.
+
+    Attributes:
+        time: of the first sample, seconds on the container's clock.
+        samples: (n,) float32 in [-1, 1].
+    """
+
+    time: float
+    samples: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -157,15 +171,12 @@ def read_frame_times(path: Path, *, allow_truncated: bool = False) -> FrameTimes
     return FrameTimes(np.array(times), truncated)
 
 
-def read_audio(path: Path, rate: int) -> tuple[np.ndarray, float]:
-    """The sound of ``path``: all channels mixed to one and resampled.
+def read_audio(path: Path, rate: int) -> Iterator[AudioBlock]:
+    """The sound of ``path`` in blocks, all channels mixed to one and resampled; one block is in memory at a time.
 
     Args:
         path: a video with sound or a sound file.
         rate: samples per second wanted.
-
-    Returns:
-        (n,) float32 samples in [-1, 1], and the time of the first on the container's clock in seconds.
 
     Raises:
         NoAudioError: there is no sound.
@@ -175,25 +186,22 @@ def read_audio(path: Path, rate: int) -> tuple[np.ndarray, float]:
         if not container.streams.audio:
             raise NoAudioError(f"{path.name}: has no audio track")
         resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
-        blocks: list[np.ndarray] = []
         start_s, samples = None, 0
         try:
-            for frame in container.decode(audio=0):
-                if frame.time is not None:
+            for frame in chain(container.decode(audio=0), [None]):  # None: what the resampler has kept back
+                if frame is not None and frame.time is not None:
                     start_s = frame.time if start_s is None else start_s
                     gap = round((frame.time - start_s) * rate) - samples
                     if gap > _AUDIO_GAP_S * rate:
-                        blocks.append(np.zeros(gap, np.float32))
+                        yield AudioBlock(start_s + samples / rate, np.zeros(gap, np.float32))
                         samples += gap
                 for block in resampler.resample(frame):
-                    blocks.append(block.to_ndarray()[0])
+                    yield AudioBlock((start_s or 0.0) + samples / rate, block.to_ndarray()[0])
                     samples += block.samples
-            blocks.extend(block.to_ndarray()[0] for block in resampler.resample(None))
         except av.FFmpegError as error:
             raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
-    if not blocks:
+    if not samples:
         raise NoAudioError(f"{path.name}: its audio track is empty")
-    return np.concatenate(blocks), start_s or 0.0
 
 
 def _container(path: Path) -> av.container.InputContainer:

@@ -117,6 +117,10 @@ def test_what_cannot_be_met_is_an_error_before_anything_starts(needs, message: s
         local_workers(2, 0, needs)
 
 
+def test_sessions_that_share_a_gpu_find_one() -> None:
+    check_needs([{"GPU": 0.5}], [{"CPU": 1}, {"GPU": 1}])
+
+
 def test_workers_without_resources_can_do_nothing() -> None:
     with pytest.raises(ClusterError, match="a worker that declares no resources"):
         check_needs([{"CPU": 1}], [{}])
@@ -207,7 +211,7 @@ def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
         "umask 077",
     ):
         assert line in cpu
-    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 1"):
+    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 4"):
         assert line in gpu
 
 

@@ -147,7 +147,7 @@ def test_only_what_depends_on_a_changed_input_is_due(study_copy: Path, store_roo
     shutil.copy(study_copy / "openface/p01-s02.csv.gz", study_copy / "openface/p01-s01.csv.gz")
     assert work_due(study_copy, store_root) == ["p01-s01/openface"]
     shutil.copy(study_copy / "videos/p01-s02.avi", study_copy / "videos/p01-s01.avi")
-    assert work_due(study_copy, store_root) == ["p01-s01/frames", "p01-s01/openface", "p01-s01/opensmile"]
+    assert work_due(study_copy, store_root) == ["p01-s01/frames", "p01-s01/opensmile", "p01-s01/openface"]
 
 
 def test_a_touched_but_unchanged_input_is_not_due(study_copy: Path, store_root: Path) -> None:

@@ -116,6 +116,40 @@ def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
     assert "garden" not in artifact.data
 
 
+def test_what_costs_most_begins_first(server, small_study: Path, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+    from prefect.states import Completed
+
+    from flows.cluster_settings import LocalCluster
+    from flows.extraction import run_work
+    from storyframes.study import load_study
+    from tasks.extract import Outcome
+    from tasks.plan import plan_extraction
+
+    began = tmp_path / "began"
+
+    @task(cache_policy=NO_CACHE)
+    def note(work):
+        import time
+
+        with began.open("a") as file:
+            file.write(f"{work.cost:g}\n")
+        if work.cost == 0:
+            time.sleep(4)  # the others are submitted meanwhile
+        outcome = Outcome(work.session_id, work.features[0], Status.DONE)
+        return Completed(data=(outcome,))
+
+    asked = request(small_study, tmp_path / "features", only=["opensmile"])
+    plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
+    unit = next(unit for unit in plan.work if unit.features == ("opensmile",))
+    work = [replace(unit, cost=cost) for cost in (0, 2, 7, 1, 5)]
+    run_work(work, LocalCluster(cpus=1), lambda outcome: None, note)
+    assert began.read_text().split() == ["0", "7", "5", "2", "1"]
+
+
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
     from test_extract import one_session_study
 

@@ -10,23 +10,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
-from tasks.extractor import ExtractionError
-from tasks.opensmile import FeatureSet, describe, mean_per_frame
-from tasks.recording import read_audio
+from tasks.frame_means import FrameMeans
+from tasks.opensmile import FeatureSet
+from tasks.opensmile_stream import DescriptorStream
+from tasks.recording import RecordingError, read_audio
 
 
 @pytest.fixture(scope="session")
 def speech(demo_study: Path) -> np.ndarray:
-    return read_audio(demo_study / "videos/p01-s01.avi", 16_000)[0]
+    return np.concatenate([block.samples for block in read_audio(demo_study / "videos/p01-s01.avi", 16_000)])
 
 
-@pytest.mark.parametrize(("feature_set", "columns"), [(FeatureSet.COMPARE_2016, 65), (FeatureSet.EGEMAPS_V02, 25)])
-def test_descriptors_equal_the_librarys(speech: np.ndarray, feature_set: FeatureSet, columns: int) -> None:
+def librarys(samples: np.ndarray, feature_set: FeatureSet) -> pd.DataFrame:
+    """One call of the library on the whole signal."""
     smile = opensmile.Smile(
         feature_set=opensmile.FeatureSet[feature_set], feature_level=opensmile.FeatureLevel.LowLevelDescriptors
     )
-    expected = smile.process_signal(speech, 16_000)
-    values, names = describe(speech, feature_set)
+    return smile.process_signal(samples, 16_000)
+
+
+def ours(samples: np.ndarray, feature_set: FeatureSet, sizes: list[int]) -> tuple[np.ndarray, list[str]]:
+    """The rows of a signal that arrives in blocks of these sizes, over and over."""
+    edges = np.cumsum(np.tile(sizes, len(samples) // sum(sizes) + 1))
+    stream = DescriptorStream(feature_set)
+    rows = list(stream.describe(np.split(samples, edges[edges < len(samples)])))
+    assert stream.samples == len(samples)
+    return np.concatenate(rows) if rows else np.empty((0, len(stream.columns))), stream.columns
+
+
+@pytest.mark.parametrize(("feature_set", "columns"), [(FeatureSet.COMPARE_2016, 65), (FeatureSet.EGEMAPS_V02, 25)])
+@pytest.mark.parametrize("sizes", [[1024], [1, 159, 160, 161, 4000], [384_000]])
+def test_descriptors_equal_the_librarys(speech: np.ndarray, feature_set, columns: int, sizes: list[int]) -> None:
+    """Every value, F0, jitter and shimmer with their long memory as well, however the signal is cut into blocks."""
+    expected = librarys(speech, feature_set)
+    values, names = ours(speech, feature_set, sizes)
     assert values.shape == (2396, columns)
     assert names == list(expected.columns)
     np.testing.assert_array_equal(values, expected.to_numpy(np.float32))
@@ -35,25 +52,83 @@ def test_descriptors_equal_the_librarys(speech: np.ndarray, feature_set: Feature
     np.testing.assert_allclose(starts[:-1], np.arange(2395) / 100, atol=1e-9)
 
 
-def test_a_signal_shorter_than_a_window_is_an_error() -> None:
-    with pytest.raises(ExtractionError, match=r"0\.050 s long, shorter than openSMILE's window"):
-        describe(np.zeros(800, np.float32), FeatureSet.COMPARE_2016)
+@pytest.mark.parametrize("feature_set", list(FeatureSet))
+def test_a_signal_many_times_longer_than_what_is_held_of_it(speech: np.ndarray, feature_set: FeatureSet) -> None:
+    noise = np.random.default_rng(0).normal(0, 1e-3, 3 * len(speech))
+    long = (np.concatenate([speech, speech[::-1], speech * 0.1]) + noise).astype(np.float32).clip(-1, 0.9999)
+    values, _ = ours(long, feature_set, [1024])
+    np.testing.assert_array_equal(values, librarys(long, feature_set).to_numpy(np.float32))
+
+
+@pytest.mark.parametrize("feature_set", list(FeatureSet))
+def test_memory_does_not_grow_with_the_signal(speech: np.ndarray, feature_set: FeatureSet) -> None:
+    """The library's own configuration would keep 10 MB of every 24 seconds, and its interface the whole signal."""
+    after: list[int] = []
+
+    def blocks():
+        for _ in range(6):
+            yield from np.split(speech, range(1024, len(speech), 1024))
+            after.append(resident_kb())
+
+    rows = sum(len(block) for block in DescriptorStream(feature_set).describe(blocks()))
+    assert rows == 6 * 2400 - 4
+    assert after[-1] - after[1] < 4_000
+
+
+def resident_kb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+@pytest.mark.parametrize("samples", [960, 1000, 1600, 16_000, 160_000, 160_001])
+def test_short_signals_and_the_edge_of_what_is_held(speech: np.ndarray, samples: int) -> None:
+    values, _ = ours(speech[:samples], FeatureSet.COMPARE_2016, [333])
+    np.testing.assert_array_equal(values, librarys(speech[:samples], FeatureSet.COMPARE_2016).to_numpy(np.float32))
+
+
+def test_what_is_too_loud_is_clipped_not_wrapped_round(speech: np.ndarray) -> None:
+    loud = speech / np.abs(speech).max() * 1.5
+    values, _ = ours(loud, FeatureSet.COMPARE_2016, [1024])
+    clipped = librarys(loud.clip(-1, 32767 / 32768), FeatureSet.COMPARE_2016)
+    np.testing.assert_array_equal(values, clipped.to_numpy(np.float32))
+
+
+def test_sound_that_breaks_off_ends_the_engine() -> None:
+    import threading
+
+    def blocks():
+        yield np.zeros(16_000, np.float32)
+        raise RecordingError("the sound cannot be decoded")
+
+    before = threading.active_count()
+    with pytest.raises(RecordingError, match="the sound cannot be decoded"):
+        list(DescriptorStream(FeatureSet.COMPARE_2016).describe(blocks()))
+    assert threading.active_count() == before
+
+
+def test_a_signal_shorter_than_a_window_has_no_rows() -> None:
+    values, _ = ours(np.zeros(800, np.float32), FeatureSet.COMPARE_2016, [800])
+    assert values.shape == (0, 65)
 
 
 @given(
     gaps=st.lists(st.floats(0.01, 0.2), min_size=1, max_size=20),
     rows=st.integers(0, 80),
     start=st.floats(-0.5, 0.5),
+    blocks=st.integers(1, 9),
     seed=st.integers(0, 5),
 )
-def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start: float, seed: int) -> None:
+def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start: float, blocks: int, seed: int) -> None:
     frame_time = np.concatenate([[0.0], np.cumsum(gaps)])
     end_s = frame_time[-1] + 0.1
     time = start + np.arange(rows) / 100
     values = np.random.default_rng(seed).normal(size=(rows, 3)).astype(np.float32)
     if rows > 4:
         values[2] = np.nan  # spoils its own frame only
-    got = mean_per_frame(values, time, frame_time, end_s)
+    means = FrameMeans(frame_time, end_s, 3)
+    for block in np.array_split(np.arange(rows), blocks):
+        means.add(time[block], values[block])
+    got = means.means()
     assert got.shape == (len(frame_time), 3)
     for frame, begin in enumerate(frame_time):
         end = frame_time[frame + 1] if frame + 1 < len(frame_time) else end_s
@@ -134,6 +209,18 @@ def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Pa
     sessions.to_csv(study_copy / "sessions.csv", index=False)
     outcome = extract(study_copy, store_root)
     assert (outcome.status, outcome.rows) == ("done", 996)
+
+
+def test_a_sidecar_too_short_for_a_single_row_is_a_failure(study_copy: Path, store_root: Path) -> None:
+    from test_recording import write_wave
+
+    write_wave(study_copy / "videos/p01-s01.wav", np.zeros(800), 16_000)
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions.loc[0, "audio"] = "videos/p01-s01.wav"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    outcome = extract(study_copy, store_root)
+    assert outcome.status == "failed"
+    assert outcome.reason == "the sound is 0.050 s long, shorter than openSMILE's window of 0.06 s"
 
 
 def test_a_damaged_sidecar_is_a_failure(study_copy: Path, store_root: Path) -> None:

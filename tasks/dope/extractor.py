@@ -116,7 +116,7 @@ class Dope:
         out.attributes["device"] = device
         out.attributes["precision"] = "float16" if checkpoint.half and device != "cpu" else "float32"
         out.attributes["every_n_frames"] = self.settings.every_n_frames
-        return PoseWriter(detector.detect, self.settings, out)
+        return PoseWriter(detector.detect, self.settings, out, on_gpu=device != "cpu")
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         extract_alone(self, source, out)
@@ -142,11 +142,13 @@ class PoseWriter:
         detect: frames in, what was found in each out.
         settings: which frames, and whose poses.
         out: where the arrays go.
+        on_gpu: whether a GPU detects.
     """
 
-    def __init__(self, detect, settings: DopeExtractorSettings, out: FeatureWriter) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, detect, settings: DopeExtractorSettings, out: FeatureWriter, *, on_gpu: bool) -> None:  # type: ignore[no-untyped-def]
         from tasks.dope.participant import ParticipantTracker
 
+        self.on_gpu = on_gpu
         self._detect = detect
         self._every = settings.every_n_frames
         self._tracker = ParticipantTracker(settings.rival_score)
@@ -164,6 +166,9 @@ class PoseWriter:
         self._sampled += len(chosen)
         self._with_body += sum(len(frame.parts[Part.BODY]) > 0 for frame in found)
         self._out.quality["bodies_found"] = self._with_body / max(self._sampled, 1)
+
+    def finish(self) -> None:
+        """Nothing is kept back."""
 
     def _write_participant(self, chosen: np.ndarray, found: list[FrameDetections], frames: int) -> None:
         poses = self._tracker.follow(found)

@@ -1,0 +1,104 @@
+"""``storyframes plan``: what a study will take, before anyone starts."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from tasks.forecast import Forecast
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")],
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many processors will extract; without it those of this machine.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=2, help="How much of the first recording is measured on.")] = 10,
+    config: Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: an object on stdout.")] = False,
+) -> None:
+    """Say how long a whole study will take here, and how much disk it needs.
+
+    The rates are measured now, on the first seconds of the study's first recording, in a temporary folder that is
+    removed; nothing is written to any feature store.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
+    from flows.cli import _console, _error_console, _fail, _usage_errors
+    from flows.settings import load_settings
+    from storyframes.study import load_study
+    from tasks.cost import recording_s
+    from tasks.extractor import Source
+    from tasks.forecast import forecast
+    from tasks.rates import as_named, measure_rates
+    from tasks.sample import SampleError
+
+    with _usage_errors():
+        settings, loaded = load_settings(config), load_study(study)
+    sessions = list(loaded.sessions.values())
+    if not sessions:
+        _fail(f"{study} has no sessions: there is nothing to plan", 2)
+    with _error_console().status("measuring") as spinner:
+        try:
+            rates = measure_rates(
+                loaded, sessions[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
+            )
+        except SampleError as error:
+            _fail(str(error), 1)
+    lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in sessions]
+    result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
+    if json:
+        print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
+        return
+    console = _console()
+    console.print(forecast_table(result))
+    console.print(summary(result))
+    for feature in result.features:
+        if feature.reason:
+            console.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
+
+
+def forecast_table(forecast: Forecast) -> Table:
+    """Feature by feature."""
+    from flows.human import human_bytes
+
+    table = Table()
+    table.add_column("feature")
+    for heading in ("CPU-s per minute", "CPU time, all sessions", "disk"):
+        table.add_column(heading, justify="right")
+    for feature in forecast.features:
+        if feature.reason:
+            table.add_row(feature.feature, "not measured", "-", "-")
+        else:
+            rate = f"{feature.cpu_s_per_minute:.2f}"
+            table.add_row(feature.feature, rate, duration(feature.cpu_s), human_bytes(feature.bytes))
+    return table
+
+
+def summary(forecast: Forecast) -> str:
+    """The answer in two sentences."""
+    from flows.human import human_bytes
+
+    sessions = f"{forecast.sessions} session{'s' * (forecast.sessions != 1)}"
+    workers = f"{forecast.workers} worker{'s' * (forecast.workers != 1)}"
+    return (
+        f"{sessions}, {duration(forecast.recorded_s)} of recordings: about {duration(forecast.wall_s)} with {workers}, "
+        f"if nothing else runs here;\n{duration(forecast.cpu_s)} of processor time and "
+        f"{human_bytes(forecast.bytes)} of disk."
+    )
+
+
+def duration(seconds: float) -> str:
+    """As a person says it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""ResNet-50 embeddings of frames (see ``extractor``)."""

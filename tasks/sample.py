@@ -1,0 +1,92 @@
+"""A sample of a session: its first seconds as files of their own, to measure on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import islice
+from pathlib import Path
+
+import av
+
+from storyframes.durable import sha256_file
+from storyframes.transcript import TranscriptError, read_transcript
+from tasks.extractor import InputFile
+
+
+class SampleError(Exception):
+    """The recording cannot be cut; the message names the file."""
+
+
+def cut_recording(path: Path, target: Path, seconds: float) -> None:
+    """Copy the packets of the first ``seconds`` of a recording, picture and sound, without coding them again.
+
+    Raises:
+        SampleError: FFmpeg cannot read it, or not write such a file.
+    """
+    try:
+        with av.open(str(path), metadata_errors="replace") as source, av.open(str(target), "w") as cut:
+            chosen = [*source.streams.video[:1], *source.streams.audio[:1]]
+            copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
+            ended: set[int] = set()
+            for packet in source.demux(chosen):
+                start = packet.dts if packet.dts is not None else packet.pts
+                if start is None or start * packet.time_base >= seconds:
+                    ended.add(packet.stream.index)
+                    if len(ended) == len(copies):
+                        break
+                elif packet.stream.index not in ended:
+                    packet.stream = copies[packet.stream.index]
+                    cut.mux(packet)
+    except (av.FFmpegError, ValueError, OSError) as error:
+        raise SampleError(f"{path.name}: no sample of it can be cut ({type(error).__name__})") from None
+
+
+def cut_table(path: Path, target: Path, rows: int) -> None:
+    """Copy the header and the first ``rows`` lines of a CSV or CSV.gz.
+
+    Raises:
+        SampleError: it cannot be read.
+    """
+
+    def opened(file: Path, mode: str):  # type: ignore[no-untyped-def]
+        return gzip.open(file, mode) if file.suffix == ".gz" else file.open(mode)
+
+    try:
+        with opened(path, "rb") as source, opened(target, "wb") as cut:
+            cut.writelines(islice(source, rows + 1))
+    except (OSError, EOFError) as error:
+        raise SampleError(f"{path.name}: no sample of it can be cut ({type(error).__name__})") from None
+
+
+def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> None:
+    """Write the first utterances of a transcript as one of ``seconds``, as JSON.
+
+    As many as there are on the average in so long a part of ``of_s`` seconds, at least one, moved together so that they
+    fit: a sample may well begin with silence, and an utterance may be longer than the sample.
+
+    Raises:
+        SampleError: it is damaged.
+    """
+    try:
+        utterances = read_transcript(path).utterances
+    except TranscriptError as error:
+        raise SampleError(str(error)) from None
+    kept = utterances[: max(1, round(len(utterances) * seconds / of_s))]
+    scale = seconds / max((utterance.end_s for utterance in kept), default=1.0)
+    content = [
+        {
+            "speaker": utterance.speaker,
+            "start_s": utterance.start_s * scale,
+            "end_s": utterance.end_s * scale,
+            "text": utterance.text,
+        }
+        for utterance in kept
+    ]
+    target.write_text(json.dumps({"utterances": content}))
+
+
+def as_input(path: Path) -> InputFile:
+    """A file as an extractor is given it."""
+    status = path.stat()
+    return InputFile(path, path.name, sha256_file(path), status.st_size, status.st_mtime_ns)

@@ -1,0 +1,95 @@
+"""What begins first, and how many processors it gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from storyframes.layout import create_store
+from storyframes.study import load_study
+from tasks.cost import expected_cost, recording_s
+from tasks.extract import Work
+from tasks.extractors import ExtractorsSettings
+from tasks.plan import CLOCK, Plan, Selection, most_expensive_first, plan_extraction
+from tasks.synthesize import SyntheticStudy, write_study
+
+
+@pytest.fixture(scope="module")
+def uneven_study(tmp_path_factory) -> Path:
+    """Three sessions of 2, 4 and 1 seconds."""
+    folder = tmp_path_factory.mktemp("uneven") / "study"
+    write_study(folder, SyntheticStudy(sessions=3, seconds=2))
+    for name, seconds in (("s0002", 4), ("s0003", 1)):
+        other = folder.parent / name
+        write_study(other, SyntheticStudy(sessions=1, seconds=seconds))
+        (other / "videos/s0001.avi").replace(folder / f"videos/{name}.avi")
+    return folder
+
+
+def planned(study: Path, root: Path, cpus: int = 1, *, sessions: tuple[str, ...] | None = None, **sections) -> Plan:
+    create_store(root)
+    settings = ExtractorsSettings(**{"resnet50": {"allow_untrained": True}, **sections})
+    return plan_extraction(load_study(study), root, settings, Selection(sessions), cpus=cpus)
+
+
+def test_the_longest_sessions_begin_first_each_with_its_most_expensive_feature(
+    uneven_study: Path, tmp_path: Path
+) -> None:
+    work = planned(uneven_study, tmp_path / "features").work
+    assert [unit.session_id for unit in work if unit.features == (CLOCK,)] == ["s0002", "s0001", "s0003"]
+    assert [unit.session_id for unit in work if unit.features == ("resnet50",)] == ["s0002", "s0001", "s0003"]
+    for session_id in ("s0001", "s0002", "s0003"):
+        features = [unit.features[0] for unit in work if unit.session_id == session_id]
+        assert features[:3] == [CLOCK, "resnet50", "opensmile"]
+    assert [unit.cost for unit in work if unit.features != (CLOCK,)] == sorted(
+        (unit.cost for unit in work if unit.features != (CLOCK,)), reverse=True
+    )
+
+
+def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: Path) -> None:
+    source = {unit.session_id: unit.source for unit in planned(uneven_study, tmp_path / "features").work}
+    assert [recording_s(source[name]) for name in ("s0001", "s0002", "s0003")] == [2.0, 4.0, 1.0]
+    assert recording_s(source["stories"]) == 0
+    settings = ExtractorsSettings()
+    half = ExtractorsSettings(resnet50={"precision": "bfloat16"})
+    binary = ExtractorsSettings(openface={"backend": "container"})
+    sparse = ExtractorsSettings(dope={"every_n_frames": 15})
+    assert expected_cost(("resnet50",), half, 60) < expected_cost(("resnet50",), settings, 60)
+    assert expected_cost(("openface",), binary, 60) > 10 * expected_cost(("openface",), settings, 60)
+    assert expected_cost(("dope",), sparse, 60) < expected_cost(("dope",), settings, 60) / 10
+    together = expected_cost(("resnet50", "dope"), settings, 60)
+    assert together > max(expected_cost((name,), settings, 60) for name in ("resnet50", "dope"))
+
+
+def test_an_unreadable_recording_only_comes_last(uneven_study: Path, tmp_path: Path) -> None:
+    work = planned(uneven_study, tmp_path / "features").work
+    broken = tmp_path / "broken.avi"
+    broken.write_bytes(b"no video")
+
+    def damaged(unit: Work) -> Work:
+        file = replace(unit.source.files["video"], path=broken)
+        return replace(unit, source=replace(unit.source, files={**unit.source.files, "video": file}))
+
+    again = most_expensive_first([damaged(unit) if unit.session_id == "s0002" else unit for unit in work])
+    assert [unit.session_id for unit in again if unit.features == (CLOCK,)][-1] == "s0002"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "sessions", "expected"),
+    [(1, None, None), (3, None, None), (6, None, 2), (2, ("s0001",), 2), (64, ("s0001",), 8)],
+)
+def test_few_sessions_get_more_processors_each(
+    uneven_study: Path, tmp_path: Path, cpus: int, sessions, expected: int | None
+) -> None:
+    plan = planned(uneven_study, tmp_path / "features", cpus, sessions=sessions)
+    assert {unit.settings.resnet50.cpus for unit in plan.work if unit.features == ("resnet50",)} == {expected}
+    assert {unit.settings.resnet50.cpus for unit in plan.work if unit.features != ("resnet50",)} == {None}
+
+
+def test_what_is_set_stays_and_torch_does_not_spread(uneven_study: Path, tmp_path: Path) -> None:
+    for number, section in enumerate(({"cpus": 1}, {"engine": "torch"})):
+        plan = planned(uneven_study, tmp_path / str(number), 8, resnet50={"allow_untrained": True, **section})
+        (cpus,) = {unit.settings.resnet50.cpus for unit in plan.work if unit.features == ("resnet50",)}
+        assert cpus == section.get("cpus")
