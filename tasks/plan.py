@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -107,6 +107,45 @@ def plan_extraction(
     finally:
         digests.save()
     return plan
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an extraction would want of one feature now.
+
+    Attributes:
+        fingerprint: of the version it would publish, empty where that cannot be told here.
+        reason: why it cannot be told: the session lacks the input, or this machine a model.
+    """
+
+    session_id: str
+    feature: str
+    fingerprint: str
+    reason: str = ""
+
+
+def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings) -> Iterator[Wanted]:
+    """What planning would compare with the store, for every session and feature; notes nothing anywhere.
+
+    Args:
+        study: a valid study.
+        storage: the feature store; the digests of files that have not changed come from it.
+        settings: of all extractors.
+    """
+    digests = DigestCache(storage, INPUTS, study.root)
+    for session_id in _all_sessions(study):
+        extractors = _selected_extractors(build_extractors(settings, session_id), settings.features)
+        try:
+            source = _source(study, session_id, digests)
+        except OSError as error:
+            reason = f"{Path(error.filename).name}: cannot be read: {error.strerror}"
+            yield from (Wanted(session_id, feature, "", reason) for feature in extractors)
+            continue
+        for extractor in extractors.values():
+            try:
+                yield Wanted(session_id, extractor.name, extractor.fingerprint(source).digest)
+            except (MissingInputError, ExtractionError) as error:
+                yield Wanted(session_id, extractor.name, "", str(error))
 
 
 @dataclass(frozen=True)

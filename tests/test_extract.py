@@ -367,4 +367,6 @@ def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeyp
         raise error
 
     monkeypatch.setattr(OpenFace, "extract", fail)
-    assert run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
+    assert (
+        run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"].transient is transient
+    )
