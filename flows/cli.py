@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 try:
     import typer
-    from rich.console import Console
     from rich.markup import escape
 except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import tables
+from flows import look, tables
+from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
+from flows.terminal import console as _console
+from flows.terminal import error_console as _error_console
+from flows.terminal import fail as _fail
+from flows.terminal import usage_errors as _usage_errors
 
 app = typer.Typer(
     name="storyframes",
@@ -33,10 +35,6 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
-
-StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
-FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
 
 
 def main() -> None:
@@ -52,41 +50,6 @@ def main() -> None:
 
 def _on_terminate(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
-
-
-def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal or console.width > tables.WIDTH:
-        console = Console(stderr=stderr, highlight=False, width=tables.WIDTH)
-    return console
-
-
-def _error_console() -> Console:
-    return _console(stderr=True)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    _error_console().print(f"[bold red]error[/] {escape(message)}")
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
-    from flows.settings import SettingsError
-    from storyframes.layout import StoreError
-    from storyframes.storage import StorageError
-    from storyframes.study import StudyError
-    from tasks.plan import SelectionError
-
-    try:
-        yield
-    except StudyError as error:
-        _error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
-        _error_console().print(tables.problems_table(error.problems))
-        raise typer.Exit(2) from None
-    except (SettingsError, StoreError, StorageError, SelectionError) as error:
-        _fail(str(error), 2)
 
 
 def _version(asked: bool) -> None:
@@ -349,6 +312,9 @@ def overlay(
     _console().print(
         f"{escape(str(out))}: a picture of the recording, {picture.shape[1]}x{picture.shape[0]}; keep it private"
     )
+
+
+look.register(app)
 
 
 @models_app.command("list")

@@ -121,10 +121,11 @@ def _named(sessions: Sequence[str]) -> str:
 
 def status_json(entries: Sequence[Entry]) -> str:
     """The same truth for scripts."""
-    return json.dumps([_entry_json(entry) for entry in entries], indent=1)
+    return json.dumps([entry_json(entry) for entry in entries], indent=1)
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One feature of one session for scripts."""
     current = entry.current
     return {
         "session_id": entry.session_id,
