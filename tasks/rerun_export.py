@@ -53,6 +53,7 @@ def export_recording(
     building = out.with_name(f".{out.name}.tmp")
     recording = rr.RecordingStream("storyframes", recording_id=session_id, send_properties=False)
     try:
+        recording.set_log_time_enabled(False)  # when it was exported is nobody's timeline
         recording.save(building)
         _write_curves(recording, curves)
         _write_landmarks(recording, store, curves)

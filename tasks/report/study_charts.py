@@ -121,9 +121,13 @@ def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Seq
     """A box for each scale; one colour for each group."""
     figure, rows = go.Figure(), []
     for (group, scales), colour in zip(groups.items(), (BLUE, ORANGE, PINK), strict=False):
-        xs = [label(scale) for scale, scores in scales.items() for _ in scores]
-        ys = [score for scores in scales.values() for score in scores]
-        figure.add_trace(go.Box(name=label(group), x=xs, y=ys, marker={"color": colour}, boxpoints="all", pointpos=0))
+        xs = [score for scores in scales.values() for score in scores]
+        ys = [label(scale) for scale, scores in scales.items() for _ in scores]
+        figure.add_trace(
+            go.Box(
+                name=label(group), orientation="h", x=xs, y=ys, marker={"color": colour}, boxpoints="all", pointpos=0
+            )
+        )
         rows += [
             (scale, group, len(scores), *(f"{value:.3g}" for value in np.percentile(scores, (25, 50, 75))))
             for scale, scores in scales.items()
@@ -131,10 +135,11 @@ def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Seq
     figure.update_layout(
         boxmode="group",
         showlegend=len(groups) > 1,
-        xaxis={"type": "category", "automargin": True},
-        yaxis={"title": "score"},
+        xaxis={"title": "score"},
+        yaxis={"type": "category", "automargin": True, "autorange": "reversed"},
     )
-    return Chart(key, title, alt, figure, ("scale", "taken", "n", "25 %", "median", "75 %"), rows)
+    headings = ("scale", "taken", "n", "25 %", "median", "75 %")
+    return Chart(key, title, alt, figure, headings, rows, height=120 + 30 * len(rows))
 
 
 def _medians(scales: Mapping[str, Sequence[float]]) -> str:

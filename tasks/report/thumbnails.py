@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from storyframes.store import FeatureStore
-from tasks.overlay import OverlayError, draw_overlay
+from tasks.overlay import OverlayError, draw_overlays
 
 _WIDTH = 320
 
@@ -45,8 +45,8 @@ def write_thumbnails(video: Path, store: FeatureStore, session_id: str, folder: 
     chosen = np.unique(np.linspace(0, len(time) - 1, min(count, len(time)) + 2)[1:-1].round().astype(int))
     folder.mkdir(parents=True, mode=0o700)
     pictures = []
-    for frame in chosen.tolist():
-        picture = draw_overlay(video, store, session_id, frame)
+    drawn = draw_overlays(video, store, session_id, chosen.tolist())
+    for frame, picture in zip(chosen.tolist(), drawn, strict=True):
         height = round(picture.shape[0] * _WIDTH / picture.shape[1])
         small = cv2.resize(picture, (_WIDTH, height), interpolation=cv2.INTER_AREA)
         _, content = cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 80])
