@@ -34,6 +34,11 @@ def _need(module: str, extra: str) -> None:
         fail(f"this needs {module}: pip install 'storyframes[{extra}]'", 2)
 
 
+def _short_name(location: str) -> str:
+    """The end of a store's location: a page that is handed on does not tell where on a machine it lies."""
+    return "/".join(location.rstrip("/").split("/")[-2:])
+
+
 def report(
     study: StudyArgument,
     features: FeaturesArgument,
@@ -177,7 +182,7 @@ def compare(
         from tasks.report.folder import ReportError
 
         try:
-            write_comparison(compared, features_a, features_b, out)
+            write_comparison(compared, _short_name(features_a), _short_name(features_b), out)
         except ReportError as error:
             fail(str(error), 2)
     if json:

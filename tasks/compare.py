@@ -119,7 +119,8 @@ def compare_stores(
         StoreError: an array cannot be read.
     """
     of_a, of_b = _currents(a, features), _currents(b, features)
-    found = Comparison(sessions=len({session for session, _ in of_a} & {session for session, _ in of_b}))
+    both = {session for session, _ in of_a} & {session for session, _ in of_b}
+    found = Comparison(sessions=len(both - {STORIES}))
     tallies: dict[tuple[str, str, int], _Tally] = {}
     for key in sorted({*of_a, *of_b}):
         session_id, feature = key

@@ -42,6 +42,7 @@ class Visit:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
         )
+        self.context.set_default_timeout(90_000)  # a machine may be busy
         self.page = self.context.new_page()
         self.wrong: list[str] = []
         self.requests: list[str] = []
@@ -49,7 +50,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined", timeout=60_000)
+        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined")
 
     def __enter__(self) -> Visit:
         return self
