@@ -19,6 +19,7 @@ from storyframes.records import Status
 from storyframes.study import Problem, Study
 from storyframes.windows import SPLITS
 from tasks.openface_check import OpenFaceCheck
+from tasks.report.sizes import human_bytes
 from tasks.sbert import MODEL as SBERT
 from tasks.weights import ModelFile, find
 
@@ -161,15 +162,6 @@ def removals_table(removals: Sequence[Removal]) -> Table:
     for removal in removals:
         table.add_row(escape(removal.path), str(removal.kind), human_bytes(removal.bytes))
     return table
-
-
-def human_bytes(count: float) -> str:
-    """``count`` bytes for a person."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def clips_table(clips: pd.DataFrame) -> Table:

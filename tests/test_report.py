@@ -6,12 +6,14 @@ import dataclasses
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import local, publish_openface
 from typer.testing import CliRunner
@@ -26,10 +28,11 @@ from storyframes.study import Phase, Session, Study, Survey, Timepoint, load_stu
 from tasks.plan import Wanted
 from tasks.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND, embed_json
 from tasks.report.downsample import bucket_max, thin
+from tasks.report.facts import read_facts
 from tasks.report.folder import ReportError, new_site
 from tasks.report.key_tables import key_tables
 from tasks.report.matrix import CellState, build_matrix
-from tasks.report.site import Disclosure, build_report, read_facts
+from tasks.report.site import Disclosure, build_report
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -219,6 +222,11 @@ def test_the_key_tables_are_markdown_that_shows_what_it_says(demo: Path) -> None
     assert r"\| \[x\](y) z" in line
 
 
+def test_the_key_tables_need_no_plotting_library() -> None:
+    code = "import sys, tasks.report.key_tables, tasks.report.facts; print(*({'plotly', 'jinja2'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"
+
+
 # --- made whole or not at all ---
 
 
@@ -322,6 +330,7 @@ def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) 
             json.loads(block)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
 def test_embedded_json_comes_back_and_never_ends_its_element(content: object) -> None:
     embedded = str(embed_json(content))
@@ -340,6 +349,7 @@ def test_short_curves_are_drawn_as_they_are() -> None:
     np.testing.assert_array_equal(drawn.y, values.astype(np.float32))
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(3001, 40_000), st.integers(0, 2**32 - 1))
 def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
     generator = np.random.default_rng(seed)

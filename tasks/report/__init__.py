@@ -2,5 +2,6 @@
 
 The way of a page: ``matrix`` and ``facts`` (what there is to say, plain data) → ``study_charts`` and ``timeline``
 (plotly figures) → ``pages`` (HTML, everything escaped) → ``site`` (files, made whole or not at all). ``key_tables``
-says the most important of it in Markdown. Needs plotly and Jinja2 (the extra ``storyframes[report]``).
+says the most important of it in Markdown. The pages need plotly and Jinja2 (the extra ``storyframes[report]``); matrix,
+facts and key tables do not.
 """

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from storyframes import catalogue
 from storyframes.catalogue import Entry
+from storyframes.layout import StoreError
 from storyframes.records import Current
+from storyframes.store import FeatureStore
 from storyframes.study import Study, Timepoint
-from tasks.report.matrix import Matrix
+from tasks.extractors import ExtractorsSettings
+from tasks.plan import wanted_versions
+from tasks.report.matrix import Matrix, build_matrix
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,21 @@ class StudyFacts:
     @property
     def hours(self) -> float:
         return sum(self.lengths_s.values()) / 3600
+
+
+def read_facts(study: Study, store: FeatureStore, settings: ExtractorsSettings) -> StudyFacts:
+    """The study page's content, from records and tables alone."""
+    entries = list(catalogue.scan(store.storage))
+    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings))
+    return study_facts(study, entries, read_clips(store), matrix)
+
+
+def read_clips(store: FeatureStore) -> pd.DataFrame | None:
+    """The clip index, None where the store has none that can be read."""
+    try:
+        return store.clips()
+    except StoreError:
+        return None  # none yet, or damaged: the page says that there is none and how to write it
 
 
 def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, matrix: Matrix) -> StudyFacts:

@@ -1,4 +1,7 @@
-"""The report's most important tables as Markdown, for a place that shows no pages: a run's artifact, a terminal."""
+"""The report's most important tables as Markdown, for a place that shows no pages: an artifact of a Prefect run.
+
+Needs neither plotly nor Jinja2: what extracts does not have to have them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 from tasks.report.facts import StudyFacts
 from tasks.report.matrix import CellState
-from tasks.report.pages import human_bytes
+from tasks.report.sizes import human_bytes
 
 _SHOWN = 50
 

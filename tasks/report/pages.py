@@ -11,6 +11,7 @@ import storyframes
 from storyframes.records import now
 from tasks.report.chart import embed_json
 from tasks.report.matrix import CellState
+from tasks.report.sizes import human_bytes
 
 # What a cell says without its colour.
 _SIGNS = {
@@ -45,15 +46,6 @@ def render(template: str, **values: Any) -> str:
         values: what it shows; every string is escaped.
     """
     return _environment().get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
-
-
-def human_bytes(count: float) -> str:
-    """``count`` bytes for a person."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def clock_time(seconds: float) -> str:

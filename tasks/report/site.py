@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from storyframes import catalogue
 from storyframes.features import STORIES
 from storyframes.layout import StoreError
 from storyframes.store import FeatureStore
@@ -17,13 +16,12 @@ from storyframes.transcript import TranscriptError, read_transcript
 from tasks.curves import SessionCurves, read_curves
 from tasks.extractors import ExtractorsSettings
 from tasks.overlay import OverlayError
-from tasks.plan import wanted_versions
 from tasks.quality import QualityFinding, find_problems
 from tasks.recording import RecordingError
 from tasks.report.chart import Chart
-from tasks.report.facts import StudyFacts, study_facts
+from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
-from tasks.report.matrix import CellState, Matrix, build_matrix
+from tasks.report.matrix import CellState, Matrix
 from tasks.report.pages import render
 from tasks.report.session import Spoken, Timetable, session_clips
 from tasks.report.study_charts import study_charts
@@ -77,13 +75,6 @@ class _Pages:
         return self.study.root.name
 
 
-def read_facts(study: Study, store: FeatureStore, settings: ExtractorsSettings) -> StudyFacts:
-    """The study page's content, from records and tables alone."""
-    entries = list(catalogue.scan(store.storage))
-    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings))
-    return study_facts(study, entries, _clips(store), matrix)
-
-
 def build_report(
     study: Study,
     store: FeatureStore,
@@ -109,7 +100,7 @@ def build_report(
     """
     with new_site(out) as site:
         facts = read_facts(study, store, settings)
-        pages = _Pages(study, store, facts.matrix, _clips(store), disclosure or Disclosure(), site)
+        pages = _Pages(study, store, facts.matrix, read_clips(store), disclosure or Disclosure(), site)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):
@@ -117,13 +108,6 @@ def build_report(
             _write_session(pages, session_id)
         _write_study(pages, facts)
     return ReportSummary(facts, pages.findings, pages.problems)
-
-
-def _clips(store: FeatureStore) -> pd.DataFrame | None:
-    try:
-        return store.clips()
-    except StoreError:
-        return None  # none yet, or damaged: the page says that there is none and how to write it
 
 
 def _write_study(pages: _Pages, facts: StudyFacts) -> None:
