@@ -45,6 +45,9 @@ def report(
     out: Annotated[Path, typer.Option(help="Folder of the site: a new one, an empty one, or an older report.")],
     with_text: Annotated[bool, typer.Option("--with-text", help="Show the transcripts, names included.")] = False,
     with_video: Annotated[bool, typer.Option("--with-video", help="Show frames with landmarks and poses.")] = False,
+    check_sound: Annotated[
+        bool, typer.Option("--check-sound", help="Decode every recording's sound to find clipped samples.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
@@ -53,7 +56,7 @@ def report(
     from storyframes.store import FeatureStore
     from storyframes.study import load_study
     from tasks.report.folder import ReportError, check_target
-    from tasks.report.site import Disclosure, build_report
+    from tasks.report.site import Disclosure, ReportOptions, build_report
 
     with usage_errors(), error_console().status("reading the study") as spinner:
         settings, loaded, store = load_settings(config), load_study(study, check_files=False), FeatureStore(features)
@@ -64,7 +67,7 @@ def report(
                 store,
                 settings,
                 out,
-                Disclosure(with_text, with_video),
+                ReportOptions(Disclosure(with_text, with_video), check_sound),
                 lambda session_id, number, count: spinner.update(f"{number} of {count}: {escape(session_id)}"),
             )
         except ReportError as error:

@@ -50,6 +50,7 @@ class SessionCurves:
         sound_end_s: when the sound ends.
         utterances: of the transcript.
         words: how many.
+        clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
         troubles: what does not fit together, for a person.
     """
 
@@ -70,6 +71,7 @@ class SessionCurves:
     sound_end_s: float | None = None
     utterances: Utterances | None = None
     words: int | None = None
+    clipped: tuple[tuple[float, float], ...] | None = None
     troubles: list[str] = field(default_factory=list)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from tasks.clipping import RUN
 from tasks.curves import SessionCurves, Utterances
 
 Span = tuple[float, float]
@@ -40,7 +41,8 @@ class Thresholds:
         face_gap_s: seconds without a face in a row that are listed with their times.
         silence_db: dB below full scale; everything quieter is silence.
         silence_s: seconds of silence in a row.
-        clipping_db: mean level of a 60 ms window. A voice whose peaks just reach full scale stays below it.
+        clipping_db: mean level of a 60 ms window, where the samples were not looked at. A voice whose peaks just reach
+            full scale stays below it.
         frozen_change: change between two frames, relative to the vectors' norm; up to this much they are the same.
         frozen_s: seconds without change in a row.
         duplicated: share of the frames that are the same as the one before.
@@ -120,6 +122,12 @@ def _silence(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindi
 
 
 def _clipping(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    if curves.clipped is not None:
+        if curves.clipped:
+            rule = f"no channel has {RUN} samples in a row at full scale (judged by the samples)"
+            message = f"cut off at full scale at {len(curves.clipped)} places"
+            yield QualityFinding(Rule.CLIPPING, rule, message, curves.clipped)
+        return
     if curves.loudness is None or curves.sound_time is None:
         return
     spans = _merge(_runs(curves.loudness > limits.clipping_db, curves.sound_time, _sound_end(curves), 0.0), 0.2)

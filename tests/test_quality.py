@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import wave
+from pathlib import Path
+
 import numpy as np
 import pytest
 from stores import local
@@ -9,6 +12,7 @@ from stores import local
 from storyframes import catalogue
 from storyframes.publish import FeatureWriter
 from storyframes.store import FeatureStore
+from tasks.clipping import find_clipped
 from tasks.curves import SessionCurves, Utterances, read_curves
 from tasks.quality import Rule, find_problems
 
@@ -74,6 +78,38 @@ def test_sound_that_is_too_loud() -> None:
     finding = the_only(curves)
     assert finding.rule is Rule.CLIPPING
     np.testing.assert_allclose(finding.spans, [(5, 5.3)])
+
+
+def write_wav(path: Path, samples: np.ndarray, rate: int = 48_000) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(samples.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return path
+
+
+def test_clipped_samples_of_either_channel(tmp_path: Path) -> None:
+    time = np.arange(5 * 48_000) / 48_000
+    tone = np.sin(2 * np.pi * 200 * time)
+    quiet, loud = 0.3 * tone, np.where((time >= 2) & (time < 3), 1.5, 0.99) * tone
+    samples = np.stack([quiet, loud.clip(-1, 1)], axis=1) * 32_767
+    (span,) = find_clipped(write_wav(tmp_path / "clipped.wav", samples))
+    np.testing.assert_allclose(span, (2, 3), atol=0.003)
+    samples[:, 1] = 0.99 * tone * 32_767
+    assert find_clipped(write_wav(tmp_path / "fits.wav", samples)) == ()
+    curves = good()
+    curves.clipped = (span,)
+    assert the_only(curves).rule is Rule.CLIPPING
+    assert the_only(curves).spans == (span,)
+
+
+def test_a_clipped_run_across_two_decoded_blocks(tmp_path: Path) -> None:
+    for start in range(1020, 1030):  # blocks of a WAV file are 1024 or more samples long, a power of two
+        samples = np.zeros((10_000, 1))
+        samples[start : start + 3] = 32_767
+        ((first, stop),) = find_clipped(write_wav(tmp_path / "x.wav", samples))
+        np.testing.assert_allclose((first, stop), (start / 48_000, (start + 3) / 48_000), atol=1e-6)
 
 
 def test_a_frozen_picture() -> None:

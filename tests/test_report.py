@@ -32,7 +32,7 @@ from tasks.report.facts import read_facts
 from tasks.report.folder import ReportError, new_site
 from tasks.report.key_tables import key_tables
 from tasks.report.matrix import CellState, build_matrix
-from tasks.report.site import Disclosure, build_report
+from tasks.report.site import Disclosure, ReportOptions, build_report
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -47,9 +47,9 @@ def extractors(demo: Path):
     return load_settings(demo / "storyframes.toml")
 
 
-def build(demo: Path, out: Path, disclosure: Disclosure | None = None):
+def build(demo: Path, out: Path, options: ReportOptions):
     study, store = load_study(demo / "study"), FeatureStore(demo / "features")
-    return build_report(study, store, extractors(demo), out, disclosure)
+    return build_report(study, store, extractors(demo), out, options)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_nothing_that_was_said_or_seen_is_in_the_report(demo: Path, site: Path) 
 
 @pytest.mark.slow
 def test_text_and_pictures_where_they_are_asked_for(demo: Path, tmp_path: Path) -> None:
-    summary = build(demo, tmp_path / "site", Disclosure(text=True, video=True))
+    summary = build(demo, tmp_path / "site", ReportOptions(Disclosure(text=True, video=True)))
     assert summary.problems == {}
     page = (tmp_path / "site/sessions/p01-s01.html").read_text()
     assert "Last week I walked home" in page

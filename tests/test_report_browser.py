@@ -66,7 +66,7 @@ class Visit:
 def site(extracted_demo, tmp_path_factory) -> Path:
     """The demo's report, with a hostile folder, speaker and text, and everything disclosed."""
     from flows.settings import load_settings
-    from tasks.report.site import Disclosure, build_report
+    from tasks.report.site import Disclosure, ReportOptions, build_report
 
     demo, result = extracted_demo
     assert result.returncode == 0, result.stderr
@@ -81,7 +81,7 @@ def site(extracted_demo, tmp_path_factory) -> Path:
     transcript.write_text(json.dumps(content))
     out = tmp_path_factory.mktemp("browser") / "site"
     store, settings = FeatureStore(demo / "features"), load_settings(demo / "storyframes.toml")
-    build_report(load_study(study), store, settings, out, Disclosure(text=True, video=True))
+    build_report(load_study(study), store, settings, out, ReportOptions(Disclosure(text=True, video=True)))
     return out
 
 

@@ -13,11 +13,12 @@ from storyframes.layout import StoreError
 from storyframes.store import FeatureStore
 from storyframes.study import Study
 from storyframes.transcript import TranscriptError, read_transcript
+from tasks.clipping import find_clipped
 from tasks.curves import SessionCurves, read_curves
 from tasks.extractors import ExtractorsSettings
 from tasks.overlay import OverlayError
 from tasks.quality import QualityFinding, find_problems
-from tasks.recording import RecordingError
+from tasks.recording import NoAudioError, RecordingError
 from tasks.report.chart import Chart
 from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
@@ -43,6 +44,19 @@ class Disclosure:
 
 
 @dataclass(frozen=True)
+class ReportOptions:
+    """What a report is made of, beside the features.
+
+    Attributes:
+        disclosure: what of the recordings goes in.
+        check_sound: decode every recording's sound to find clipped samples.
+    """
+
+    disclosure: Disclosure = field(default_factory=Disclosure)
+    check_sound: bool = False
+
+
+@dataclass(frozen=True)
 class ReportSummary:
     """What was built.
 
@@ -65,7 +79,7 @@ class _Pages:
     store: FeatureStore
     matrix: Matrix
     clips: pd.DataFrame | None
-    disclosure: Disclosure
+    options: ReportOptions
     site: Path
     findings: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
@@ -80,7 +94,7 @@ def build_report(
     store: FeatureStore,
     settings: ExtractorsSettings,
     out: Path,
-    disclosure: Disclosure | None = None,
+    options: ReportOptions | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> ReportSummary:
     """Write the site into ``out``; a report that is there already is replaced when the new one is whole.
@@ -90,7 +104,7 @@ def build_report(
         store: its features.
         settings: of all extractors; they decide which versions are stale.
         out: a new or empty folder, or an older report.
-        disclosure: what of the recordings goes in; nothing by default.
+        options: what else it is made of; nothing of the recordings themselves by default.
         progress: called with (session_id, number, how many) before each session.
 
     Raises:
@@ -100,7 +114,7 @@ def build_report(
     """
     with new_site(out) as site:
         facts = read_facts(study, store, settings)
-        pages = _Pages(study, store, facts.matrix, read_clips(store), disclosure or Disclosure(), site)
+        pages = _Pages(study, store, facts.matrix, read_clips(store), options or ReportOptions(), site)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):
@@ -120,7 +134,7 @@ def _write_study(pages: _Pages, facts: StudyFacts) -> None:
         pages=set(pages.findings),
         findings=pages.findings,
         reasons=_reasons(facts.matrix),
-        notes=_notes(pages.disclosure),
+        notes=_notes(pages.options.disclosure),
     )
     (pages.site / "index.html").write_text(page, encoding="utf-8")
 
@@ -151,7 +165,7 @@ def _named(sessions: list[str]) -> str:
 
 
 def _write_session(pages: _Pages, session_id: str) -> None:
-    curves, problem = _read(pages.store, session_id)
+    curves, problem = _read(pages, session_id)
     findings: list[QualityFinding] = find_problems(curves) if curves else []
     table, text_problem = _timetable(pages, session_id)
     pictures, picture_problem = _pictures(pages, session_id)
@@ -179,12 +193,22 @@ def _write_session(pages: _Pages, session_id: str) -> None:
         pages.problems[session_id] = problem
 
 
-def _read(store: FeatureStore, session_id: str) -> tuple[SessionCurves | None, str]:
+def _read(pages: _Pages, session_id: str) -> tuple[SessionCurves | None, str]:
     """The curves, or why there are none: one damaged session does not cost the others their pages."""
     try:
-        return read_curves(store, session_id), ""
+        curves = read_curves(pages.store, session_id)
     except (StoreError, OSError, ValueError) as error:
         return None, f"{error}" if isinstance(error, StoreError) else f"an array cannot be read ({error})"
+    session = pages.study.sessions.get(session_id)
+    if not pages.options.check_sound or session is None:
+        return curves, ""
+    try:
+        curves.clipped = find_clipped(pages.study.path(session.audio or session.video))
+    except NoAudioError:
+        return curves, ""
+    except (RecordingError, OSError) as error:
+        return curves, f"The sound was not checked: {error}"
+    return curves, ""
 
 
 def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
@@ -193,7 +217,7 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
     )
     own = pages.clips[pages.clips["session_id"] == session_id] if pages.clips is not None else None
     clips = tuple(session_clips(own)) if own is not None and len(own) else ()
-    if not pages.disclosure.text:
+    if not pages.options.disclosure.text:
         return Timetable(phases, clips), ""
     session = pages.study.sessions.get(session_id)
     if session is None or session.transcript is None:
@@ -208,7 +232,7 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
 
 def _pictures(pages: _Pages, session_id: str) -> tuple[list[Picture], str]:
     session = pages.study.sessions.get(session_id)
-    if not pages.disclosure.video or session is None:
+    if not pages.options.disclosure.video or session is None:
         return [], ""
     folder = pages.site / "sessions" / f"{session_id}.frames"
     try:
