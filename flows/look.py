@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.markup import escape
@@ -32,6 +32,10 @@ def register(app: typer.Typer) -> None:
 def _need(module: str, extra: str) -> None:
     if find_spec(module) is None:
         fail(f"this needs {module}: pip install 'storyframes[{extra}]'", 2)
+
+
+def _cannot_write(target: Path, error: OSError) -> NoReturn:
+    fail(f"{target}: cannot be written: {error.strerror or error}; what was there before is as it was", 1)
 
 
 def _short_name(location: str) -> str:
@@ -72,6 +76,8 @@ def report(
             )
         except ReportError as error:
             fail(str(error), 2)
+        except OSError as error:
+            _cannot_write(out, error)
     shown = console()
     shown.print(look_tables.report_table(built))
     for person, splits in built.facts.torn.items():
@@ -90,18 +96,14 @@ def show(
 ) -> None:
     """Show one session: its features, its curves as sparklines, and what looks wrong, with times."""
     from storyframes import catalogue
-    from storyframes.layout import StoreError
     from storyframes.store import FeatureStore
     from tasks.curves import read_curves
 
     with usage_errors():
         store = FeatureStore(features)
-        try:
-            entries = [one for one in catalogue.scan(store.storage) if one.session_id == session]
-            if not entries:
-                store.session(session)  # says which session is unknown, and of how many
-        except StoreError as error:
-            fail(str(error), 2)
+        entries = [one for one in catalogue.scan(store.storage) if one.session_id == session]
+        if not entries:
+            store.session(session)  # says which session is unknown, and of how many
         curves = read_curves(store, session) if "frames" in store.features(session) else None
     if json:
         print(look_tables.session_json(session, entries, curves))  # noqa: T201
@@ -143,7 +145,7 @@ def view(
         except RecordingError as error:
             fail(str(error), 2)
         except OSError as error:
-            fail(f"{target}: cannot be written: {error.strerror}", 2)
+            _cannot_write(target, error)
     private = "; it holds pictures of the recording, keep it private" if with_video else ""
     console().print(f"{escape(str(target))}: {frames} frames{private}", soft_wrap=True)
     console().print(f"Look at it with: rerun {escape(str(target))}", soft_wrap=True)
@@ -188,6 +190,8 @@ def compare(
             write_comparison(compared, _short_name(features_a), _short_name(features_b), out)
         except ReportError as error:
             fail(str(error), 2)
+        except OSError as error:
+            _cannot_write(out, error)
     if json:
         print(look_tables.comparison_json(compared))  # noqa: T201
     else:

@@ -245,6 +245,13 @@ def test_a_failed_build_leaves_the_old_site_and_nothing_else(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
 
 
+def test_a_full_disk_leaves_no_half_site(small_disk: Path, demo_study: Path, store_root: Path) -> None:
+    result = run("report", demo_study, store_root, "--out", small_disk / "site")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert list(small_disk.iterdir()) == []
+
+
 def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path, demo_study: Path, store_root: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("x")
