@@ -22,6 +22,7 @@ from tasks.extract import Outcome, Work, current_if_sound, done, failed, not_don
 from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor
+from tasks.weights import without_download
 
 CLOCK = "frames"
 
@@ -125,7 +126,9 @@ class Wanted:
 
 
 def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings) -> Iterator[Wanted]:
-    """What planning would compare with the store, for every session and feature; notes nothing anywhere.
+    """What planning would compare with the store, for every session and feature.
+
+    Nothing is noted anywhere, and no model is downloaded: this is for looking.
 
     Args:
         study: a valid study.
@@ -143,9 +146,12 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
             continue
         for extractor in extractors.values():
             try:
-                yield Wanted(session_id, extractor.name, extractor.fingerprint(source).digest)
+                with without_download():
+                    fingerprint = extractor.fingerprint(source).digest
             except (MissingInputError, ExtractionError) as error:
                 yield Wanted(session_id, extractor.name, "", str(error))
+            else:
+                yield Wanted(session_id, extractor.name, fingerprint)
 
 
 @dataclass(frozen=True)

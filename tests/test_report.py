@@ -27,7 +27,7 @@ from storyframes.store import FeatureStore
 from storyframes.study import Phase, Session, Study, Survey, Timepoint, load_study
 from tasks.plan import Wanted
 from tasks.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND, embed_json
-from tasks.report.downsample import bucket_max, thin
+from tasks.report.downsample import bucket_max, bucket_mean, thin
 from tasks.report.facts import read_facts
 from tasks.report.folder import ReportError, new_site
 from tasks.report.key_tables import key_tables
@@ -206,6 +206,23 @@ def test_every_state_of_a_feature(store_root: Path) -> None:
     assert matrix.features == ("openface", "glove")
 
 
+def test_looking_downloads_no_model_and_tells_no_folder(demo_study: Path, store_root: Path, monkeypatch) -> None:
+    from tasks import weights
+    from tasks.extractors import ExtractorsSettings
+
+    def download(*_: object) -> str:
+        raise AssertionError("a download was started")
+
+    monkeypatch.setattr(weights, "_download", download)
+    monkeypatch.setenv("TORCH_HOME", str(store_root.parent / "nothing"))
+    publish_openface(store_root, "p01-s01", 60)
+    given = ExtractorsSettings.model_validate({"glove": {"vectors": "/home/somebody/private/vectors.txt"}})
+    cells = read_facts(load_study(demo_study), FeatureStore(store_root), given).matrix.cells
+    assert "resnet50-0676ba61.pth is not on this machine" in cells["p01-s01", "resnet50"].reason
+    assert "vectors.txt" in cells["p01-s01", "glove"].reason
+    assert not [cell.reason for cell in cells.values() if "/home" in cell.reason]
+
+
 @pytest.mark.slow
 def test_the_key_tables_are_markdown_that_shows_what_it_says(demo: Path) -> None:
     facts = read_facts(load_study(demo / "study"), FeatureStore(demo / "features"), extractors(demo))
@@ -378,6 +395,10 @@ def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
     x, maxima, _ = bucket_max(time, values[:, None])
     assert maxima.shape == (1, len(x))
     assert np.nanmax(maxima) == np.float32(np.nanmax(values))
+    flags = (values > 0).astype(np.float64)
+    _, means, behind = bucket_mean(time, flags[:, None])
+    assert means[0, 0] == np.float32(flags[:behind].mean())
+    assert means[0, -1] == np.float32(flags[behind * (means.shape[1] - 1) :].mean())
 
 
 @pytest.mark.slow

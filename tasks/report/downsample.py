@@ -68,6 +68,13 @@ def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> 
     return time[::rows].astype(np.float32), maxima.astype(np.float32), rows
 
 
+def bucket_mean(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
+    """The mean of each bucket; everything else as in :func:`bucket_max`, but ``values`` has no NaN."""
+    rows = rows_per_bucket(len(values), buckets)
+    means = np.stack([np.nanmean(_bucketed(column, rows), axis=1) for column in values.T])
+    return time[::rows].astype(np.float32), means.astype(np.float32), rows
+
+
 def rows_per_bucket(rows: int, buckets: int = BUCKETS) -> int:
     """1 where every row can be drawn, two to a bucket; else how many share one."""
     return 1 if rows <= 2 * buckets else -(-rows // buckets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -79,16 +80,21 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: I
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
+def _without_folders(reason: str) -> str:
+    """``reason`` with files by their names alone: a page that is handed on does not tell where things lie."""
+    return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", reason)
+
+
 def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
     if entry is None:
-        return Cell(CellState.ABSENT, reason=wanted.reason) if wanted else Cell(CellState.NOT_ASKED)
+        return Cell(CellState.ABSENT, reason=_without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current
     rows, stamps = (current.rows, tuple(current.stamps)) if current else (0, ())
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
         return Cell(state, rows, entry.reason, current is not None, stamps)
     if wanted and not wanted.fingerprint:
-        return Cell(CellState.DONE, rows, f"cannot be compared here: {wanted.reason}", stamps=stamps)
+        return Cell(CellState.DONE, rows, f"cannot be compared here: {_without_folders(wanted.reason)}", stamps=stamps)
     if wanted and current and wanted.fingerprint != current.fingerprint:
         reason = "an input, a setting, a model or the extractor has changed since: extract again"
         return Cell(CellState.STALE, rows, reason, stamps=stamps)

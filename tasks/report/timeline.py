@@ -10,12 +10,13 @@ import plotly.graph_objects as go
 
 from tasks.curves import ACTION_UNITS, SessionCurves
 from tasks.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
-from tasks.report.downsample import bucket_max, rows_per_bucket, thin
+from tasks.report.downsample import bucket_max, bucket_mean, rows_per_bucket, thin
 from tasks.report.session import Clip, Timetable
 
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
+_CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
 _LANES = 8  # overlapping clips are drawn in this many rows
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
@@ -249,11 +250,25 @@ def _strip(
     )
 
 
+def _lost_strip(time: np.ndarray, tracked: np.ndarray) -> go.Heatmap:
+    """The share of each bucket's frames without a face, above the confidence: clear is none, full colour is all."""
+    x, share, rows = bucket_mean(time, np.where(tracked, 0.0, 1.0)[:, None])
+    return go.Heatmap(
+        name="lost",
+        x=x,
+        y=[1.06, 1.18],
+        z=share,
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, _CLEAR_ORANGE], [1, ORANGE]],
+        showscale=False,
+        hovertemplate=f"face lost in %{{z:.0%}} of {rows} frame{'s' * (rows > 1)}<br>%{{x:.2f}} s<extra></extra>",
+    )
+
+
 def _face_rows(curves: SessionCurves) -> Iterator[Row]:
     if curves.tracked is not None and curves.confidence is not None:
-        lost = np.where(curves.tracked, np.nan, 1.0)[:, None]
-        strip = _strip("lost", curves.time, lost, ["lost"], [[0, ORANGE], [1, ORANGE]], 1)
-        strip.update(yaxis="y", hovertemplate="face lost<br>%{x:.2f} s<extra></extra>", y=[1.06, 1.18])
+        strip = _lost_strip(curves.time, curves.tracked)
         line = _line("confidence", curves.time, curves.confidence, colour=BLUE)
         title = f"Face: <span style='color:{BLUE}'>—</span> confidence, <span style='color:{ORANGE}'>■</span> lost"
         yield Row(title, [line, strip], 72, {"range": [-0.05, 1.22], "tickvals": [0, 0.5, 1]})
