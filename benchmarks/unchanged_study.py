@@ -19,7 +19,7 @@ from tasks.extract import Work
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.glove import GloveSettings
 from tasks.plan import Selection, plan_extraction
-from tasks.resnet50 import ResNet50Settings
+from tasks.resnet50.settings import ResNet50Settings
 
 # Models that are here without a download.
 SETTINGS = ExtractorsSettings(

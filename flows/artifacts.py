@@ -17,10 +17,10 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.human import human_time
 from flows.run_report import RunReport, sessions_of
 from storyframes.records import Status
 from tasks.extract import Outcome
+from tasks.human import human_time
 
 _FAILURES_SHOWN = 50
 _UPDATE_EVERY_S = 10.0
@@ -60,6 +60,11 @@ def publish_report(report: RunReport) -> None:
     """Leave the summary and the table of a run on the server."""
     create_markdown_artifact(summary(report), key="summary", description=str(report))
     create_table_artifact(table(report), key="extraction", description=str(report))
+
+
+def publish_key_tables(tables: str) -> None:
+    """Leave the key tables of the study's report on the server (Markdown, see tasks.report.key_tables)."""
+    create_markdown_artifact(tables, key="study", description="The study and its features after this run")
 
 
 def summary(report: RunReport) -> str:

@@ -11,22 +11,22 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 try:
     import typer
-    from rich.console import Console, Group, RenderableType
+    from rich.console import Group, RenderableType
     from rich.live import Live
     from rich.markup import escape
 except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import plan_command, tables
-from flows.human import human_bytes
+from flows import look, plan_command, tables, terminal
+from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
+from tasks.human import human_bytes
 
 app = typer.Typer(
     name="storyframes",
@@ -37,11 +37,6 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
-app.command()(plan_command.plan)
-
-StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
-FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
 
 
 def main() -> None:
@@ -51,48 +46,12 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        _error_console().print("interrupted: what was published stays, the same command goes on from there")
+        terminal.error_console().print("interrupted: what was published stays, the same command goes on from there")
         sys.exit(130)
 
 
 def _on_terminate(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
-
-
-def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    if not console.is_terminal or console.width > tables.WIDTH:
-        console = Console(stderr=stderr, highlight=False, width=tables.WIDTH)
-    return console
-
-
-def _error_console() -> Console:
-    return _console(stderr=True)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    _error_console().print(f"[bold red]error[/] {escape(message)}")
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
-    from flows.cluster_settings import ClusterSettingsError
-    from flows.settings import SettingsError
-    from storyframes.layout import StoreError
-    from storyframes.storage import StorageError
-    from storyframes.study import StudyError
-    from tasks.plan import SelectionError
-
-    try:
-        yield
-    except StudyError as error:
-        _error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
-        _error_console().print(tables.problems_table(error.problems))
-        raise typer.Exit(2) from None
-    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError) as error:
-        _fail(str(error), 2)
 
 
 def _version(asked: bool) -> None:
@@ -113,11 +72,14 @@ def check(study: StudyArgument) -> None:
     """Validate a study's tables and files; report every problem at once."""
     from storyframes.study import load_study
 
-    with _usage_errors():
+    with terminal.usage_errors():
         loaded = load_study(study)
-    console = _console()
+    console = terminal.console()
     console.print(f"[green]valid[/] {escape(str(study))}")
     console.print(tables.study_table(loaded))
+
+
+app.command()(plan_command.plan)
 
 
 @app.command()
@@ -146,8 +108,8 @@ def extract(
         only=tuple(only or ()),
         force=force,
     )
-    with _usage_errors():
-        report = run_extraction(request, _error_console())
+    with terminal.usage_errors():
+        report = run_extraction(request, terminal.error_console())
     _show_report(features, report)
     if not report.good:
         raise typer.Exit(1)
@@ -159,7 +121,7 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
 
     touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
     entries = [entry for entry in catalogue.scan(open_store(features)) if (entry.session_id, entry.feature) in touched]
-    console = _console()
+    console = terminal.console()
     console.print(*tables.status(entries), sep="\n")
     index = "" if report.problem else f"; the clip index has {report.clips} clips"
     console.print(escape(f"This run: {report}{index}."))
@@ -181,8 +143,8 @@ def index(
     from tasks.index import build_clip_index, export_clip_index, write_clip_index
 
     if (features is None) == (out is None):
-        _fail("give either FEATURES or --out FILE.parquet", 2)
-    with _usage_errors():
+        terminal.fail("give either FEATURES or --out FILE.parquet", 2)
+    with terminal.usage_errors():
         settings = load_settings(config)
         loaded = load_study(study, check_files=False)
         if features is not None:
@@ -193,7 +155,7 @@ def index(
         elif out is not None:
             clips = build_clip_index(loaded, settings.clips, None)
             export_clip_index(clips, out)
-    console = _console()
+    console = terminal.console()
     console.print(f"{len(clips)} clips of {settings.clips.window} frames, stride {settings.clips.stride}")
     if len(clips):
         console.print(tables.clips_table(clips))
@@ -210,7 +172,7 @@ def status(
     from storyframes import catalogue
     from storyframes.layout import open_store
 
-    with _usage_errors():
+    with terminal.usage_errors():
         storage = open_store(features)
         if watch:
             _watch(lambda: Group(*tables.status(list(catalogue.scan(storage)))), every)
@@ -219,11 +181,11 @@ def status(
     if json:
         print(tables.status_json(entries))  # noqa: T201
     else:
-        _console().print(*tables.status(entries), sep="\n")
+        terminal.console().print(*tables.status(entries), sep="\n")
 
 
 def _watch(look: Callable[[], RenderableType], every_s: float) -> None:
-    with contextlib.suppress(KeyboardInterrupt), Live(look(), console=_console(), auto_refresh=False) as live:
+    with contextlib.suppress(KeyboardInterrupt), Live(look(), console=terminal.console(), auto_refresh=False) as live:
         while True:
             time.sleep(every_s)
             live.update(look(), refresh=True)
@@ -239,14 +201,14 @@ def runs(
     from flows.server import ServerError, prefect_server
 
     try:
-        with _error_console().status("asking the Prefect server"), prefect_server():
+        with terminal.error_console().status("asking the Prefect server"), prefect_server():
             found = recent_runs(limit)
     except ServerError as error:
-        _fail(str(error), 1)
+        terminal.fail(str(error), 1)
     if json:
         print(tables.runs_json(found))  # noqa: T201
     else:
-        _console().print(tables.runs_table(found))
+        terminal.console().print(tables.runs_table(found))
 
 
 @app.command()
@@ -255,8 +217,8 @@ def verify(features: FeaturesArgument) -> None:
     from storyframes import maintenance
     from storyframes.layout import open_store
 
-    errors = _error_console()
-    with _usage_errors(), errors.status("verifying") as spinner:
+    errors = terminal.error_console()
+    with terminal.usage_errors(), errors.status("verifying") as spinner:
         checked = 0
 
         def progress(session_id: str, feature: str) -> None:
@@ -265,7 +227,7 @@ def verify(features: FeaturesArgument) -> None:
             spinner.update(f"verifying {session_id}/{feature}")
 
         findings = list(maintenance.verify(open_store(features), progress))
-    console = _console()
+    console = terminal.console()
     if findings:
         console.print(tables.findings_table(findings))
         console.print("Extract with --force what is damaged; 'storyframes index' writes the tables again.")
@@ -283,9 +245,9 @@ def gc(
     from storyframes import maintenance
     from storyframes.layout import open_store
 
-    with _usage_errors():
+    with terminal.usage_errors():
         removals = list(maintenance.collect(open_store(features), grace_hours * 3600, dry_run=dry_run))
-    console = _console()
+    console = terminal.console()
     if removals:
         console.print(tables.removals_table(removals))
     size = human_bytes(sum(removal.bytes for removal in removals))
@@ -301,7 +263,7 @@ def archive(
     from storyframes.archive import archive as copy_compressed
     from storyframes.layout import create_store, open_store
 
-    with _usage_errors(), _error_console().status("archiving") as spinner:
+    with terminal.usage_errors(), terminal.error_console().status("archiving") as spinner:
         source, target = open_store(features), create_store(dest)
         before = after = count = 0
         sizes = {path: info.bytes for path, info in source.files().items()}
@@ -311,7 +273,7 @@ def archive(
             after += current.nbytes
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
-    _console().print(f"{count} features, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")
+    terminal.console().print(f"{count} features, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")
 
 
 @app.command()
@@ -324,14 +286,14 @@ def synthesize(
     """Make a study of synthetic recordings, for benchmarks and for trying things."""
     from tasks.synthesize import SynthesisError, SyntheticStudy, write_study
 
-    errors = _error_console()
+    errors = terminal.error_console()
     plan = SyntheticStudy(sessions=sessions, seconds=seconds, seed=seed)
     with errors.status("synthesizing") as spinner:
         try:
             write_study(folder, plan, lambda name: spinner.update(f"synthesizing {name}"))
         except SynthesisError as error:
-            _fail(str(error), 2)
-    _console().print(f"{sessions} sessions of {seconds:g} s in {escape(str(folder))}")
+            terminal.fail(str(error), 2)
+    terminal.console().print(f"{sessions} sessions of {seconds:g} s in {escape(str(folder))}")
 
 
 @app.command()
@@ -346,10 +308,10 @@ def demo(
 
     copied = copy_demo(folder)
     request = ExtractionRequest(study=copied.study, features=str(copied.features), config=copied.config)
-    with _usage_errors():
-        report = run_extraction(request, _error_console())
+    with terminal.usage_errors():
+        report = run_extraction(request, terminal.error_console())
     _show_report(str(copied.features), report)
-    console = _console()
+    console = terminal.console()
     store = FeatureStore(copied.features)
     clips = store.clips()
     if len(clips) and report.good:
@@ -385,18 +347,21 @@ def overlay(
     from tasks.overlay import OverlayError, draw_overlay, write_picture
     from tasks.plan import Selection, check_selection
 
-    with _usage_errors():
+    with terminal.usage_errors():
         loaded = load_study(study)
         check_selection(loaded, ExtractorsSettings(), Selection((session,)))
         store = FeatureStore(features)
     try:
         picture = draw_overlay(loaded.path(loaded.sessions[session].video), store, session, frame)
     except OverlayError as error:
-        _fail(str(error), 2)
+        terminal.fail(str(error), 2)
     write_picture(picture, out)
-    _console().print(
+    terminal.console().print(
         f"{escape(str(out))}: a picture of the recording, {picture.shape[1]}x{picture.shape[0]}; keep it private"
     )
+
+
+look.register(app)
 
 
 @models_app.command("list")
@@ -404,7 +369,7 @@ def models_list() -> None:
     """Show the model files: which are here, where they come from, under which licence."""
     from tasks import weights
 
-    _console().print(tables.models_table(list(weights.MODELS.values())))
+    terminal.console().print(tables.models_table(list(weights.MODELS.values())))
 
 
 @models_app.command("fetch")
@@ -416,10 +381,10 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
 
     for name in names:
         if name not in weights.MODELS:
-            _fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
+            terminal.fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     for name in names:
-        with Progress(*columns, console=_error_console()) as bars:
+        with Progress(*columns, console=terminal.error_console()) as bars:
             bar = bars.add_task(name, total=None)
 
             def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
@@ -429,8 +394,8 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
                 path = weights.fetch(weights.MODELS[name], show)
             except weights.WeightsError as error:
                 bars.stop()
-                _fail(str(error), 1)
-        _console().print(escape(str(path)))
+                terminal.fail(str(error), 1)
+        terminal.console().print(escape(str(path)))
 
 
 @models_app.command("check")
@@ -447,20 +412,20 @@ def models_check(
     from tasks.openface_check import CLIP_S, check_openface
 
     if tool != "openface":
-        _fail(f"there is nothing to check for {tool!r}; there is openface", 2)
-    with _usage_errors():
+        terminal.fail(f"there is nothing to check for {tool!r}; there is openface", 2)
+    with terminal.usage_errors():
         settings = load_settings(config)
     if settings.openface.backend is Backend.CSV:
         settings = settings.model_copy(
             update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
         )
     openface = OpenFace(settings.openface, settings.recording)
-    with _error_console().status("running OpenFace twice"):
+    with terminal.error_console().status("running OpenFace twice"):
         try:
             checked = check_openface(lambda clip: openface.run(clip, CLIP_S, new_version()), demo_video())
         except ExtractionError as error:
-            _fail(str(error), 1)
-    _console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))
+            terminal.fail(str(error), 1)
+    terminal.console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from flows import terminal
+from tasks.human import human_bytes
+
 if TYPE_CHECKING:
     from tasks.forecast import Forecast
 
@@ -31,7 +34,6 @@ def plan(
     removed; nothing is written to any feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
-    from flows.cli import _console, _error_console, _fail, _usage_errors
     from flows.settings import load_settings
     from storyframes.study import load_study
     from tasks.cost import recording_s
@@ -40,24 +42,24 @@ def plan(
     from tasks.rates import as_named, measure_rates
     from tasks.sample import SampleError
 
-    with _usage_errors():
+    with terminal.usage_errors():
         settings, loaded = load_settings(config), load_study(study)
     sessions = list(loaded.sessions.values())
     if not sessions:
-        _fail(f"{study} has no sessions: there is nothing to plan", 2)
-    with _error_console().status("measuring") as spinner:
+        terminal.fail(f"{study} has no sessions: there is nothing to plan", 2)
+    with terminal.error_console().status("measuring") as spinner:
         try:
             rates = measure_rates(
                 loaded, sessions[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
             )
         except SampleError as error:
-            _fail(str(error), 1)
+            terminal.fail(str(error), 1)
     lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in sessions]
     result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
     if json:
         print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
         return
-    console = _console()
+    console = terminal.console()
     console.print(forecast_table(result))
     console.print(summary(result))
     for feature in result.features:
@@ -67,8 +69,6 @@ def plan(
 
 def forecast_table(forecast: Forecast) -> Table:
     """Feature by feature."""
-    from flows.human import human_bytes
-
     table = Table()
     table.add_column("feature")
     for heading in ("CPU-s per minute", "CPU time, all sessions", "disk"):
@@ -84,8 +84,6 @@ def forecast_table(forecast: Forecast) -> Table:
 
 def summary(forecast: Forecast) -> str:
     """The answer in two sentences."""
-    from flows.human import human_bytes
-
     sessions = f"{forecast.sessions} session{'s' * (forecast.sessions != 1)}"
     workers = f"{forecast.workers} worker{'s' * (forecast.workers != 1)}"
     return (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from prefect import flow, get_run_logger
 from prefect.states import Failed, State
 
-from flows.artifacts import ProgressArtifact, publish_report
+from flows.artifacts import ProgressArtifact, publish_key_tables, publish_report
 from flows.cluster import ClusterError
 from flows.cluster_settings import ClusterSettingsError, LocalCluster
 from flows.extraction import run_work
@@ -25,6 +25,8 @@ from storyframes.study import Study, StudyError, load_study
 from tasks.extract import Outcome
 from tasks.index import ClipsSettings, build_clip_index, write_clip_index
 from tasks.plan import SelectionError, plan_extraction
+from tasks.report.facts import read_facts
+from tasks.report.key_tables import key_tables
 
 _REFUSALS = (StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, StorageError)
 
@@ -72,6 +74,8 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     seconds = time.monotonic() - started
     report = RunReport((*plan.settled, *attempted), len(plan.work), clips, seconds, problem)
     publish_report(report)
+    if not problem:
+        publish_key_tables(key_tables(read_facts(study, FeatureStore(request.features), settings)))
     return report
 
 

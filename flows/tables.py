@@ -13,7 +13,6 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from flows.human import human_bytes, human_time
 from flows.runs import Run
 from storyframes.catalogue import Entry
 from storyframes.features import FEATURES, STORIES
@@ -21,6 +20,7 @@ from storyframes.maintenance import Finding, Removal
 from storyframes.records import Status
 from storyframes.study import Problem, Study
 from storyframes.windows import SPLITS
+from tasks.human import human_bytes, human_time
 from tasks.openface_check import OpenFaceCheck
 from tasks.sbert import MODEL as SBERT
 from tasks.weights import ModelFile, find
@@ -129,10 +129,11 @@ def _named(sessions: Sequence[str]) -> str:
 
 def status_json(entries: Sequence[Entry]) -> str:
     """The same truth for scripts."""
-    return json.dumps([_entry_json(entry) for entry in entries], indent=1)
+    return json.dumps([entry_json(entry) for entry in entries], indent=1)
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One feature of one session for scripts."""
     current = entry.current
     return {
         "session_id": entry.session_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import cv2
@@ -36,15 +38,28 @@ def draw_overlay(video: Path, store: FeatureStore, session_id: str, frame: int) 
     Raises:
         OverlayError: the video has no such frame, or the store has neither feature for it.
     """
+    return next(draw_overlays(video, store, session_id, [frame]))
+
+
+def draw_overlays(video: Path, store: FeatureStore, session_id: str, frames: Sequence[int]) -> Iterator[np.ndarray]:
+    """The same for several frames, in one pass over the video.
+
+    Args:
+        video, store, session_id: as above.
+        frames: ascending, counted from 0.
+
+    Raises:
+        OverlayError: the video has not all of the frames, or the store has neither feature for it.
+    """
     features = store.features(session_id)
     if not {"openface", "dope"} & set(features):
         raise OverlayError(f"{session_id} has neither openface nor dope; it has {', '.join(features) or 'nothing'}")
-    picture = _decode(video, frame)
-    if "openface" in features:
-        _draw_openface(picture, store, session_id, frame)
-    if "dope" in features:
-        _draw_dope(picture, store, session_id, frame)
-    return picture
+    for frame, picture in _decode(video, frames):
+        if "openface" in features:
+            _draw_openface(picture, store, session_id, frame)
+        if "dope" in features:
+            _draw_dope(picture, store, session_id, frame)
+        yield picture
 
 
 def write_picture(picture: np.ndarray, path: Path) -> None:
@@ -53,13 +68,16 @@ def write_picture(picture: np.ndarray, path: Path) -> None:
     write_atomically(path, content.tobytes())
 
 
-def _decode(video: Path, frame: int) -> np.ndarray:
-    seen = 0
+def _decode(video: Path, frames: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    wanted, seen = deque(frames), 0
     for batch in read_frames(video, 16, allow_truncated=True):
-        if batch.first <= frame < batch.first + len(batch):
-            return batch.rgb[frame - batch.first].copy()
         seen += len(batch)
-    raise OverlayError(f"{video.name} has frames 0 to {seen - 1}; frame {frame} was asked for")
+        while wanted and wanted[0] < seen:
+            frame = wanted.popleft()
+            yield frame, batch.rgb[frame - batch.first].copy()
+        if not wanted:
+            return
+    raise OverlayError(f"{video.name} has frames 0 to {seen - 1}; frame {wanted[0]} was asked for")
 
 
 def _draw_openface(picture: np.ndarray, store: FeatureStore, session_id: str, frame: int) -> None:

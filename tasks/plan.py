@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputE
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor
 from tasks.resnet50.settings import EngineName
+from tasks.weights import without_download
 
 CLOCK = "frames"
 
@@ -113,6 +114,50 @@ def plan_extraction(
         digests.save()
     plan.work = most_expensive_first(_spread(plan.work, cpus))
     return plan
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an extraction would want of one feature now.
+
+    Attributes:
+        fingerprint: of the version it would publish, empty where that cannot be told here.
+        reason: why it cannot be told: the session lacks the input, or this machine a model.
+    """
+
+    session_id: str
+    feature: str
+    fingerprint: str
+    reason: str = ""
+
+
+def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings) -> Iterator[Wanted]:
+    """What planning would compare with the store, for every session and feature.
+
+    Nothing is noted anywhere, and no model is downloaded: this is for looking.
+
+    Args:
+        study: a valid study.
+        storage: the feature store; the digests of files that have not changed come from it.
+        settings: of all extractors.
+    """
+    digests = DigestCache(storage, INPUTS, study.root)
+    for session_id in _all_sessions(study):
+        extractors = _selected_extractors(build_extractors(settings, session_id), settings.features)
+        try:
+            source = _source(study, session_id, digests)
+        except OSError as error:
+            reason = f"{Path(error.filename).name}: cannot be read: {error.strerror}"
+            yield from (Wanted(session_id, feature, "", reason) for feature in extractors)
+            continue
+        for extractor in extractors.values():
+            try:
+                with without_download():
+                    fingerprint = extractor.fingerprint(source).digest
+            except (MissingInputError, ExtractionError) as error:
+                yield Wanted(session_id, extractor.name, "", str(error))
+            else:
+                yield Wanted(session_id, extractor.name, fingerprint)
 
 
 @dataclass(frozen=True)

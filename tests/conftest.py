@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,16 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def demo_study() -> Path:
     return ROOT / "demo" / "study"
+
+
+@pytest.fixture(scope="session")
+def extracted_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """What ``storyframes demo`` made, in a process of its own, and how that ended. Made once: leave it as it is."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [sys.executable, "-m", "flows.cli", "demo"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=280)
+    return folder / "storyframes-demo", result
 
 
 @pytest.fixture

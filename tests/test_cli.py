@@ -96,9 +96,8 @@ def test_models_list_fits_a_hundred_columns() -> None:
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    folder = tmp_path_factory.mktemp("newcomer")
-    return folder / "storyframes-demo", storyframes("demo", folder=folder)
+def demo(extracted_demo) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    return extracted_demo
 
 
 @pytest.mark.slow

@@ -114,6 +114,8 @@ def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
     assert artifact.description
     assert '"session"' in artifact.data
     assert "garden" not in artifact.data
+    assert "| extracted |" in Artifact.get("summary").data
+    assert "| session" in Artifact.get("study").data or "| sessions |" in Artifact.get("study").data
 
 
 def test_what_costs_most_begins_first(server, small_study: Path, tmp_path: Path) -> None:

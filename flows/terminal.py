@@ -1,0 +1,57 @@
+"""What all commands share: arguments, the consoles, and how a command ends when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from flows import tables
+
+StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
+FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A terminal, never wider than the tables."""
+    shown = Console(stderr=stderr, highlight=False)
+    if not shown.is_terminal or shown.width > tables.WIDTH:
+        shown = Console(stderr=stderr, highlight=False, width=tables.WIDTH)
+    return shown
+
+
+def error_console() -> Console:
+    """Where progress and errors go."""
+    return console(stderr=True)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with a message and an exit code."""
+    error_console().print(f"[bold red]error[/] {escape(message)}")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
+    from flows.cluster_settings import ClusterSettingsError
+    from flows.settings import SettingsError
+    from storyframes.layout import StoreError
+    from storyframes.storage import StorageError
+    from storyframes.study import StudyError
+    from tasks.plan import SelectionError
+
+    try:
+        yield
+    except StudyError as error:
+        error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
+        error_console().print(tables.problems_table(error.problems))
+        raise typer.Exit(2) from None
+    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError) as error:
+        fail(str(error), 2)

@@ -1,0 +1,176 @@
+// Draws the figures that the page carries as JSON, in the colours of the page, and makes them usable from the keyboard.
+"use strict";
+(function () {
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const coarse = window.matchMedia("(pointer: coarse)").matches;
+  const isAxis = (name) => /^[xy]axis\d*$/.test(name);
+
+  function read(id) {
+    const element = document.getElementById(id);
+    return element ? JSON.parse(element.textContent) : null;
+  }
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  // The part of a layout that follows the page's colours.
+  function theme(layout) {
+    const themed = { "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font.color": colour("--ink") };
+    for (const name of Object.keys(layout).filter(isAxis)) {
+      themed[name + ".gridcolor"] = colour("--grid");
+      themed[name + ".zerolinecolor"] = colour("--line");
+      themed[name + ".linecolor"] = colour("--line");
+    }
+    themed["hoverlabel.bgcolor"] = colour("--band");
+    themed["hoverlabel.font.color"] = colour("--ink");
+    return themed;
+  }
+
+  function place(layout, path, value) {
+    const keys = path.split(".");
+    const last = keys.pop();
+    let at = layout;
+    for (const key of keys) at = at[key] = at[key] || {};
+    at[last] = value;
+  }
+
+  function draw(holder) {
+    const figure = read(holder.id + "-figure");
+    const layout = figure.layout;
+    delete layout.template;
+    layout.xaxis = layout.xaxis || {};
+    layout.yaxis = layout.yaxis || {};
+    for (const [path, value] of Object.entries(theme(layout))) place(layout, path, value);
+    layout.height = Number(holder.dataset.height);
+    layout.autosize = true;
+    layout.font = Object.assign({ size: 12 }, layout.font);
+    layout.margin = layout.margin || { l: 48, r: 12, t: 12, b: 44 };
+    layout.legend = layout.legend || { orientation: "h", y: 1.02, yanchor: "bottom" };
+    if (coarse) layout.dragmode = false; // a finger scrolls the page; the buttons zoom
+    return Plotly.newPlot(holder, figure.data, layout, {
+      responsive: true, displaylogo: false, doubleClick: "reset",
+      modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "toImage"],
+    });
+  }
+
+  // --- zoom along time ---
+
+  function everything(holder) {
+    return (holder.layout.meta && holder.layout.meta.range) || holder._whole;
+  }
+
+  function zoomTo(holder, start, stop) {
+    const [first, last] = everything(holder);
+    const width = Math.min(Math.max(stop - start, 0.2), last - first);
+    const from = Math.min(Math.max(start, first), last - width);
+    return Plotly.relayout(holder, { "xaxis.range": [from, from + width], "xaxis.autorange": false });
+  }
+
+  function act(holder, action) {
+    const [start, stop] = holder.layout.xaxis.range.map(Number);
+    const [width, centre] = [stop - start, (start + stop) / 2];
+    switch (action) {
+      case "in": return zoomTo(holder, centre - width / 4, centre + width / 4);
+      case "out": return zoomTo(holder, centre - width, centre + width);
+      case "left": return zoomTo(holder, start - width / 4, stop - width / 4);
+      case "right": return zoomTo(holder, start + width / 4, stop + width / 4);
+      case "all": return zoomTo(holder, ...everything(holder));
+    }
+  }
+
+  const KEYS = { "+": "in", "=": "in", "-": "out", "_": "out", "ArrowLeft": "left", "ArrowRight": "right", "0": "all", "Home": "all" };
+
+  function listen(holder) {
+    holder._whole = holder.layout.xaxis.range.slice().map(Number);
+    const controls = holder.parentElement.querySelector(".controls");
+    controls.hidden = false;
+    controls.addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) act(holder, button.dataset.action);
+    });
+    holder.addEventListener("keydown", (event) => {
+      if (!KEYS[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      act(holder, KEYS[event.key]);
+    });
+  }
+
+  // --- clips of the session page ---
+
+  function describe(list, clip) {
+    list.replaceChildren();
+    for (const [term, text] of clip.about) {
+      const dt = document.createElement("dt");
+      const dd = document.createElement("dd");
+      dt.textContent = term;
+      dd.textContent = text;
+      list.append(dt, dd);
+    }
+  }
+
+  function clips(timeline) {
+    const select = document.getElementById("clip");
+    const all = read("clips");
+    if (!select || !all) return;
+    const list = document.getElementById("clip-about");
+    function show(number) {
+      select.value = String(number);
+      const clip = all[number];
+      list.replaceChildren();
+      if (!clip) return Plotly.relayout(timeline, { shapes: timeline._drawn });
+      describe(list, clip);
+      const mark = { type: "rect", xref: "x", yref: "paper", x0: clip.start, x1: clip.stop, y0: 0, y1: 1, layer: "below",
+        fillcolor: colour("--link"), opacity: 0.18, line: { width: 0 } };
+      return Plotly.relayout(timeline, { shapes: timeline._drawn.concat([mark]) });
+    }
+    timeline._drawn = (timeline.layout.shapes || []).slice();
+    select.addEventListener("change", () => show(select.value));
+    document.getElementById("clip-zoom").addEventListener("click", () => {
+      const clip = all[select.value];
+      if (clip) zoomTo(timeline, clip.start - 1, clip.stop + 1);
+    });
+    timeline.on("plotly_click", (event) => {
+      const point = event.points.find((one) => one.data.meta === "clips");
+      if (point) show(point.customdata);
+    });
+  }
+
+  function spans(timeline) {
+    for (const button of document.querySelectorAll("button.span")) {
+      button.addEventListener("click", () => {
+        const [start, stop] = [Number(button.dataset.start), Number(button.dataset.stop)];
+        const around = Math.max(1, (stop - start) / 4);
+        zoomTo(timeline, start - around, stop + around);
+        timeline.scrollIntoView({ block: "nearest" });
+      });
+    }
+  }
+
+  function filter() {
+    const box = document.getElementById("filter");
+    if (!box) return;
+    const rows = Array.from(document.querySelectorAll("#matrix tbody tr"));
+    box.addEventListener("input", () => {
+      const asked = box.value.trim().toLowerCase();
+      const shown = rows.filter((row) => {
+        row.hidden = !row.textContent.toLowerCase().includes(asked);
+        return !row.hidden;
+      });
+      document.getElementById("filter-count").textContent = shown.length + " of " + rows.length;
+    });
+  }
+
+  document.addEventListener("DOMContentLoaded", async () => {
+    filter();
+    const holders = Array.from(document.querySelectorAll(".plot"));
+    for (const holder of holders) {
+      await draw(holder);
+      if ("controls" in holder.dataset) listen(holder);
+    }
+    const timeline = document.querySelector(".plot.timeline");
+    if (timeline) { clips(timeline); spans(timeline); }
+    dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
+    document.documentElement.dataset.drawn = String(holders.length);
+  });
+})();

@@ -1,0 +1,59 @@
+"""One chart: a plotly figure, what it shows in words, and its numbers as a table for whoever cannot see it."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+# After Okabe and Ito (2008): told apart by colour-blind readers. Each has a contrast of at least 3:1 with the page's
+# light and with its dark background (tests/test_report.py); the pages set no colour by name.
+BLUE, ORANGE, GREEN, PINK, GREY = "#1f78b4", "#d55e00", "#008f66", "#b8578f", "#77777c"
+COLOURS = (BLUE, ORANGE, GREEN, PINK, GREY)
+LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#14161a"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart of a page.
+
+    Attributes:
+        key: its id on the page: lower-case letters and hyphens.
+        title: heading.
+        alt: what it shows, in one or two sentences with the important numbers.
+        figure: plotly's; every text in it went through :func:`label`.
+        headings, rows: its numbers; without them the page shows no table.
+        height: of the drawing, CSS pixels.
+    """
+
+    key: str
+    title: str
+    alt: str
+    figure: go.Figure
+    headings: tuple[str, ...] = ()
+    rows: Sequence[tuple[object, ...]] = ()
+    height: int = 280
+
+    @property
+    def data(self) -> Markup:
+        """The figure for a ``<script type="application/json">``, in which no text of it can end the element."""
+        bare = go.Figure(self.figure).update_layout(template="none")  # the pages bring their own colours
+        bare.layout.template = None
+        return embed_json(bare.to_json())
+
+
+def label(text: object) -> str:
+    """``text`` for a place where plotly reads tags and entities: it is shown as it is."""
+    return html.escape(str(text), quote=False)
+
+
+def embed_json(content: object) -> Markup:
+    """JSON (a string holds some already) that an HTML page can carry: it has no ``<``, ``>`` or ``&``."""
+    text = content if isinstance(content, str) else json.dumps(content, allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - made safe in the line above

@@ -1,0 +1,88 @@
+"""Long curves made light without hiding anything: the smallest and the largest value of every bucket are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+BUCKETS = 1500  # about one for each pixel of a wide screen
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """A curve as it is drawn.
+
+    Attributes:
+        x, y: (n,) float32; NaN in y is a gap.
+        rows: how many rows stand behind each bucket; 1 means that every row is drawn.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    rows: int
+
+    @property
+    def note(self) -> str:
+        return "" if self.rows == 1 else f"smallest and largest of each {self.rows} rows"
+
+
+def thin(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> Thinned:
+    """At most ``2 * buckets`` points of a curve, every extreme among them.
+
+    Args:
+        time: (n,) seconds.
+        values: (n,), NaN where there is none. A bucket without any value is a gap.
+        buckets: how many.
+    """
+    rows = rows_per_bucket(len(values), buckets)
+    if rows == 1:
+        return Thinned(time.astype(np.float32), values.astype(np.float32), 1)
+    table = _bucketed(values, rows)
+    empty = np.isnan(table).all(axis=1)
+    low = np.where(np.isnan(table), np.inf, table).argmin(axis=1)
+    high = np.where(np.isnan(table), -np.inf, table).argmax(axis=1)
+    at = np.sort(np.stack([low, high], axis=1), axis=1) + rows * np.arange(len(table))[:, None]
+    at = np.minimum(at, len(values) - 1).ravel()
+    y = values[at].astype(np.float32)
+    y[np.repeat(empty, 2)] = np.nan
+    return Thinned(time[at].astype(np.float32), y, rows)
+
+
+def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
+    """The largest value of each bucket, for a strip of colours.
+
+    Args:
+        time: (n,) seconds.
+        values: (n, columns); NaN where there is none.
+        buckets: how many.
+
+    Returns:
+        The buckets' first times (m,) float32, their maxima (columns, m) float32, and the rows behind each.
+    """
+    rows = rows_per_bucket(len(values), buckets)
+    table = np.stack([_bucketed(column, rows) for column in values.T])
+    empty = np.isnan(table).all(axis=2)
+    maxima = np.where(np.isnan(table), -np.inf, table).max(axis=2)
+    maxima[empty] = np.nan
+    return time[::rows].astype(np.float32), maxima.astype(np.float32), rows
+
+
+def bucket_mean(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
+    """The mean of each bucket; everything else as in :func:`bucket_max`, but ``values`` has no NaN."""
+    rows = rows_per_bucket(len(values), buckets)
+    means = np.stack([np.nanmean(_bucketed(column, rows), axis=1) for column in values.T])
+    return time[::rows].astype(np.float32), means.astype(np.float32), rows
+
+
+def rows_per_bucket(rows: int, buckets: int = BUCKETS) -> int:
+    """1 where every row can be drawn, two to a bucket; else how many share one."""
+    return 1 if rows <= 2 * buckets else -(-rows // buckets)
+
+
+def _bucketed(values: np.ndarray, rows: int) -> np.ndarray:
+    """(m, rows) float64, the last row filled up with NaN."""
+    count = -(-len(values) // rows)
+    table = np.full(count * rows, np.nan)
+    table[: len(values)] = values
+    return table.reshape(count, rows)

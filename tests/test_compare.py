@@ -1,0 +1,150 @@
+"""Two feature stores side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import local
+from typer.testing import CliRunner
+
+from flows.cli import app
+from storyframes import catalogue
+from storyframes.features import FEATURES
+from storyframes.layout import create_store
+from storyframes.publish import FeatureWriter
+from storyframes.store import FeatureStore
+from tasks.compare import compare_stores
+from tasks.tolerances import ToleranceError, Tolerances, parse_tolerances
+
+COLUMNS = FEATURES["openface"].columns
+AU12 = COLUMNS.index("AU12_r")
+
+
+def make(root: Path, change=lambda values, valid: None, *, session_id: str = "a", rows: int = 90) -> FeatureStore:
+    """A store with a session's frames and openface, its values changed as asked."""
+    create_store(root)
+    values = np.random.default_rng(3).uniform(1, 2, (rows, 714)).astype(np.float32)
+    valid = np.ones(rows, np.uint8)
+    change(values, valid)
+    with FeatureWriter(local(root), session_id, "frames") as out:
+        out.write("time", np.arange(rows) / 15)
+        out.publish("f", {})
+    with FeatureWriter(local(root), session_id, "openface") as out:
+        out.write("values", values)
+        out.write("valid", valid)
+        out.write("confidence", np.full(rows, 0.98, np.float32))
+        out.publish("f", {})
+    catalogue.compact(local(root))
+    return FeatureStore(root)
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in ("compare", *arguments)])
+
+
+def test_the_same_values_are_the_same(tmp_path: Path) -> None:
+    compared = compare_stores(make(tmp_path / "a"), make(tmp_path / "b"), Tolerances(exact=True))
+    assert compared.same
+    assert (compared.sessions, compared.mismatches) == (1, [])
+    assert sum(column.compared for column in compared.columns) == 90 * (1 + 714 + 1 + 1)
+    result = run(tmp_path / "a", tmp_path / "b", "--exact")
+    assert result.exit_code == 0
+    assert "the same within tolerance: 1 sessions in both, 717 columns compared" in result.stdout
+
+
+def test_one_column_beyond_its_tolerance_is_named_with_its_worst_frame(tmp_path: Path) -> None:
+    def raise_au12(values, valid) -> None:
+        values[10:20, AU12] += 0.05
+        values[42, AU12] += 0.5
+
+    a, b = make(tmp_path / "a"), make(tmp_path / "b", raise_au12)
+    compared = compare_stores(a, b, Tolerances())
+    (column,) = [one for one in compared.columns if not one.same]
+    assert (column.column, column.beyond, column.one_sided, column.worst) == ("AU12_r", 1, 0, ("a", 42))
+    assert column.largest == pytest.approx(0.5, abs=1e-6)
+    assert column.mean == pytest.approx((0.5 + 10 * 0.05) / 90, abs=1e-6)
+    (worst,) = compared.worst_rows["openface"]
+    assert (worst.session_id, worst.row, worst.columns) == ("a", 42, 1)
+    assert worst.time_s == pytest.approx(42 / 15)
+    exact = compare_stores(a, b, Tolerances(exact=True))
+    assert [one.beyond for one in exact.columns if not one.same] == [11]
+    assert run(tmp_path / "a", tmp_path / "b").exit_code == 1
+    assert run(tmp_path / "a", tmp_path / "b", "--tolerance", "openface.AU12_r=0.6").exit_code == 0
+    assert run(tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+
+
+def test_rows_without_a_face_are_no_measurements(tmp_path: Path) -> None:
+    def lose(values, valid) -> None:
+        values[5] = 1e6
+        valid[5] = 0
+
+    compared = compare_stores(make(tmp_path / "a"), make(tmp_path / "b", lose), Tolerances())
+    assert [(one.array, one.beyond) for one in compared.columns if not one.same] == [("valid", 1)]
+
+
+def test_values_that_only_one_has(tmp_path: Path) -> None:
+    def forget(values, valid) -> None:
+        values[7, AU12] = np.nan
+
+    compared = compare_stores(make(tmp_path / "a"), make(tmp_path / "b", forget), Tolerances())
+    (column,) = [one for one in compared.columns if not one.same]
+    assert (column.column, column.one_sided, column.beyond) == ("AU12_r", 1, 0)
+    assert not compared.same
+
+
+def test_what_cannot_be_compared(tmp_path: Path) -> None:
+    make(tmp_path / "a", session_id="only-a")
+    make(tmp_path / "a"), make(tmp_path / "b", rows=80)
+    result = run(tmp_path / "a", tmp_path / "b", "--json")
+    assert result.exit_code == 1
+    content = json.loads(result.stdout)
+    assert not content["same"]
+    told = {(one["session_id"], one["feature"], one["what"]) for one in content["mismatches"]}
+    assert ("only-a", "openface", "only in A") in told
+    assert ("a", "openface", "values is 90 x 714 in A and 80 x 714 in B") in told
+
+
+def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
+    from storyframes.archive import archive
+
+    store = make(tmp_path / "a")
+    list(archive(store.storage, create_store(tmp_path / "b")))
+    catalogue.compact(local(tmp_path / "b"))
+    compared = compare_stores(store, FeatureStore(tmp_path / "b"), Tolerances(exact=True))
+    assert compared.same
+    assert compared.columns
+
+
+def test_the_page_names_the_column_and_shows_hostile_names_as_text(tmp_path: Path) -> None:
+    from tasks.report.compare_page import write_comparison
+
+    def raise_au12(values, valid) -> None:
+        values[42, AU12] += 0.5
+
+    compared = compare_stores(make(tmp_path / "a"), make(tmp_path / "b", raise_au12), Tolerances())
+    write_comparison(compared, "<script>alert(1)</script>", "b", tmp_path / "page")
+    page = (tmp_path / "page/index.html").read_text()
+    assert "AU12_r" in page
+    assert "They differ" in page
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("openfaces=1", "there is no feature 'openfaces'"),
+        ("openface.AU99_r=1", "has no column 'AU99_r'"),
+        ("openface", "write FEATURE=NUMBER"),
+        ("openface=nan", "0 or more"),
+        ("openface=-1", "0 or more"),
+    ],
+)
+def test_a_tolerance_that_is_none(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ToleranceError, match=message):
+        parse_tolerances([text])
+    make(tmp_path / "a")
+    assert run(tmp_path / "a", tmp_path / "a", "--tolerance", text).exit_code == 2

@@ -1,0 +1,188 @@
+"""What is wrong with a recording: every rule finds what it is for, at the right time, and nothing in a good one."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import local
+
+from storyframes import catalogue
+from storyframes.publish import FeatureWriter
+from storyframes.store import FeatureStore
+from tasks.clipping import find_clipped
+from tasks.curves import SessionCurves, Utterances, read_curves
+from tasks.quality import Rule, find_problems
+
+FRAMES, FPS, SECONDS = 450, 15, 30.0
+
+
+def good() -> SessionCurves:
+    """Half a minute without a fault."""
+    generator = np.random.default_rng(0)
+    sound = np.arange(0, SECONDS - 0.05, 0.01)
+    return SessionCurves(
+        "a",
+        np.arange(FRAMES) / FPS,
+        SECONDS,
+        tracked=np.ones(FRAMES, bool),
+        change=np.concatenate([[np.nan], generator.uniform(0.005, 0.02, FRAMES - 1)]),
+        sound_time=sound,
+        loudness=np.full(len(sound), -25.0),
+        f0=np.full(len(sound), 180.0),
+        sound_end_s=SECONDS,
+        utterances=Utterances(np.array([1.0, 10.0]), np.array([8.0, 20.0]), ["robot", "participant"]),
+    )
+
+
+def between(time: np.ndarray, start: float, stop: float) -> np.ndarray:
+    return (time >= start - 1e-9) & (time < stop - 1e-9)
+
+
+def the_only(curves: SessionCurves):
+    (finding,) = find_problems(curves)
+    assert finding.rule_text
+    return finding
+
+
+def test_a_good_recording_has_no_finding() -> None:
+    assert find_problems(good()) == []
+
+
+def test_a_lost_face() -> None:
+    curves = good()
+    curves.tracked[between(curves.time, 10, 16)] = False
+    assert find_problems(curves) == []  # exactly 20 %
+    curves.tracked[between(curves.time, 20, 20.2)] = False
+    finding = the_only(curves)
+    assert finding.rule is Rule.FACE_LOST
+    assert "20.7% of the frames" in finding.message
+    assert finding.spans == ((10.0, 16.0),)  # the gap of a fifth of a second is not worth a line
+
+
+def test_silence() -> None:
+    curves = good()
+    curves.loudness[between(curves.sound_time, 18, 27.9)] = -70
+    assert find_problems(curves) == []
+    curves.loudness[between(curves.sound_time, 18, 29)] = -70
+    finding = the_only(curves)
+    assert finding.rule is Rule.SILENCE
+    np.testing.assert_allclose(finding.spans, [(18, 29)])
+
+
+def test_sound_that_is_too_loud() -> None:
+    curves = good()
+    curves.loudness[between(curves.sound_time, 5, 5.1) | between(curves.sound_time, 5.2, 5.3)] = -3
+    finding = the_only(curves)
+    assert finding.rule is Rule.CLIPPING
+    np.testing.assert_allclose(finding.spans, [(5, 5.3)])
+
+
+def write_wav(path: Path, samples: np.ndarray, rate: int = 48_000) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(samples.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return path
+
+
+def test_clipped_samples_of_either_channel(tmp_path: Path) -> None:
+    time = np.arange(5 * 48_000) / 48_000
+    tone = np.sin(2 * np.pi * 200 * time)
+    quiet, loud = 0.3 * tone, np.where((time >= 2) & (time < 3), 1.5, 0.99) * tone
+    samples = np.stack([quiet, loud.clip(-1, 1)], axis=1) * 32_767
+    (span,) = find_clipped(write_wav(tmp_path / "clipped.wav", samples))
+    np.testing.assert_allclose(span, (2, 3), atol=0.003)
+    samples[:, 1] = 0.99 * tone * 32_767
+    assert find_clipped(write_wav(tmp_path / "fits.wav", samples)) == ()
+    curves = good()
+    curves.clipped = (span,)
+    assert the_only(curves).rule is Rule.CLIPPING
+    assert the_only(curves).spans == (span,)
+
+
+def test_a_clipped_run_across_two_decoded_blocks(tmp_path: Path) -> None:
+    for start in range(1020, 1030):  # blocks of a WAV file are 1024 or more samples long, a power of two
+        samples = np.zeros((10_000, 1))
+        samples[start : start + 3] = 32_767
+        ((first, stop),) = find_clipped(write_wav(tmp_path / "x.wav", samples))
+        np.testing.assert_allclose((first, stop), (start / 48_000, (start + 3) / 48_000), atol=1e-6)
+
+
+def test_a_frozen_picture() -> None:
+    curves = good()
+    curves.change[between(curves.time, 12, 13)] = 0
+    finding = the_only(curves)
+    assert finding.rule is Rule.FROZEN
+    np.testing.assert_allclose(finding.spans, [(12, 13)])
+
+
+def test_duplicated_frames() -> None:
+    curves = good()
+    curves.change[2::15] = 0
+    finding = the_only(curves)
+    assert finding.rule is Rule.DUPLICATED
+    assert "6.7% of the frames" in finding.message
+
+
+@pytest.mark.parametrize(("end_s", "longer"), [(28.0, "picture"), (33.0, "sound")])
+def test_sound_and_picture_of_different_lengths(end_s: float, longer: str) -> None:
+    curves = good()
+    curves.sound_end_s = end_s
+    finding = the_only(curves)
+    assert finding.rule is Rule.LENGTHS
+    assert finding.message.startswith(f"the {longer} goes on")
+    assert finding.spans == ((min(end_s, 30.0), max(end_s, 30.0)),)
+
+
+def test_times_that_jump() -> None:
+    curves = good()
+    curves.time[200:] += 0.5
+    curves.end_s = 30.4
+    finding = the_only(curves)
+    assert finding.rule is Rule.JUMP
+    np.testing.assert_allclose(finding.spans, [(199 / 15, 200 / 15 + 0.5)])
+
+
+def test_a_transcript_where_nobody_speaks() -> None:
+    curves = good()
+    curves.f0[between(curves.sound_time, 0.5, 8.5)] = np.nan
+    finding = the_only(curves)
+    assert finding.rule is Rule.OUTSIDE_SPEECH
+    assert finding.spans == ((1.0, 8.0),)
+
+
+def test_an_older_recordings_features_are_not_drawn_over_a_newer_ones(store_root) -> None:
+    with FeatureWriter(local(store_root), "a", "frames") as out:
+        out.write("time", np.arange(30) / FPS)
+        out.publish("f", {})
+    with FeatureWriter(local(store_root), "a", "resnet50") as out:
+        out.write("values", np.ones((29, 2048), np.float16))
+        out.publish("f", {})
+    catalogue.compact(local(store_root))
+    curves = read_curves(FeatureStore(store_root), "a")
+    assert curves.change is None
+    assert the_only(curves).rule is Rule.MISFIT
+    assert the_only(curves).message == "resnet50 has 29 rows, but there are 30 frames: extract it again"
+
+
+def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> None:
+    generator = np.random.default_rng(1)
+    values = generator.normal(size=(50, 2048)).astype(np.float16)
+    with FeatureWriter(local(store_root), "a", "frames") as out:
+        out.write("time", np.arange(50) / FPS)
+        out.publish("f", {})
+    with FeatureWriter(local(store_root), "a", "resnet50") as out:
+        out.write("values", values)
+        out.publish("f", {})
+    catalogue.compact(local(store_root))
+    exact = values.astype(np.float64)
+    expected = np.linalg.norm(np.diff(exact, axis=0), axis=1) / np.linalg.norm(exact, axis=1).mean()
+    for block in (7, 25, 4096):
+        monkeypatch.setattr("tasks.curves._BLOCK", block)
+        change = read_curves(FeatureStore(store_root), "a").change
+        assert np.isnan(change[0])
+        np.testing.assert_allclose(change[1:], expected, rtol=1e-5)

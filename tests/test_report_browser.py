@@ -1,0 +1,217 @@
+"""The report in a real browser: Debian's Chromium, headless, opened from disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import local
+
+from storyframes import catalogue
+from storyframes.publish import FeatureWriter
+from storyframes.store import FeatureStore
+from storyframes.study import load_study
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.slow
+HOSTILE = "<script>window.hacked=1</script>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("Chromium is not installed (Debian's package chromium)")
+    # Chromium refuses to sandbox what root starts, and CI is root; the pages are our own.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=chromium, args=flags)
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """One page, and everything that went wrong on it."""
+
+    def __init__(self, browser, path: Path, *, width: int = 1280, scheme: str = "light", touch: bool = False) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
+        )
+        self.context.set_default_timeout(90_000)  # a machine may be busy
+        self.page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined")
+
+    def __enter__(self) -> Visit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+    def range(self, chart: str = "timeline") -> list[float]:
+        return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")
+
+
+@pytest.fixture(scope="module")
+def site(extracted_demo, tmp_path_factory) -> Path:
+    """The demo's report, with a hostile folder, speaker and text, and everything disclosed."""
+    from flows.settings import load_settings
+    from tasks.report.site import Disclosure, ReportOptions, build_report
+
+    demo, result = extracted_demo
+    assert result.returncode == 0, result.stderr
+    study = tmp_path_factory.mktemp("hostile") / "<img src=x onerror=window.hacked=1>"
+    shutil.copytree(demo / "study", study)
+    transcript = study / "transcripts/p01-s01.json"
+    content = json.loads(transcript.read_text())
+    for utterance in content["utterances"]:
+        utterance["speaker"] = HOSTILE
+        utterance["text"] = f"</script>{HOSTILE}<b>bold</b>"
+        del utterance["words"]
+    transcript.write_text(json.dumps(content))
+    out = tmp_path_factory.mktemp("browser") / "site"
+    store, settings = FeatureStore(demo / "features"), load_settings(demo / "storyframes.toml")
+    build_report(load_study(study), store, settings, out, ReportOptions(Disclosure(text=True, video=True)))
+    return out
+
+
+@pytest.mark.parametrize("page", ["index.html", "sessions/p02-s01.html"])
+@pytest.mark.parametrize(("width", "touch", "scheme"), [(1280, False, "light"), (390, True, "dark")])
+def test_pages_open_without_an_error_and_fit(
+    browser, site: Path, page: str, width: int, touch: bool, scheme: str
+) -> None:
+    with Visit(browser, site / page, width=width, scheme=scheme, touch=touch) as visit:
+        assert visit.wrong == []
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in visit.requests)
+        assert int(visit.page.evaluate("document.documentElement.dataset.drawn")) >= 1
+        assert visit.page.locator(".plot .main-svg").count() >= 1
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        ink = visit.page.evaluate("getComputedStyle(document.body).color")
+        drawn = visit.page.evaluate("getComputedStyle(document.querySelector('.xtick text')).fill")
+        assert ink == drawn == ("rgb(27, 29, 34)" if scheme == "light" else "rgb(236, 238, 242)")
+        described = visit.page.evaluate(
+            "[...document.querySelectorAll('.plot')]"
+            ".map(plot => document.getElementById(plot.getAttribute('aria-describedby')).textContent)"
+        )
+        assert all(len(text) > 10 for text in described)
+
+
+def test_zoom_by_keyboard_by_buttons_and_by_mouse(browser, site: Path) -> None:
+    with Visit(browser, site / "sessions/p02-s01.html") as visit:
+        page = visit.page
+        whole = visit.range()
+        page.locator("#timeline").focus()
+        page.keyboard.press("+")
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        start, stop = visit.range()
+        assert stop - start == pytest.approx((whole[1] - whole[0]) / 2)
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(f"document.getElementById('timeline').layout.xaxis.range[0] > {start + 0.1}")
+        page.keyboard.press("0")
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
+        assert visit.range() == pytest.approx(whole)
+        page.get_by_role("button", name="Zoom in").first.click()
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        page.get_by_role("button", name="Show all").first.click()
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] < 0.1")
+        box = page.locator("#timeline .nsewdrag").nth(3).bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2, steps=5)
+        page.mouse.up()
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        start, stop = visit.range()
+        assert start == pytest.approx(whole[1] / 4, abs=0.5)
+        assert stop == pytest.approx(whole[1] / 2, abs=0.5)
+        # One time axis: every row is zoomed with it.
+        assert page.evaluate("document.getElementById('timeline').data.every(t => (t.xaxis || 'x') === 'x')")
+        assert visit.wrong == []
+
+
+def test_hovering_tells_value_and_time(browser, site: Path) -> None:
+    with Visit(browser, site / "sessions/p02-s01.html") as visit:
+        strip = visit.page.locator("#timeline .nsewdrag").nth(6)  # of all action units
+        strip.scroll_into_view_if_needed()
+        box = strip.bounding_box()
+        visit.page.mouse.move(box["x"] + box["width"] / 3, box["y"] + box["height"] / 2)
+        visit.page.wait_for_selector("#timeline .hoverlayer .hovertext")
+        text = visit.page.locator("#timeline .hoverlayer").text_content()
+        assert text.startswith("AU")
+        assert text.endswith(" s")
+
+
+def test_a_clip_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
+    with Visit(browser, site / "sessions/p02-s01.html") as visit:
+        page = visit.page
+        assert page.locator("#clip option").count() == 7
+        page.select_option("#clip", "0")
+        about = page.locator("#clip-about")
+        assert "story_share" in about.text_content()
+        assert "ratings" in about.text_content()
+        assert page.evaluate("document.getElementById('timeline').layout.shapes.length") == 1
+        page.get_by_role("button", name="Zoom to it").click()
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[1] < 20")
+        page.get_by_role("button", name="Show all").first.click()
+        page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[1] > 20")
+        box = page.locator("#timeline .trace.bars .point").nth(-1).bounding_box()
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.wait_for_function("document.getElementById('clip').value === '5'")
+        assert "reflection" in about.text_content()
+
+
+def test_hostile_names_and_texts_are_only_text(browser, site: Path) -> None:
+    for name in ("index.html", "sessions/p01-s01.html"):
+        with Visit(browser, site / name) as visit:
+            page = visit.page
+            if name != "index.html":
+                axis = page.locator("#timeline .ytick text").all_text_contents()
+                assert HOSTILE in axis
+                assert f"</script>{HOSTILE}<b>bold</b>" in page.locator("#transcript").text_content()
+                box = page.locator("#timeline .nsewdrag").nth(0).bounding_box()
+                page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.8)
+                page.wait_for_selector("#timeline .hoverlayer .hovertext")
+                assert HOSTILE in page.locator("#timeline .hoverlayer").text_content()
+            assert "<img src=x onerror=window.hacked=1>" in page.locator("header").text_content()
+            assert page.evaluate("window.hacked") is None
+            assert page.locator("img[onerror]").count() == 0
+            assert visit.wrong == []
+
+
+def test_pictures_are_shown_where_they_were_asked_for(browser, site: Path) -> None:
+    with Visit(browser, site / "sessions/p01-s02.html") as visit:
+        widths = visit.page.evaluate("[...document.querySelectorAll('.pictures img')].map(i => i.naturalWidth)")
+        assert widths == [320] * 8
+
+
+def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    from tasks.extractors import ExtractorsSettings
+    from tasks.report.site import build_report
+
+    tracked = np.ones(300, np.uint8)
+    tracked[90:180] = 0
+    with FeatureWriter(local(store_root), "p01-s01", "frames") as out:
+        out.write("time", np.arange(300) / 15)
+        out.publish("f", {})
+    with FeatureWriter(local(store_root), "p01-s01", "openface") as out:
+        out.write("values", np.zeros((300, 714), np.float32))
+        out.write("valid", tracked)
+        out.write("confidence", tracked.astype(np.float32))
+        out.publish("f", {})
+    catalogue.compact(local(store_root))
+    summary = build_report(load_study(demo_study), FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site")
+    assert summary.findings["p01-s01"] == 1
+    with Visit(browser, tmp_path / "site/sessions/p01-s01.html") as visit:
+        visit.page.get_by_role("button", name="Show 6.00 to 12.00 seconds").click()
+        visit.page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
+        assert visit.range() == pytest.approx([4.5, 13.5])
+        assert visit.wrong == []
