@@ -40,7 +40,7 @@ class ExtractionRequest(BaseModel):
     study: _Path = Field(description="The study's folder, the same for all workers.")
     features: _Location = Field(description="The feature store: a folder, or s3://bucket/prefix.", min_length=1)
     config: _Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
-    cluster: str | None = Field(
+    cluster: _Location | None = Field(
         default=None, description="A cluster's YAML file, or tcp://host:port; without it what the configuration says."
     )
     session_ids: tuple[_SessionId, ...] | None = Field(

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,7 +41,9 @@ def postgres(programs: Path) -> Iterator[str]:
     def run(program: str, *arguments: str) -> None:
         as_user = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
         command = [str(programs / program), "-D", str(folder / "data"), *arguments]
-        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **as_user)
+        done = subprocess.run(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **as_user
+        )
         if done.returncode:
             log = folder / "log"
             raise RuntimeError(f"{program}: {done.stdout}\n{log.read_text() if log.exists() else ''}")
@@ -89,19 +90,28 @@ def running(command: list[str], environment: Mapping[str, str], log: Path) -> It
 
 
 @contextlib.contextmanager
-def prefect_server_on(database: str, folder: Path) -> Iterator[dict[str, str]]:
-    """The environment of those who use a server that has the settings of deploy/prefect-server.env and a password."""
+def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The environment of those who use a server with the settings of deploy/prefect-server.env, changes, a password."""
     port, password = free_port(), f"storyframes:{secrets.token_hex(16)}"
     common = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")} | {
         "PREFECT_HOME": str(folder),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_API_AUTH_STRING": password,
     }
-    server = common | settings_of("prefect-server.env") | {
-        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-        "PREFECT_SERVER_API_AUTH_STRING": password,
-    }  # fmt: skip
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    secret = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_SERVER_API_AUTH_STRING": password}
+    server = common | settings_of("prefect-server.env") | secret | changes
+    command = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no-ui",
+    ]
     with running(command, server, folder / "server.log") as process:
         deadline = time.monotonic() + 120
         while not _healthy(f"http://127.0.0.1:{port}/api/health"):
