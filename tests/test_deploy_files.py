@@ -86,7 +86,7 @@ def test_containers_are_locked_up() -> None:
 def test_no_secret_is_in_a_file() -> None:
     for path in DEPLOY.rglob("*"):
         if path.is_file():
-            for found in re.findall(r"(?im)^[^#\n]*(?:password|auth\w*)\s*[=:]\s*([^?\s]\S*)", path.read_text()):
+            for found in re.findall(r"(?im)^[^#\n]*(?:password|auth\w*)[ \t]*[=:][ \t]*([^?\s]\S*)", path.read_text()):
                 assert found.startswith("${") or "PASSWORD" in found, f"{path.name}: {found}"
 
 
