@@ -17,6 +17,7 @@ from flows.cluster import dask_cluster
 from flows.cluster_settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError
 from flows.preflight import check_workers
+from flows.run_report import IncompleteError
 from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
@@ -148,5 +149,5 @@ def _not_done(unit: Work, reason: str) -> Sequence[Outcome]:
 
 def result_of(state: State) -> Any:
     """The data of a state of this process, whatever the state's type."""
-    data = state.data
-    return getattr(data, "result", data)
+    data = getattr(state.data, "result", state.data)
+    return data.report if isinstance(data, IncompleteError) else data

@@ -17,6 +17,9 @@ from tasks.plan import Selection
 # checked against the study, whose messages are better.
 _SessionId = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
 _FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(FEATURES)})]
+# A deployment's flow starts in a folder of its own, where a relative path leads nowhere.
+_Path = Annotated[Path, WithJsonSchema({"type": "string", "format": "path", "pattern": "^/"})]
+_Location = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^(/|[a-z0-9]+://)"})]
 
 
 class ExtractionRequest(BaseModel):
@@ -34,10 +37,10 @@ class ExtractionRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    study: Path = Field(description="The study's folder, the same for all workers.")
-    features: str = Field(description="The feature store: a folder, or s3://bucket/prefix.", min_length=1)
-    config: Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
-    cluster: str | None = Field(
+    study: _Path = Field(description="The study's folder, the same for all workers.")
+    features: _Location = Field(description="The feature store: a folder, or s3://bucket/prefix.", min_length=1)
+    config: _Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
+    cluster: _Location | None = Field(
         default=None, description="A cluster's YAML file, or tcp://host:port; without it what the configuration says."
     )
     session_ids: tuple[_SessionId, ...] | None = Field(

@@ -62,7 +62,19 @@ class RunReport:
         if self.good:
             return Completed(message=str(self), data=self)
         name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"
-        return Failed(name=name, message=str(self), data=self)
+        return Failed(name=name, message=str(self), data=IncompleteError(self))
+
+
+class IncompleteError(Exception):
+    """What a run that failed, or did in part, ends with.
+
+    An exception, because a failed flow that Prefect runs as a process ends with its data as its error: of anything else
+    the log gets a TypeError that spells out every outcome.
+    """
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__(str(report))
+        self.report = report
 
 
 def sessions_of(outcomes: Sequence[Outcome]) -> int:
