@@ -1,6 +1,7 @@
 # The commands of the README: make demo, make test. Each sets up what it needs in .venv, from the pinned constraints.
 
 PYTHON ?= python3
+PROCESSES ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 # Through the environment, so that it also holds for what pip installs to build this package.
@@ -13,7 +14,7 @@ demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
 test: $(VENV)/.dev ## run all tests
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

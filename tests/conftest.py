@@ -79,6 +79,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+# Each group runs in one process of pytest-xdist, as its tests share what is expensive to make; long ones begin first.
+_LONG = ("demo", "test_faults", "test_flows", "test_clusters", "dope", "test_deployments", "test_publish")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _LONG.index(groups[item]) if groups[item] in _LONG else len(_LONG))
+
+
+def _group(item: pytest.Item) -> str:
+    if "extracted_demo" in getattr(item, "fixturenames", ()):
+        return "demo"
+    return "dope" if item.path.parent.name == "dope" else item.path.stem
+
+
 _skipped: list[str] = []
 _NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
 
