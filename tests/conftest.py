@@ -80,19 +80,24 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 # Each group runs in one process of pytest-xdist, as its tests share what is expensive to make; long ones begin first.
-_LONG = ("demo", "test_faults", "test_flows", "test_clusters", "dope", "test_deployments", "test_publish")
+# Before all of them what forks: once Prefect has run a flow in a process, every process forked from it ends with 1.
+_FORKING = ("test_rows", "test_reading", "test_loader")
+_FIRST = ("forking", "demo", "test_faults", "test_flows", "test_clusters", "dope", "test_deployments", "test_publish")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups here
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     groups = {item: _group(item) for item in items}
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _LONG.index(groups[item]) if groups[item] in _LONG else len(_LONG))
+    items.sort(key=lambda item: _FIRST.index(groups[item]) if groups[item] in _FIRST else len(_FIRST))
 
 
 def _group(item: pytest.Item) -> str:
     if "extracted_demo" in getattr(item, "fixturenames", ()):
         return "demo"
+    if item.path.stem in _FORKING:
+        return "forking"
     return "dope" if item.path.parent.name == "dope" else item.path.stem
 
 

@@ -205,7 +205,7 @@ def test_a_scheduled_run_fires_and_leaves_its_report(house: House) -> None:
     assert FeatureStore(house.folder / "features").sessions == ["s0001", "s0002"]
     wanted = {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}}
     left = house.api.post("artifacts/filter", json=wanted).json()
-    assert {artifact["key"] for artifact in left} == {"progress", "summary", "extraction"}
+    assert {artifact["key"] for artifact in left} == {"progress", "summary", "extraction", "study"}
 
 
 def test_silence_is_told(house: House) -> None:

@@ -202,7 +202,7 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
     try:
         run = subprocess.Popen(
             [*command, "--only", "openface", "--only", "opensmile"],
-            cwd=ROOT, env=os.environ | {"PREFECT_API_URL": url},
+            cwd=ROOT, env=os.environ | {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         pids = tmp_path / "pids"

@@ -408,7 +408,7 @@ def test_every_frame_once_and_in_order_however_they_are_batched(
 
     def values(root: Path, **resnet50) -> np.ndarray:
         assert extract(short_study, root, path=checkpoint, **resnet50).rows == 15
-        catalogue.compact(root)
+        catalogue.compact(local(root))
         return FeatureStore(root).read("s0001", "resnet50")
 
     one_by_one = values(store_root, batch_size=1)
