@@ -79,26 +79,26 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-# Each group runs in one process of pytest-xdist, as its tests share what is expensive to make; long ones begin first.
-# Before all of them what forks: once Prefect has run a flow in a process, every process forked from it ends with 1.
+# What forks comes first: once Prefect has run a flow in a process, every process forked from it ends with 1.
 _FORKING = ("test_rows", "test_reading", "test_loader")
-_FIRST = ("forking", "demo", "test_faults", "test_flows", "test_clusters", "dope", "test_deployments", "test_publish")
+# The files of the first of two parts that take about the same time ('make test'); the second has all others.
+_FIRST_PART = (*_FORKING, "test_cli", "test_report", "test_report_browser", "test_resnet50", "test_publish")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups here
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _FIRST.index(groups[item]) if groups[item] in _FIRST else len(_FIRST))
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", choices=("1", "2"), help="run only this part of the tests, of two")
 
 
-def _group(item: pytest.Item) -> str:
-    if "extracted_demo" in getattr(item, "fixturenames", ()):
-        return "demo"
-    if item.path.stem in _FORKING:
-        return "forking"
-    return "dope" if item.path.parent.name == "dope" else item.path.stem
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in _FORKING)
+    if part := config.getoption("--part"):
+        left_out = [item for item in items if _part(item) != part]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _part(item) == part]
+
+
+def _part(item: pytest.Item) -> str:
+    return "1" if item.path.stem in _FIRST_PART or item.path.parent.name == "dope" else "2"
 
 
 _skipped: list[str] = []
