@@ -79,28 +79,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-# What forks comes first: once Prefect has run a flow in a process, every process forked from it ends with 1.
-_FORKING = ("test_rows", "test_reading", "test_loader")
-# The files of the first of two parts that take about the same time ('make test'); the second has all others.
-_FIRST_PART = (*_FORKING, "test_cli", "test_report", "test_report_browser", "test_resnet50", "test_publish")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", choices=("1", "2"), help="run only this part of the tests, of two")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.stem not in _FORKING)
-    if part := config.getoption("--part"):
-        left_out = [item for item in items if _part(item) != part]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if _part(item) == part]
-
-
-def _part(item: pytest.Item) -> str:
-    return "1" if item.path.stem in _FIRST_PART or item.path.parent.name == "dope" else "2"
-
-
 _skipped: list[str] = []
 _NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
 
