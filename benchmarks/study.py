@@ -2,14 +2,16 @@
 
     python -m benchmarks.study [--sessions 8] [--seconds 15] [--runs 1]
 
-Everything is in it: the server's start, the workers' imports, planning, the index. Wall time means something on an idle
-machine only, so the processor time of every worker is told as well: what one worker needs for all, over what the
-busiest of two needs, is the speed-up on a machine that has nothing else to do while the workers run.
+Everything is in it: the server's start, the workers' imports, planning, the index. What ``storyframes plan`` says
+beforehand stands beside it: that is from the first task to the last, without the start. Wall time means something on
+an idle machine only, so the processor time of every worker is told as well: what one worker needs for all, over what
+the busiest of two needs, is the speed-up on a machine that has nothing else to do while the workers run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -48,10 +50,23 @@ class Run:
     workers_s: tuple[float, ...]
 
 
+def configuration(folder: Path, cpus: int) -> Path:
+    path = folder / f"{cpus}.toml"
+    path.write_text(_CONFIG.format(cpus=cpus))
+    return path
+
+
+def predicted_s(study: Path, folder: Path, cpus: int) -> float:
+    """How long ``storyframes plan`` says that it will take."""
+    options = ["--config", str(configuration(folder, cpus)), "--workers", str(cpus), "--json"]
+    command = [sys.executable, "-m", "flows.cli", "plan", str(study), *options]
+    said = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1]).stdout
+    return json.loads(said)["wall_s"]
+
+
 def run(study: Path, folder: Path, cpus: int, *options: str) -> Run:
     """Extract into a new feature store, watching the processes."""
-    config = folder / f"{cpus}.toml"
-    config.write_text(_CONFIG.format(cpus=cpus))
+    config = configuration(folder, cpus)
     features = folder / f"features-{time.monotonic_ns()}"
     command = [sys.executable, "-m", "flows.cli", "extract", str(study), str(features), "--config", str(config)]
     started = time.perf_counter()
@@ -82,14 +97,16 @@ def print_study(folder: Path, plan: SyntheticStudy, runs: int) -> None:
     study = folder / "study"
     write_study(study, plan)
     measured: dict[int, list[Run]] = {1: [], 2: []}
+    predicted = {cpus: predicted_s(study, folder, cpus) for cpus in measured}
     for _ in range(runs):
         for cpus, results in measured.items():
             results.append(run(study, folder, cpus))
     print(f"{plan.sessions} sessions of {plan.seconds:g} s, float32; medians of {runs}")
-    print("  workers   wall s   CPU-s   CPU-s of each worker")
+    print("  workers   predicted s   wall s   CPU-s   CPU-s of each worker")
     for cpus, results in measured.items():
         each = " ".join(f"{seconds:.0f}" for seconds in results[0].workers_s)
-        print(f"  {cpus:7d} {_median(results, 'wall_s'):8.0f} {_median(results, 'cpu_s'):7.0f}   {each}")
+        wall_s, cpu_s = _median(results, "wall_s"), _median(results, "cpu_s")
+        print(f"  {cpus:7d} {predicted[cpus]:13.0f} {wall_s:8.0f} {cpu_s:7.0f}   {each}")
     wall = _median(measured[1], "wall_s") / _median(measured[2], "wall_s")
     busiest = {cpus: statistics.median(one.workers_s[0] for one in results) for cpus, results in measured.items()}
     print(f"  two workers: {wall:.2f} x as fast by the clock, {busiest[1] / busiest[2]:.2f} x by processor time")
@@ -99,10 +116,11 @@ def print_lone_session(folder: Path, seconds: float) -> None:
     cpus = len(os.sched_getaffinity(0))
     study = folder / "lone"
     write_study(study, SyntheticStudy(sessions=1, seconds=seconds))
+    predicted = predicted_s(study, folder, cpus)
     result = run(study, folder, cpus, "--session", "s0001")
     share = result.wall_s / (result.cpu_s / cpus)
     print(f"a lone session of {seconds:g} s on {cpus} processors: {result.wall_s:.0f} s, {result.cpu_s:.0f} CPU-s,")
-    print(f"  {share:.2f} x the processor time over {cpus}")
+    print(f"  {share:.2f} x the processor time over {cpus}; predicted: {predicted:.0f} s")
 
 
 def _median(results: list[Run], name: str) -> float:

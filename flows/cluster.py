@@ -116,7 +116,9 @@ def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[str]:
             "resources": resources,
             "memory_limit": settings.memory_limit or "auto",
             "dashboard": False,
-            "silence_logs": logging.ERROR,
+            # What becomes of the work is told by its outcomes; a worker's own errors are of the end, when the scheduler
+            # is gone before its last heartbeat.
+            "silence_logs": logging.CRITICAL,
         }
         # A GPU's process sees its own only, the others see none.
         options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,9 +22,6 @@ from storyframes.records import Status
 from storyframes.storage import open_storage
 from tasks.extract import Outcome, Work, extract, not_done
 from tasks.extractors import build_extractors
-from tasks.plan import CLOCK
-
-_CLOCKS_FIRST = 10**9
 
 
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
@@ -70,7 +67,7 @@ def run_work(
     See :class:`flows.gather.Gather` for the order, and for what is tried again.
 
     Args:
-        work: from planning.
+        work: from planning, in the order in which it should begin.
         cluster: what to run on.
         finished: told of every outcome that stands.
         extract_one: the task that does one unit of work.
@@ -83,8 +80,8 @@ def run_work(
     with dask_cluster(cluster, [needs_of(unit) for unit in work]) as address:
         check_workers(address, work)
 
-        def submit(unit: Work) -> Future:
-            with dask.annotate(resources=dict(needs_of(unit)), priority=_priority(unit)):
+        def submit(unit: Work, rank: int) -> Future:
+            with dask.annotate(resources=dict(needs_of(unit)), priority=-rank):
                 return extract_one.submit(unit)
 
         def do() -> list[Outcome]:
@@ -94,7 +91,7 @@ def run_work(
                 logger.info("%s", describe(outcome))
                 finished(outcome)
 
-            return Gather(submit, _read, _lost, settled).run(work)
+            return Gather(submit, _read, _lost, settled, _kind).run(work)
 
         options: dict[str, Any] = {"task_runner": DaskTaskRunner(address=address), "persist_result": False}
         token = _job.set(do)
@@ -108,9 +105,9 @@ def run_work(
     return list(outcomes)
 
 
-def _priority(unit: Work) -> int:
-    """What costs most begins first; before it every clock, as others wait for it."""
-    return _CLOCKS_FIRST if unit.features == (CLOCK,) else round(unit.cost)
+def _kind(unit: Work) -> Hashable:
+    """Which workers can do it."""
+    return tuple(sorted(needs_of(unit).items()))
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:

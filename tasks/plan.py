@@ -177,8 +177,8 @@ class _Known:
 def most_expensive_first(work: Iterable[Work]) -> list[Work]:
     """The work in the order in which it should begin, with its expected cost.
 
-    A session's clock counts as much as all that waits for it. So the longest sessions begin first, each with its most
-    expensive feature, and short ones fill what is left at the end.
+    The clocks come first, as others wait for them. Then the most expensive features, so those of the longest sessions;
+    the cheap ones fill what is left at the end.
     """
     lengths: dict[str, float] = {}
     priced = []
@@ -189,7 +189,12 @@ def most_expensive_first(work: Iterable[Work]) -> list[Work]:
     waiting: dict[str, float] = {}
     for unit in priced:
         waiting[unit.session_id] = waiting.get(unit.session_id, 0.0) + unit.cost
-    return sorted(priced, key=lambda unit: -waiting[unit.session_id] if unit.features == (CLOCK,) else -unit.cost)
+    clocks = [unit for unit in priced if unit.features == (CLOCK,)]
+    others = [unit for unit in priced if unit.features != (CLOCK,)]
+    return [
+        *sorted(clocks, key=lambda unit: -waiting[unit.session_id]),
+        *sorted(others, key=lambda unit: -unit.cost),
+    ]
 
 
 _MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, are what the network waits for

@@ -118,7 +118,9 @@ def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
     assert "| session" in Artifact.get("study").data or "| sessions |" in Artifact.get("study").data
 
 
-def test_what_costs_most_begins_first(server, small_study: Path, tmp_path: Path) -> None:
+def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
+    server, small_study: Path, tmp_path: Path
+) -> None:
     from dataclasses import replace
 
     from prefect import task
@@ -139,17 +141,20 @@ def test_what_costs_most_begins_first(server, small_study: Path, tmp_path: Path)
 
         with began.open("a") as file:
             file.write(f"{work.cost:g}\n")
-        if work.cost == 0:
-            time.sleep(4)  # the others are submitted meanwhile
+        if work.cost == 2:
+            time.sleep(4)  # what waited for the clock is submitted meanwhile
         outcome = Outcome(work.session_id, work.features[0], Status.DONE)
         return Completed(data=(outcome,))
 
-    asked = request(small_study, tmp_path / "features", only=["opensmile"])
+    asked = request(small_study, tmp_path / "features", only=["frames", "opensmile"])
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
-    unit = next(unit for unit in plan.work if unit.features == ("opensmile",))
-    work = [replace(unit, cost=cost) for cost in (0, 2, 7, 1, 5)]
-    run_work(work, LocalCluster(cpus=1), lambda outcome: None, note)
-    assert began.read_text().split() == ["0", "7", "5", "2", "1"]
+    clock = plan.work[0]
+    assert clock.features == ("frames",)
+    waits = next(unit for unit in plan.work if unit.features == ("opensmile",) and unit.session_id == clock.session_id)
+    free = replace(waits, source=replace(waits.source, session_id="another"))
+    places = (clock, waits, free, free, waits, free)  # the cost tells which it is
+    run_work([replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note)
+    assert began.read_text().split() == ["0", "2", "1", "3", "4", "5"]
 
 
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:

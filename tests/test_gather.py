@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from flows.gather import TRIES, Gather, WorkerLostError
+from flows.gather import AT_ONCE, TRIES, Gather, WorkerLostError
 from storyframes.records import Status
 from tasks.extract import Outcome, Work
 from tasks.extractor import Source
@@ -16,25 +16,33 @@ def unit(session_id: str, *features: str) -> Work:
     return Work("store", Source(session_id, {}), features, ExtractorsSettings())
 
 
+def kind(work: Work) -> str:
+    return "GPU" if "resnet50" in work.features else "CPU"
+
+
 class Fake:
     """Ends at once, as ``behaviour`` says for the unit and the number of the try."""
 
-    def __init__(self, behaviour=lambda unit, attempt: "done") -> None:
+    def __init__(self, behaviour=lambda unit, attempt: "done", at_once: int = AT_ONCE) -> None:
         self.behaviour = behaviour
+        self.at_once = at_once
+        self.most: Counter[str] = Counter()  # of a kind at the same time
+        self.now: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.order: list[str] = []
-        self.alone: list[bool] = []
         self.open = 0
-        self.held: list = []
 
-    def submit(self, work: Work):
+    def submit(self, work: Work, rank: int):
         self.tries[work.name] += 1
         self.order.append(work.name)
         self.open += 1
+        self.now[kind(work)] += 1
+        self.most |= self.now
         return Ended((work, self.behaviour(work, self.tries[work.name])))
 
     def read(self, future, work: Work):
         self.open -= 1
+        self.now[kind(work)] -= 1
         what = future.value[1]
         if what == "lost":
             raise WorkerLostError
@@ -46,7 +54,7 @@ class Fake:
 
     def run(self, *work: Work):
         finished: list[Outcome] = []
-        outcomes = Gather(self.submit, self.read, self.lost, finished.append).run(work)
+        outcomes = Gather(self.submit, self.read, self.lost, finished.append, kind, self.at_once).run(work)
         assert finished == outcomes
         assert self.open == 0
         return {f"{outcome.session_id}/{outcome.feature}": outcome.reason for outcome in outcomes}
@@ -106,6 +114,26 @@ def test_a_feature_that_is_lost_after_its_lost_clock_still_ends() -> None:
     fake = Fake(lambda work, attempt: "lost")
     reasons = fake.run(unit("a", "frames"), unit("a", "openface"))
     assert reasons == {"a/frames": "lost alone", "a/openface": "lost alone"}
+
+
+def test_so_many_of_each_kind_are_submitted_at_once() -> None:
+    sessions = [f"s{number}" for number in range(9)]
+    fake = Fake(at_once=3)
+    work = [unit(name, feature) for feature in ("frames", "resnet50", "openface") for name in sessions]
+    assert len(fake.run(*work)) == 27
+    assert fake.most == {"CPU": 3, "GPU": 3}
+
+
+def test_what_is_ready_begins_in_the_order_in_which_it_was_given() -> None:
+    fake = Fake(at_once=1)
+    fake.run(unit("a", "frames"), unit("b", "frames"), unit("b", "openface"), unit("a", "dope"), unit("c", "openface"))
+    assert fake.order == ["a/frames", "b/frames", "b/openface", "a/dope", "c/openface"]
+
+
+def test_a_kind_whose_places_are_taken_does_not_hold_up_another() -> None:
+    fake = Fake(at_once=1)
+    fake.run(unit("a", "resnet50"), unit("b", "resnet50"), unit("c", "openface"))
+    assert fake.order == ["a/resnet50", "c/openface", "b/resnet50"]
 
 
 def test_nothing_to_do() -> None:

@@ -34,10 +34,12 @@ def planned(study: Path, root: Path, cpus: int = 1, *, sessions: tuple[str, ...]
     return plan_extraction(load_study(study), root, settings, Selection(sessions), cpus=cpus)
 
 
-def test_the_longest_sessions_begin_first_each_with_its_most_expensive_feature(
+def test_clocks_first_then_the_most_expensive_feature_of_the_longest_session(
     uneven_study: Path, tmp_path: Path
 ) -> None:
     work = planned(uneven_study, tmp_path / "features").work
+    clocks = [unit.features == (CLOCK,) for unit in work]
+    assert clocks == sorted(clocks, reverse=True)
     assert [unit.session_id for unit in work if unit.features == (CLOCK,)] == ["s0002", "s0001", "s0003"]
     assert [unit.session_id for unit in work if unit.features == ("resnet50",)] == ["s0002", "s0001", "s0003"]
     for session_id in ("s0001", "s0002", "s0003"):
