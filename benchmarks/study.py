@@ -1,11 +1,12 @@
 """A study extracted by one worker and by two, and a lone session on all processors, through the command line.
 
-    python -m benchmarks.study [--sessions 8] [--seconds 15] [--runs 1]
+    python -m benchmarks.study [--sessions 10] [--seconds 75] [--runs 1]
 
 Everything is in it: the server's start, the workers' imports, planning, the index. What ``storyframes plan`` says
-beforehand stands beside it: that is from the first task to the last, without the start. Wall time means something on
-an idle machine only, so the processor time of every worker is told as well: what one worker needs for all, over what
-the busiest of two needs, is the speed-up on a machine that has nothing else to do while the workers run.
+beforehand stands beside it: that is from the first task to the last, without the start. A run has as many processors
+as workers: else a lone worker decodes ahead on the second one, where the driver and the server are as well. Wall time
+means something on an idle machine only, so the processor time of every worker is told too: what one worker needs for
+all, over what the busiest of two needs, is the speed-up on a machine that has nothing else to do.
 """
 
 from __future__ import annotations
@@ -69,8 +70,10 @@ def run(study: Path, folder: Path, cpus: int, *options: str) -> Run:
     config = configuration(folder, cpus)
     features = folder / f"features-{time.monotonic_ns()}"
     command = [sys.executable, "-m", "flows.cli", "extract", str(study), str(features), "--config", str(config)]
+    processors = sorted(os.sched_getaffinity(0))[:cpus]
     started = time.perf_counter()
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
+    os.sched_setaffinity(process.pid, processors)  # before it has any thread or child
     spent: dict[int, tuple[bool, float]] = {}
     root = psutil.Process(process.pid)
     while process.poll() is None:
@@ -129,8 +132,8 @@ def _median(results: list[Run], name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--sessions", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=75)
     parser.add_argument("--runs", type=int, default=1)
     arguments, _ = parser.parse_known_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])

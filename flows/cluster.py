@@ -17,6 +17,12 @@ DASK = {
     "distributed.scheduler.allowed-failures": 3,
     # Dask keeps its last 1000 messages, state changes and events for its developers, here with all that was submitted.
     "distributed.admin.low-level-log-length": 50,
+    # Nor does anybody look at its profile of our work, its measure of its own event loop or of the disks; together they
+    # cost each worker and the driver more than one percent of a processor.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "200 ms",
+    "distributed.admin.system-monitor.interval": "5 s",
+    "distributed.admin.system-monitor.disk": False,
     "distributed.worker.daemon": False,  # an extractor may start a process of its own
     # Dask has glibc give back every freed 64 kB to the kernel; a network frees and takes megabytes for every layer,
     # and the page faults cost it a third of its time. Memory is bounded by the batch anyway.

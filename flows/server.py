@@ -26,6 +26,20 @@ _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
 }
+# What it does for schedules, work pools, automations and limits: a server for one command has none.
+_NOT_NEEDED = {
+    f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
+    for service in (
+        "SCHEDULER",
+        "LATE_RUNS",
+        "FOREMAN",
+        "PAUSE_EXPIRATIONS",
+        "REPOSSESSOR",
+        "CANCELLATION_CLEANUP",
+        "CLEANUP_RECONCILER",
+        "TRIGGERS",
+    )
+}
 
 
 class ServerError(Exception):
@@ -87,6 +101,7 @@ def _dedicated_server(home: Path) -> Iterator[str]:
     guard = Path(__file__).parent.parent / "tasks" / "parent_death.py"
     command = [sys.executable, str(guard), str(os.getpid()), sys.executable, "-m", "prefect", "server", "start"]
     environment = os.environ | {
+        **_NOT_NEEDED,
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
     }
