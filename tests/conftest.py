@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
+
+# A shell lets what it starts in the background ignore SIGINT, and so would every command that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
