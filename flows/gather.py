@@ -17,7 +17,7 @@ from tasks.plan import CLOCK
 
 TRIES = 3  # of what failed for a reason that may pass
 # Units of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for
-# the next unit; not all there are: each costs the scheduler and a worker some 60 KB as long as it waits there.
+# the next unit; not all there are: each costs the scheduler and a worker some 70 KB as long as it waits there.
 AT_ONCE = 256
 
 
