@@ -18,7 +18,7 @@ import opensmile
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
 from tasks.opensmile import SAMPLE_RATE, FeatureSet
 from tasks.opensmile_stream import DescriptorStream
-from tasks.recording import read_audio
+from tasks.sound import read_audio
 
 _OURS, _LIBRARY = "streaming", "one call"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import av
 import numpy as np
 
-from tasks.recording import NoAudioError, RecordingError
+from tasks.recording import RecordingError
+from tasks.sound import NoAudioError
 
 RUN = 3  # samples in a row at full scale: a single one can be a peak that just fits
 _FULL = 32_766  # of 32,767: a resampler or a gain may take one away

@@ -20,7 +20,8 @@ from tasks.extractor import (
 )
 from tasks.frame_means import FrameMeans
 from tasks.frames import Clock, RecordingSettings, read_clock
-from tasks.recording import AudioBlock, NoAudioError, RecordingError, read_audio
+from tasks.recording import RecordingError
+from tasks.sound import AudioBlock, NoAudioError, read_audio
 
 SAMPLE_RATE = 16_000
 _HOP_S = 0.01

@@ -1,8 +1,8 @@
-"""A recording: its frames as they decode, on the container's own clock, and its sound.
+"""A recording: its frames as they decode, on the container's own clock. Its sound is in ``sound``.
 
 OpenCV decodes the frames, as OpenFace does, so that both agree on how many there are; PyAV reads what OpenCV does not
-tell (how many frames the header promises, when the video stream starts) and decodes the sound. A header is a promise,
-not a fact: a truncated or damaged file decodes to fewer frames, and only the decoded ones exist.
+tell (how many frames the header promises, when the video stream starts). A header is a promise, not a fact: a
+truncated or damaged file decodes to fewer frames, and only the decoded ones exist.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # damage is counted and reported here, not printed by FFmpeg
@@ -20,8 +19,6 @@ import av
 import cv2
 import numpy as np
 
-_AUDIO_GAP_S = 0.05  # a hole in the sound longer than this becomes silence, so that what follows stays in time
-
 
 class RecordingError(Exception):
     """The recording cannot be read; the message names the file and what is wrong with it."""
@@ -29,10 +26,6 @@ class RecordingError(Exception):
 
 class TruncatedError(RecordingError):
     """Fewer frames decode than the container's header promises."""
-
-
-class NoAudioError(RecordingError):
-    """The file has no sound."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +67,6 @@ class FrameBatch:
 
 
 @dataclass(frozen=True)
-class AudioBlock:
-    """Consecutive samples of a recording's sound.
-
-    Attributes:
-        time: of the first sample, seconds on the container's clock.
-        samples: (n,) float32 in [-1, 1].
-    """
-
-    time: float
-    samples: np.ndarray
-
-
-@dataclass(frozen=True)
 class FrameTimes:
     """The times of all frames that decode, and whether there should be more."""
 
@@ -100,7 +80,7 @@ def read_header(path: Path) -> VideoHeader:
     Raises:
         RecordingError: it is empty, no media file, or has no video.
     """
-    with _container(path) as container:
+    with open_container(path) as container:
         if not container.streams.video:
             raise RecordingError(f"{path.name}: has no video stream")
         stream = container.streams.video[0]
@@ -171,40 +151,7 @@ def read_frame_times(path: Path, *, allow_truncated: bool = False) -> FrameTimes
     return FrameTimes(np.array(times), truncated)
 
 
-def read_audio(path: Path, rate: int) -> Iterator[AudioBlock]:
-    """The sound of ``path`` in blocks, all channels mixed to one and resampled; one block is in memory at a time.
-
-    Args:
-        path: a video with sound or a sound file.
-        rate: samples per second wanted.
-
-    Raises:
-        NoAudioError: there is no sound.
-        RecordingError: the sound cannot be decoded.
-    """
-    with _container(path) as container:
-        if not container.streams.audio:
-            raise NoAudioError(f"{path.name}: has no audio track")
-        resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
-        start_s, samples = None, 0
-        try:
-            for frame in chain(container.decode(audio=0), [None]):  # None: what the resampler has kept back
-                if frame is not None and frame.time is not None:
-                    start_s = frame.time if start_s is None else start_s
-                    gap = round((frame.time - start_s) * rate) - samples
-                    if gap > _AUDIO_GAP_S * rate:
-                        yield AudioBlock(start_s + samples / rate, np.zeros(gap, np.float32))
-                        samples += gap
-                for block in resampler.resample(frame):
-                    yield AudioBlock((start_s or 0.0) + samples / rate, block.to_ndarray()[0])
-                    samples += block.samples
-        except av.FFmpegError as error:
-            raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
-    if not samples:
-        raise NoAudioError(f"{path.name}: its audio track is empty")
-
-
-def _container(path: Path) -> av.container.InputContainer:
+def open_container(path: Path) -> av.container.InputContainer:
     try:
         if path.stat().st_size == 0:
             raise RecordingError(f"{path.name}: the file is empty (0 bytes)")
@@ -264,7 +211,7 @@ def _are_dropped_frames(path: Path, header: VideoHeader, count: int, last: float
     end_s = header.start_s + header.promised_frames / header.fps
     if last < end_s - max(2.5 / header.fps, 0.2):
         return False
-    with _container(path) as container:
+    with open_container(path) as container:
         return count >= sum(packet.size > 0 for packet in container.demux(video=0))
 
 

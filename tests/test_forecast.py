@@ -16,8 +16,9 @@ from storyframes.transcript import read_transcript
 from tasks.extractors import ExtractorsSettings
 from tasks.forecast import forecast, longest_worker
 from tasks.rates import Rate, measure_rates
-from tasks.recording import read_audio, read_frame_times
+from tasks.recording import read_frame_times
 from tasks.sample import SampleError, cut_recording, cut_table, cut_transcript
+from tasks.sound import read_audio
 
 ROOT = Path(__file__).parents[1]
 

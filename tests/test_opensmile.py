@@ -13,7 +13,8 @@ from storyframes.features import COMPARE_2016_COLUMNS
 from tasks.frame_means import FrameMeans
 from tasks.opensmile import FeatureSet
 from tasks.opensmile_stream import DescriptorStream
-from tasks.recording import RecordingError, read_audio
+from tasks.recording import RecordingError
+from tasks.sound import read_audio
 
 
 @pytest.fixture(scope="session")
@@ -201,7 +202,7 @@ def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
 
 
 def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Path, speech: np.ndarray) -> None:
-    from test_recording import write_wave
+    from test_sound import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", (speech[:160_000] * 32767), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")
@@ -212,7 +213,7 @@ def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Pa
 
 
 def test_a_sidecar_too_short_for_a_single_row_is_a_failure(study_copy: Path, store_root: Path) -> None:
-    from test_recording import write_wave
+    from test_sound import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", np.zeros(800), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")

@@ -18,7 +18,7 @@ from tasks.curves import SessionCurves, read_curves
 from tasks.extractors import ExtractorsSettings
 from tasks.overlay import OverlayError
 from tasks.quality import QualityFinding, find_problems
-from tasks.recording import NoAudioError, RecordingError
+from tasks.recording import RecordingError
 from tasks.report.chart import Chart
 from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
@@ -28,6 +28,7 @@ from tasks.report.session import Spoken, Timetable, session_clips
 from tasks.report.study_charts import study_charts
 from tasks.report.thumbnails import Picture, write_thumbnails
 from tasks.report.timeline import timeline
+from tasks.sound import NoAudioError
 
 
 @dataclass(frozen=True)
