@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 try:
     import typer
@@ -28,14 +28,18 @@ from flows import look, plan_command, tables, terminal
 from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
 from tasks.human import human_bytes
 
+_LOOK: dict[str, Any] = (
+    {} if terminal.is_terminal() else {"rich_markup_mode": None, "context_settings": {"terminal_width": 1000}}
+)
 app = typer.Typer(
     name="storyframes",
     help="From session recordings to training-ready multimodal features.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    **_LOOK,
 )
-models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True)
+models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **_LOOK)
 app.add_typer(models_app, name="models")
 
 

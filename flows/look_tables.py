@@ -1,4 +1,4 @@
-"""What the commands for looking show, at most 100 columns wide, and the same as JSON."""
+"""What the commands for looking show, at most 100 columns wide in a terminal, and the same as JSON."""
 
 from __future__ import annotations
 

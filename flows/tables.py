@@ -1,4 +1,4 @@
-"""What the command line shows: tables and summaries of a study, a run and a store, at most 100 columns wide."""
+"""What the command line shows: tables and summaries of a study, a run and a store; a terminal shows 100 columns."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +19,24 @@ FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a fold
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
 
 
+_UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at both outputs; help and usage errors are drawn as panels then."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A terminal, never wider than the tables."""
+    """A terminal, never wider than the tables; nothing is wrapped where there is no terminal.
+
+    Programs read what goes through a pipe, and a path or a message broken in two is found by none of them.
+    """
     shown = Console(stderr=stderr, highlight=False)
-    if not shown.is_terminal or shown.width > tables.WIDTH:
-        shown = Console(stderr=stderr, highlight=False, width=tables.WIDTH)
+    if not (sys.stderr if stderr else sys.stdout).isatty():
+        return Console(stderr=stderr, highlight=False, width=_UNWRAPPED)
+    if shown.width > tables.WIDTH:
+        return Console(stderr=stderr, highlight=False, width=tables.WIDTH)
     return shown
 
 

@@ -9,19 +9,24 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from stores import publish_openface
+from terminals import in_terminal
 
 ROOT = Path(__file__).parent.parent
 
 
-def storyframes(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def storyframes(
+    *arguments: object, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; ``environment`` is added to this process's."""
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=environment, timeout=280)
+    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told, timeout=280)
 
 
 def test_help_and_version() -> None:
@@ -85,11 +90,34 @@ def test_synthesize_makes_a_valid_study(tmp_path: Path) -> None:
     assert storyframes("check", tmp_path / "s").returncode == 0
 
 
-def test_models_list_fits_a_hundred_columns() -> None:
-    shown = storyframes("models", "list")
-    assert shown.returncode == 0
-    assert "resnet50-v1" in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) <= 100
+@pytest.mark.parametrize("columns", [80, 160])
+def test_a_terminal_is_filled_up_to_a_hundred_columns(columns: int) -> None:
+    code, shown = in_terminal("models", "list", columns=columns)
+    assert code == 0
+    assert "resnet50-v1" in shown
+    assert max(map(len, shown.splitlines())) <= min(columns, 100)
+
+
+@pytest.mark.parametrize("columns", [None, "40"])
+def test_nothing_is_wrapped_where_there_is_no_terminal(study_copy: Path, tmp_path: Path, columns: str | None) -> None:
+    # Paths and messages longer than any terminal: in tables, sentences, usage errors and help.
+    deep = tmp_path.joinpath(*["a folder with a long name"] * 6)
+    deep.mkdir(parents=True)
+    study = study_copy.rename(deep / "study")
+    more = {"COLUMNS": columns} if columns else {}
+    assert f"valid {study}\n" in storyframes("check", study, environment=more).stdout
+    (deep / "features").mkdir()
+    (deep / "features/x").touch()
+    refused = storyframes("extract", study, deep / "features", environment=more)
+    assert f"error {deep}/features is not a feature store and not empty" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    models = storyframes("models", "list", environment=more).stdout
+    assert max(map(len, models.splitlines())) > 100
+    assert len(models.splitlines()) == 4 + 7
+    wrong = storyframes("extract", study, deep / "features", f"--{'nope' * 50}", environment=more)
+    assert f"No such option: --{'nope' * 50}" in wrong.stderr
+    explained = storyframes("gc", "--help", environment=more).stdout
+    assert "Keep what was current or touched this recently." in explained
 
 
 # --- the main job ----------------------------------------------------------------------------------------------------
@@ -110,7 +138,8 @@ def test_the_demo(demo) -> None:
     assert "demo word vectors" in result.stdout
     assert "20 extracted, 0 up to date, 0 without input, 0 failed; the clip index has 54 clips" in result.stdout
     assert "Traceback" not in result.stderr
-    assert max(map(len, result.stdout.splitlines()[:-8])) <= 100
+    code, shown = in_terminal("status", folder / "features")
+    assert (code, max(map(len, shown.splitlines())) <= 100) == (0, True)
     for path in (folder / "features").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
 
