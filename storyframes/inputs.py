@@ -68,6 +68,8 @@ class ClipInput:
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
             raise TypeError(f"columns={self.columns!r} is one string; give a sequence of names: [{self.columns!r}]")
+        if self.axis is not None:
+            object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
 
 
 @dataclass(frozen=True)

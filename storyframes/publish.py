@@ -38,7 +38,7 @@ class FeatureWriter:
         self, storage: Storage, session_id: str, feature: str, compression: Compression = Compression.NONE
     ) -> None:
         self.storage = storage
-        self.compression = compression
+        self.compression = Compression(compression)
         self.session_id = session_id
         self.spec: FeatureSpec = feature_spec(session_id, feature)
         self.version = new_version()
@@ -204,5 +204,5 @@ def record_attempt(
 ) -> None:
     """Note that the last attempt gave no version, and why; the current version, if any, stays."""
     make_feature_groups(storage, session_id, feature)
-    attempt = Attempt(session_id, feature, status, reason, fingerprint, now())
+    attempt = Attempt(session_id, feature, Status(status), reason, fingerprint, now())
     storage.replace(attempt_path(session_id, feature), attempt.to_json())

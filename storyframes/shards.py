@@ -120,7 +120,7 @@ class ShardWriter:
         self.row_shape = tuple(row_shape)
         self.dtype = np.dtype(dtype)
         self.fill = fill
-        self.compression = compression
+        self.compression = Compression(compression)
         self.rows = 0
         self._chunk = bytearray()  # the chunk that is filling up
         self._lengths: list[int] = []  # of the chunks written

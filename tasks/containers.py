@@ -120,6 +120,9 @@ class Engine:
     executable: str
     _rootless: list[bool] = field(default_factory=list, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", EngineName(self.name))  # "podman" will do
+
     def resolve(self, reference: str) -> Image:
         """The image that ``reference`` means, which must be pinned by a digest and be here already.
 

@@ -131,6 +131,8 @@ class PpiOptions:
     th_persondetect: float = 0.002
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "part", Part(self.part))  # their names will do
+        object.__setattr__(self, "rule", GroupingRule(self.rule))
         _require(self.th_pose3d > 0, f"th_pose3D = {self.th_pose3d}", "positive, or no pose is similar even to itself")
         if self.part is not Part.BODY:
             any_part = self.rule.compares_boxes or self.rule is GroupingRule.ALL_JOINTS

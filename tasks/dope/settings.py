@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 
 from tasks.dope.options import NetworkOptions
 
@@ -13,7 +13,7 @@ FRAMES_AT_ONCE_ON_PROCESSOR = 1
 FRAMES_AT_ONCE_ON_GPU = 8
 
 
-class PostProcessing(Enum):
+class PostProcessing(StrEnum):
     """How the network's many overlapping poses become detections."""
 
     PPI = "ppi"
@@ -52,6 +52,9 @@ class DopeSettings:
     boxes_per_pass: int = 256
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "post_processing", PostProcessing(self.post_processing)
+        )  # "nms" is NMS, "nmx" an error
         if self.batch_norm_eps is not None and not self.batch_norm_eps >= 0:
             raise ValueError(f"batch_norm_eps = {self.batch_norm_eps}; it must be 0 or more")
         for name in ("frames_per_pass", "boxes_per_pass"):

@@ -60,5 +60,5 @@ class FastCropper(Cropper):
 def cropper(which: ResNet50Weights, precision: Precision) -> Cropper:
     """The exact one where the network keeps what it gains, the fast one where the network rounds more coarsely."""
     preset = import_torchvision().models.ResNet50_Weights[str(which)].transforms()
-    kind = ExactCropper if precision is Precision.FLOAT32 else FastCropper
+    kind = ExactCropper if Precision(precision) is Precision.FLOAT32 else FastCropper
     return kind(preset.resize_size[0])

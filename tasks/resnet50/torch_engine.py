@@ -46,6 +46,7 @@ class TorchEngine:
     def __init__(
         self, model: Model, precision: Precision, batch_size: int | None = None, device: Device = Device.CPU
     ) -> None:
+        device, precision = Device(device), Precision(precision)
         if device is Device.CUDA and not torch.cuda.is_available():
             raise ExtractionError(
                 "[resnet50] device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"

@@ -1,0 +1,54 @@
+"""A choice given by its name is that choice, and a name that there is not is an error: never silently the default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storyframes.features import Axis
+from storyframes.inputs import ClipInput
+from storyframes.publish import FeatureWriter, record_attempt
+from storyframes.records import Attempt, Status
+from storyframes.shards import Compression, ShardWriter
+from storyframes.storage import LocalStorage
+from tasks.containers import Engine, EngineName
+from tasks.dope.joints import Part
+from tasks.dope.options import GroupingRule, PpiOptions
+from tasks.dope.settings import DopeSettings, PostProcessing
+from tasks.resnet50.crops import ExactCropper, FastCropper, cropper
+from tasks.resnet50.settings import Precision, ResNet50Weights
+
+
+def _attempt(root: Path, status: Any) -> Status:
+    record_attempt(LocalStorage(root), "a", "frames", status, "why", "")
+    attempt = Attempt.parse((root / "a/frames/attempt.json").read_bytes(), "attempt.json")
+    assert attempt is not None
+    return attempt.status
+
+
+CHOICES: list[tuple[str, Callable[[Path, Any], Any], Any]] = [
+    ("nms", lambda _, name: DopeSettings(post_processing=name).post_processing, PostProcessing.NMS),
+    ("hand", lambda _, name: PpiOptions(name, 5, 0.5).part, Part.HAND),
+    ("torso", lambda _, name: PpiOptions(Part.BODY, 5, 0.5, rule=name).rule, GroupingRule.TORSO),
+    ("frame", lambda _, name: ClipInput("words", axis=name).axis, Axis.FRAME),
+    ("zstd", lambda root, name: ShardWriter(root / "x", (1,), "f4", 0, name).compression, Compression.ZSTD),
+    ("zstd", lambda root, name: FeatureWriter(LocalStorage(root), "a", "frames", name).compression, Compression.ZSTD),
+    ("missing", _attempt, Status.MISSING),
+    ("podman", lambda _, name: Engine(name, "/usr/bin/engine").name, EngineName.PODMAN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "made", "choice"), CHOICES)
+def test_a_name_is_the_choice(store_root: Path, name: str, made: Callable[[Path, Any], Any], choice: Any) -> None:
+    assert made(store_root, name) is choice
+    with pytest.raises(ValueError, match="nonsense"):
+        made(store_root, "nonsense")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("float32", ExactCropper), ("float16", FastCropper)])
+def test_the_network_s_crops_follow_a_precision_s_name(name: Any, kind: type) -> None:
+    assert isinstance(cropper(next(iter(ResNet50Weights)), name), kind)
+    assert isinstance(cropper(next(iter(ResNet50Weights)), Precision(name)), kind)
