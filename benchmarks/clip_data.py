@@ -21,9 +21,9 @@ import zarr
 from benchmarks.clip_index import tables as clip_index_tables
 from storyframes import catalogue
 from storyframes.features import FEATURES, VISION
+from storyframes.folder_storage import LocalStorage
 from storyframes.layout import CATALOGUE, create_store
 from storyframes.publish import FeatureWriter
-from storyframes.storage import LocalStorage
 from storyframes.store import FeatureStore
 from storyframes.windows import SessionSignals, WindowSpec, build_index
 from tasks.index import write_clip_index

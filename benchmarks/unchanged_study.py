@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import FEATURES
+from storyframes.folder_storage import LocalStorage
 from storyframes.layout import INNER_GROUP, current_path
 from storyframes.publish import FeatureWriter
 from storyframes.records import Current
-from storyframes.storage import LocalStorage
 from storyframes.study import Study, load_study
 from tasks.extract import Work
 from tasks.extractors import ExtractorsSettings, build_extractors

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from storyframes.folder_storage import LocalStorage
 from storyframes.records import ATTEMPT, CURRENT, STORE_FORMAT
-from storyframes.storage import LocalStorage, Storage, open_storage
+from storyframes.storage import Storage, open_storage
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"

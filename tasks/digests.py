@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 from storyframes.durable import sha256_file
+from storyframes.folder_storage import LocalStorage
 from storyframes.records import RecordError, seal, unseal
-from storyframes.storage import LocalStorage, Storage, StorageError
+from storyframes.storage import Storage, StorageError
 
 _LOG = logging.getLogger("storyframes")
 

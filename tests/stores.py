@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from storyframes.folder_storage import LocalStorage
 from storyframes.publish import FeatureWriter
-from storyframes.storage import LocalStorage
 
 
 def local(root: Path) -> LocalStorage:

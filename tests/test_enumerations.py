@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from storyframes.features import Axis
+from storyframes.folder_storage import LocalStorage
 from storyframes.inputs import ClipInput
 from storyframes.publish import FeatureWriter, record_attempt
 from storyframes.records import Attempt, Status
 from storyframes.shards import Compression, ShardWriter
-from storyframes.storage import LocalStorage
 from tasks.containers import Engine, EngineName
 from tasks.dope.joints import Part
 from tasks.dope.options import GroupingRule, PpiOptions

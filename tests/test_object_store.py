@@ -15,9 +15,10 @@ import pytest
 
 from storyframes import catalogue, maintenance
 from storyframes.layout import StoreError, create_store
+from storyframes.object_storage import ObjectStorage
 from storyframes.publish import FeatureWriter, record_attempt
 from storyframes.records import Current, Status
-from storyframes.storage import ObjectStorage, StorageError, open_storage
+from storyframes.storage import StorageError, open_storage
 from storyframes.store import FeatureStore
 
 ROOT = Path(__file__).parent.parent
@@ -108,7 +109,7 @@ def test_a_writer_killed_before_the_commit_is_never_seen(url: str) -> None:
     before = publish(url, "a", seed=1)
     code = (
         "import os, signal, sys; sys.path.insert(0, 'tests')\n"
-        "from storyframes.storage import ObjectStorage\n"
+        "from storyframes.object_storage import ObjectStorage\n"
         "import test_object_store as t\n"
         "real = ObjectStorage.replace\n"
         "def deadly(self, path, data):\n"

@@ -76,7 +76,7 @@ def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
 
 
 def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monkeypatch) -> None:
-    import storyframes.storage as storage
+    import storyframes.folder_storage as storage
 
     def rot_then_flush(folder: Path) -> None:
         shard = folder / "values/c/0/0"

@@ -8,10 +8,10 @@ import pytest
 from stores import local, publish_openface
 
 from storyframes import catalogue, maintenance
+from storyframes.folder_storage import LocalStorage
 from storyframes.layout import StoreError, create_store
 from storyframes.publish import FeatureWriter, record_attempt
 from storyframes.records import Current, RecordError, Status
-from storyframes.storage import LocalStorage
 from storyframes.store import FeatureStore
 
 
