@@ -332,7 +332,12 @@ _FRAMES = FeatureSpec(
     name="frames",
     about="the clock of the session: one row per video frame that decodes",
     arrays={
-        "time": ArraySpec(Axis.FRAME, "float64", "presentation time from the container's own timestamps", units="s")
+        "time": ArraySpec(
+            Axis.FRAME,
+            "float64",
+            "when the frame is shown, from the container's own timestamps; the first is 0",
+            units="s",
+        )
     },
 )
 

@@ -30,6 +30,8 @@ class Stamp(StrEnum):
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     TRUNCATED_VIDEO = "truncated video"
+    SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
+    LONG_SOUND = "sound longer than the picture"
 
 
 class RecordError(ValueError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from tasks.recording import RecordingError
+from tasks.recording import RecordingError, open_container
 from tasks.sound import NoAudioError
 
 RUN = 3  # samples in a row at full scale: a single one can be a peak that just fits
@@ -15,16 +15,18 @@ _FULL = 32_766  # of 32,767: a resampler or a gain may take one away
 _JOIN_S = 0.2
 
 
-def find_clipped(path: Path) -> tuple[tuple[float, float], ...]:
+def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, float], ...]:
     """The times at which any channel has :data:`RUN` samples in a row at full scale.
 
     The sound is decoded as it was recorded, neither mixed nor resampled, in one pass with flat memory.
 
     Args:
         path: a video with sound or a sound file.
+        zero_s: the container's time of second 0 of the recording, as for :func:`tasks.sound.read_audio`; None for a
+            sound file, whose first sample it is.
 
     Returns:
-        (start, stop) seconds on the recording's clock; less than .2 s apart they are one.
+        (start, stop) seconds of the recording; less than .2 s apart they are one.
 
     Raises:
         NoAudioError: there is no sound.
@@ -32,7 +34,7 @@ def find_clipped(path: Path) -> tuple[tuple[float, float], ...]:
     """
     spans: list[tuple[float, float]] = []
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with open_container(path) as container:
             if not container.streams.audio:
                 raise NoAudioError(f"{path.name}: has no audio track")
             as_whole_numbers = av.AudioResampler(format="s16p")
@@ -43,7 +45,8 @@ def find_clipped(path: Path) -> tuple[tuple[float, float], ...]:
                     if before.shape[0] != samples.shape[0]:
                         before = samples[:, :0]
                     joined = np.concatenate([before, samples], axis=1)  # a run may begin in the block before
-                    start = (frame.time or 0.0) - before.shape[1] / block.sample_rate
+                    zero_s = frame.time or 0.0 if zero_s is None else zero_s
+                    start = (frame.time or 0.0) - zero_s - before.shape[1] / block.sample_rate
                     _add_runs(spans, joined, start, block.sample_rate)
                     before = samples[:, 1 - RUN :]
     except av.FFmpegError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from storyframes.ticks import ticks
+
 
 class FrameMeans:
     """The mean of the rows whose time lies in each frame's interval.
@@ -15,13 +17,13 @@ class FrameMeans:
     """
 
     def __init__(self, frame_time: np.ndarray, end_s: float, columns: int) -> None:
-        self._edges = np.append(frame_time, end_s)
+        self._edges = ticks(np.append(frame_time, end_s))
         self._sums = np.zeros((len(frame_time), columns))
         self._counts = np.zeros(len(frame_time), np.int64)
 
     def add(self, time: np.ndarray, values: np.ndarray) -> None:
         """Add rows: (n,) seconds, ascending, and their (n, columns) values."""
-        frame = np.searchsorted(self._edges, time, side="right") - 1
+        frame = np.searchsorted(self._edges, ticks(time), side="right") - 1
         inside = (frame >= 0) & (frame < len(self._sums))
         frame, values = frame[inside], values[inside]
         if len(frame) == 0:

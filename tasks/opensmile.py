@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 
 import numpy as np
 
 from storyframes.publish import FeatureWriter
+from storyframes.records import Stamp
 from tasks.extractor import (
     ExtractionError,
     ExtractorSettings,
@@ -20,11 +22,12 @@ from tasks.extractor import (
 )
 from tasks.frame_means import FrameMeans
 from tasks.frames import Clock, RecordingSettings, read_clock
-from tasks.recording import RecordingError
+from tasks.recording import RecordingError, read_header
 from tasks.sound import AudioBlock, NoAudioError, read_audio
 
 SAMPLE_RATE = 16_000
 _HOP_S = 0.01
+_FITS_S = 0.5  # sound that begins and ends this close to the picture fits it; coders pad by a few hundredths
 
 
 class FeatureSet(StrEnum):
@@ -58,12 +61,12 @@ class OpenSmile:
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"video": source.file("video"), "audio": _sound(source)}
         settings = {"feature_set": self.settings.feature_set, "rate": SAMPLE_RATE, **self.recording.model_dump()}
-        return Fingerprint(self.name, 2, inputs, settings, tools={"opensmile": distribution_version("opensmile")})
+        return Fingerprint(self.name, 3, inputs, settings, tools={"opensmile": distribution_version("opensmile")})
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
         try:
-            self._store(read_audio(_sound(source).path, SAMPLE_RATE), clock, out)
+            self._store(_read_sound(source), clock, out)
         except NoAudioError as error:
             raise MissingInputError(str(error)) from None
         except RecordingError as error:
@@ -76,13 +79,14 @@ class OpenSmile:
         stream = DescriptorStream(self.settings.feature_set)
         values, time = out.array("values", stream.columns), out.array("time")
         means = FrameMeans(clock.time, clock.end_s, len(stream.columns))
+        heard = _Heard()
         first = next(sound)
-        for rows in stream.describe(block.samples for block in chain([first], sound)):
+        for rows in stream.describe(heard.samples(chain([first], sound))):
             row_time = first.time + _HOP_S * np.arange(values.rows, values.rows + len(rows))
             values.append(rows)
             time.append(row_time)
             means.add(row_time, rows)
-        out.quality["audio_s"] = stream.samples / SAMPLE_RATE
+        _note_extent(first.time, first.time + stream.samples / SAMPLE_RATE, heard, clock, out)
         if values.rows == 0:
             raise ExtractionError(
                 f"the sound is {stream.samples / SAMPLE_RATE:.3f} s long, shorter than openSMILE's window of 0.06 s"
@@ -91,6 +95,40 @@ class OpenSmile:
         out.attributes["feature_set"] = str(self.settings.feature_set)
 
 
+@dataclass
+class _Heard:
+    """What was put in for holes in the sound, and left out where it overlaps, seconds."""
+
+    silence_s: float = 0.0
+    dropped_s: float = 0.0
+
+    def samples(self, blocks: Iterable[AudioBlock]) -> Iterator[np.ndarray]:
+        """The blocks' samples, counting as they pass."""
+        for block in blocks:
+            self.silence_s += block.silence_s
+            self.dropped_s += block.dropped_s
+            yield block.samples
+
+
+def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out: FeatureWriter) -> None:
+    """Note where the sound lies on the recording's clock, and stamp it where it does not fit the picture."""
+    out.quality |= {"audio_s": end_s - start_s, "audio_start_s": start_s}
+    if heard.silence_s:
+        out.quality["audio_holes_s"] = heard.silence_s
+    if heard.dropped_s:
+        out.quality["audio_overlap_s"] = heard.dropped_s
+    if start_s > _FITS_S or end_s < clock.end_s - _FITS_S or heard.silence_s > _FITS_S:
+        out.stamp(Stamp.SHORT_SOUND)
+    if start_s < -_FITS_S or end_s > clock.end_s + _FITS_S:
+        out.stamp(Stamp.LONG_SOUND)
+
+
 def _sound(source: Source) -> InputFile:
     """The sidecar sound file where the study names one, else the video's own track."""
     return source.files.get("audio") or source.file("video")
+
+
+def _read_sound(source: Source) -> Iterator[AudioBlock]:
+    """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says."""
+    zero_s = None if "audio" in source.files else read_header(source.file("video").path).start_s
+    return read_audio(_sound(source).path, SAMPLE_RATE, zero_s)

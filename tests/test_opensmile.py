@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
+from storyframes.ticks import ticks
 from tasks.frame_means import FrameMeans
 from tasks.opensmile import FeatureSet
 from tasks.opensmile_stream import DescriptorStream
@@ -133,9 +134,22 @@ def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start:
     assert got.shape == (len(frame_time), 3)
     for frame, begin in enumerate(frame_time):
         end = frame_time[frame + 1] if frame + 1 < len(frame_time) else end_s
-        inside = values[(time >= begin) & (time < end)].astype(np.float64)
+        inside = values[(ticks(time) >= ticks(begin)) & (ticks(time) < ticks(end))].astype(np.float64)
         expected = inside.mean(axis=0) if len(inside) else np.full(3, np.nan)
         np.testing.assert_allclose(got[frame], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("fps", [10, 12.5, 20, 25, 50])
+@pytest.mark.parametrize("offset", [0.0, 0.023, -0.08])
+def test_a_row_that_begins_with_a_frame_is_the_frames(fps: float, offset: float) -> None:
+    """Whatever binary fractions make of either time; 35 * 0.01 is more than 0.35."""
+    each = round(100 / fps)
+    frames = np.arange(500)
+    frame_time = offset + frames * (1 / fps)
+    row_time = offset + np.arange(500 * each) * 0.01
+    means = FrameMeans(frame_time, frame_time[-1] + 1 / fps, 1)
+    means.add(row_time, np.repeat(frames, each)[:, None].astype(np.float32))
+    np.testing.assert_array_equal(means.means()[:, 0], frames)
 
 
 def extract(study: Path, root: Path, **settings):
@@ -202,7 +216,7 @@ def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
 
 
 def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Path, speech: np.ndarray) -> None:
-    from test_sound import write_wave
+    from small_study import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", (speech[:160_000] * 32767), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")
@@ -213,7 +227,7 @@ def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Pa
 
 
 def test_a_sidecar_too_short_for_a_single_row_is_a_failure(study_copy: Path, store_root: Path) -> None:
-    from test_sound import write_wave
+    from small_study import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", np.zeros(800), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")

@@ -112,6 +112,17 @@ def test_a_clipped_run_across_two_decoded_blocks(tmp_path: Path) -> None:
         np.testing.assert_allclose((first, stop), (start / 48_000, (start + 3) / 48_000), atol=1e-6)
 
 
+def test_clipping_is_told_in_seconds_of_the_recording(tmp_path: Path) -> None:
+    from small_study import write_recording
+
+    sound = np.zeros((32_000, 2), np.int16)
+    sound[8000:8100, 1] = 32_767
+    path = write_recording(tmp_path / "v.mkv", 10, sound, picture_at_s=1.2, sound_at_s=1.5)
+    for zero_s, expected in ((1.2, 0.8), (None, 0.5)):
+        ((first, _),) = find_clipped(path, zero_s)
+        assert first == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_frozen_picture() -> None:
     curves = good()
     curves.change[between(curves.time, 12, 13)] = 0

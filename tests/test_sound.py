@@ -1,23 +1,15 @@
 from __future__ import annotations
 
-import wave
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from small_study import write_recording, write_wave
 
-from tasks.sound import NoAudioError, read_audio
-
-
-def write_wave(path: Path, samples: np.ndarray, rate: int) -> Path:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(samples.shape[1] if samples.ndim == 2 else 1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(samples.astype("<i2").tobytes())
-    return path
+from tasks.recording import RecordingError
+from tasks.sound import NoAudioError, mean_of_channels, read_audio
 
 
 def whole_sound(path: Path, rate: int = 16_000) -> tuple[np.ndarray, float]:
@@ -69,3 +61,63 @@ def test_sound_that_starts_late_says_when(tmp_path: Path) -> None:
 def test_no_sound_is_an_error_of_its_own(shared: Path) -> None:
     with pytest.raises(NoAudioError, match=r"black\.avi: has no audio track"):
         next(read_audio(shared / "data/openface/faults/black.avi", 16_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("u8", [[192, 64, 128], [128, 128, 255]]),
+        ("u8p", [[192, 64, 128], [128, 128, 255]]),
+        ("s16", [[2**14, -(2**14), 0], [0, 0, 127 * 2**8]]),
+        ("s16p", [[2**14, -(2**14), 0], [0, 0, 127 * 2**8]]),
+        ("s32p", [[2**30, -(2**30), 0], [0, 0, 127 * 2**24]]),
+        ("flt", [[0.5, -0.5, 0], [0, 0, 0.9921875]]),
+        ("dblp", [[0.5, -0.5, 0], [0, 0, 0.9921875]]),
+    ],
+)
+def test_the_mean_of_channels_is_the_same_in_every_sample_format(name: str, stored: list) -> None:
+    planes = np.array(stored, {"u": np.uint8, "s": f"i{int(name[1:3]) // 8}" if name[0] == "s" else None,
+                               "f": np.float32, "d": np.float64}[name[0]])  # fmt: skip
+    packed = planes if name.endswith("p") else np.ascontiguousarray(planes.T).reshape(1, -1)
+    frame = av.AudioFrame.from_ndarray(packed, format=name, layout="stereo")
+    np.testing.assert_allclose(mean_of_channels(frame), [0.25, -0.25, 0.9921875 / 2], atol=1e-6)
+
+
+def test_a_hole_and_an_overlap_are_made_good_and_said(tmp_path: Path) -> None:
+    """Timestamps that leave half a second out, and then go back by a fifth."""
+    path = tmp_path / "a.mkv"
+    starts = [0, 1600, 3200, 12_800, 14_400, 12_800, 14_400, 16_000]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=16_000, layout="mono")
+        for number, start in enumerate(starts):
+            packet = av.Packet(np.full(1600, 1000 * (number + 1), "<i2").tobytes())
+            packet.stream, packet.pts, packet.dts = stream, start, number * 1600
+            packet.time_base = Fraction(1, 16_000)
+            container.mux(packet)
+    blocks = list(read_audio(path, 16_000))
+    samples = np.concatenate([block.samples for block in blocks])
+    assert sum(block.silence_s for block in blocks) == pytest.approx(0.5, abs=0.002)
+    assert sum(block.dropped_s for block in blocks) == pytest.approx(0.2, abs=0.002)
+    heard = np.rint(samples * 32_768 / 1000).astype(int)
+    expected = np.repeat([1, 2, 3, 0, 4, 5, 8], [1600, 1600, 1600, 8000, 1600, 1600, 1600])
+    assert np.mean(heard == expected) > 0.99
+
+
+def test_a_sampling_rate_that_changes_is_an_error_not_a_change_of_pitch(tmp_path: Path) -> None:
+    path = tmp_path / "a.ts"
+    first, second = tmp_path / "1.ts", tmp_path / "2.ts"
+    tone = (np.sin(np.arange(48_000) / 5) * 8000).astype(np.int16)[:, None]
+    write_recording(first, 5, tone, 48_000, codec="mp2")
+    write_recording(second, 5, tone, 32_000, codec="mp2")
+    path.write_bytes(first.read_bytes() + second.read_bytes())
+    with pytest.raises(RecordingError, match=r"a\.ts: the sampling rate changes from"):
+        list(read_audio(path, 16_000))
+
+
+@pytest.mark.parametrize(("zero_s", "expected"), [(0.0, 0.3), (0.5, -0.2), (None, 0.0)])
+def test_times_are_of_the_recording_whose_second_0_is_told(
+    tmp_path: Path, zero_s: float | None, expected: float
+) -> None:
+    path = tmp_path / "a.mkv"
+    write_recording(path, 5, np.full((16_000, 1), 1000), sound_at_s=0.3)
+    assert next(read_audio(path, 16_000, zero_s)).time == pytest.approx(expected, abs=1e-9)

@@ -18,7 +18,7 @@ from tasks.curves import SessionCurves, read_curves
 from tasks.extractors import ExtractorsSettings
 from tasks.overlay import OverlayError
 from tasks.quality import QualityFinding, find_problems
-from tasks.recording import RecordingError
+from tasks.recording import RecordingError, read_header
 from tasks.report.chart import Chart
 from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
@@ -204,7 +204,11 @@ def _read(pages: _Pages, session_id: str) -> tuple[SessionCurves | None, str]:
     if not pages.options.check_sound or session is None:
         return curves, ""
     try:
-        curves.clipped = find_clipped(pages.study.path(session.audio or session.video))
+        video = pages.study.path(session.video)
+        if session.audio:
+            curves.clipped = find_clipped(pages.study.path(session.audio))
+        else:
+            curves.clipped = find_clipped(video, read_header(video).start_s)
     except NoAudioError:
         return curves, ""
     except (RecordingError, OSError) as error:
