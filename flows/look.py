@@ -125,8 +125,8 @@ def view(
     from storyframes.store import FeatureStore
     from storyframes.study import load_study
     from tasks.extractors import ExtractorsSettings
+    from tasks.media import RecordingError
     from tasks.plan import Selection, check_selection
-    from tasks.recording import RecordingError
     from tasks.rerun_export import export_recording
 
     target = out or Path(f"{session}.rrd")

@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from tasks.recording import RecordingError, open_container
+from tasks.media import RecordingError, open_container
 from tasks.sound import NoAudioError
 
 RUN = 3  # samples in a row at full scale: a single one can be a peak that just fits

@@ -9,8 +9,9 @@ from __future__ import annotations
 from tasks.dope.extractor import DopeExtractorSettings
 from tasks.extractor import Source
 from tasks.extractors import ExtractorsSettings
+from tasks.media import RecordingError
 from tasks.openface import Backend
-from tasks.recording import RecordingError, read_header
+from tasks.recording import read_header
 from tasks.resnet50.settings import Precision
 
 _FIXED_S = 1.0  # starting a task, publishing; all there is where no recording says how long it will take

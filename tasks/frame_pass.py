@@ -8,8 +8,9 @@ from typing import Protocol, runtime_checkable
 from storyframes.publish import FeatureWriter
 from tasks.extractor import ExtractionError, Extractor, Source
 from tasks.frames import RecordingSettings, read_clock
+from tasks.media import RecordingError
 from tasks.read_ahead import read_ahead
-from tasks.recording import FrameBatch, RecordingError, read_frames
+from tasks.recording import FrameBatch, read_frames
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair
 _BATCHES_AHEAD = 2

@@ -12,7 +12,8 @@ from storyframes.catalogue import read_entry
 from storyframes.publish import FeatureWriter
 from storyframes.records import Stamp
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
-from tasks.recording import RecordingError, read_frame_times
+from tasks.media import RecordingError
+from tasks.recording import read_frame_times
 
 
 class RecordingSettings(ExtractorSettings):

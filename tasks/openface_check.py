@@ -14,6 +14,7 @@ import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
 from tasks.extractor import ExtractionError
+from tasks.media import open_container
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
 from tasks.openface_tool import ToolOutput
 from tasks.recording import read_frame_times
@@ -86,7 +87,7 @@ def _measure(
 
 def cut_clip(video: Path, target: Path, seconds: float) -> None:
     """Copy the first seconds of a video's picture, without decoding it; the same bytes every time."""
-    with av.open(str(video)) as source, av.open(str(target), "w", options={"fflags": "+bitexact"}) as copy:
+    with open_container(video) as source, av.open(str(target), "w", options={"fflags": "+bitexact"}) as copy:
         stream = source.streams.video[0]
         target_stream = copy.add_stream_from_template(stream)
         for packet in source.demux(stream):

@@ -22,7 +22,8 @@ from tasks.extractor import (
 )
 from tasks.frame_means import FrameMeans
 from tasks.frames import Clock, RecordingSettings, read_clock
-from tasks.recording import RecordingError, read_header
+from tasks.media import RecordingError
+from tasks.recording import read_header
 from tasks.sound import AudioBlock, NoAudioError, read_audio
 
 SAMPLE_RATE = 16_000

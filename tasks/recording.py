@@ -7,21 +7,14 @@ truncated or damaged file decodes to fewer frames, and only the decoded ones exi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # damage is counted and reported here, not printed by FFmpeg
-os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
-
-import av
 import cv2
 import numpy as np
 
-
-class RecordingError(Exception):
-    """The recording cannot be read; the message names the file and what is wrong with it."""
+from tasks.media import RecordingError, open_container
 
 
 class TruncatedError(RecordingError):
@@ -149,17 +142,6 @@ def read_frame_times(path: Path, *, allow_truncated: bool = False) -> FrameTimes
     if len(times) > 1 and times[0] == times[-1]:
         raise RecordingError(f"{path.name}: its frames carry no timestamps; remux it with FFmpeg")
     return FrameTimes(np.array(times), truncated)
-
-
-def open_container(path: Path) -> av.container.InputContainer:
-    try:
-        if path.stat().st_size == 0:
-            raise RecordingError(f"{path.name}: the file is empty (0 bytes)")
-        return av.open(str(path), metadata_errors="replace")
-    except av.FFmpegError:
-        raise RecordingError(f"{path.name}: is not a media file that FFmpeg can read") from None
-    except OSError as error:
-        raise RecordingError(f"{path.name}: cannot be read: {error.strerror}") from None
 
 
 def _capture(path: Path) -> cv2.VideoCapture:

@@ -12,6 +12,7 @@ import av
 from storyframes.durable import sha256_file
 from storyframes.transcript import TranscriptError, read_transcript
 from tasks.extractor import InputFile
+from tasks.media import RecordingError, open_container
 
 
 class SampleError(Exception):
@@ -25,7 +26,7 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
         SampleError: FFmpeg cannot read it, or not write such a file.
     """
     try:
-        with av.open(str(path), metadata_errors="replace") as source, av.open(str(target), "w") as cut:
+        with open_container(path) as source, av.open(str(target), "w") as cut:
             chosen = [*source.streams.video[:1], *source.streams.audio[:1]]
             copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
             ended: set[int] = set()
@@ -38,6 +39,8 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
                 elif packet.stream.index not in ended:
                     packet.stream = copies[packet.stream.index]
                     cut.mux(packet)
+    except RecordingError as error:
+        raise SampleError(str(error)) from None
     except (av.FFmpegError, ValueError, OSError) as error:
         raise SampleError(f"{path.name}: no sample of it can be cut ({type(error).__name__})") from None
 

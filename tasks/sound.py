@@ -15,7 +15,7 @@ from pathlib import Path
 import av
 import numpy as np
 
-from tasks.recording import RecordingError, open_container
+from tasks.media import RecordingError, open_container
 
 _GAP_S = 0.05  # a hole in the sound longer than this becomes silence, so that what follows stays in time
 _BACKWARDS_S = 1.0  # what overlaps by less is left out; more is no overlap but a clock that starts anew

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.ticks import ticks
 from tasks.frame_means import FrameMeans
+from tasks.media import RecordingError
 from tasks.opensmile import FeatureSet
 from tasks.opensmile_stream import DescriptorStream
-from tasks.recording import RecordingError
 from tasks.sound import read_audio
 
 

@@ -16,9 +16,10 @@ from storyframes.transcript import TranscriptError, read_transcript
 from tasks.clipping import find_clipped
 from tasks.curves import SessionCurves, read_curves
 from tasks.extractors import ExtractorsSettings
+from tasks.media import RecordingError
 from tasks.overlay import OverlayError
 from tasks.quality import QualityFinding, find_problems
-from tasks.recording import RecordingError, read_header
+from tasks.recording import read_header
 from tasks.report.chart import Chart
 from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
