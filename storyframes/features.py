@@ -12,6 +12,9 @@ from enum import StrEnum
 
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 
+AUDIO_HOP_S = 0.01
+"""Seconds from one row of ``opensmile`` to the next."""
+
 
 class Axis(StrEnum):
     """What one row of an array stands for: the name of its first dimension."""

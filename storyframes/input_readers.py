@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from storyframes.lengths import rows_before_sound
 from storyframes.store import FeatureStore
+from storyframes.ticks import ticks
 
 Batch = Mapping[str, np.ndarray]
 """The arrays of a batch by field; the first dimension counts clips."""
@@ -168,14 +170,22 @@ class PaddedRows(InputReader):
 
 @dataclass(frozen=True)
 class AudioRows(PaddedRows):
-    """The openSMILE rows of the clip's time."""
+    """The openSMILE rows of the clip's time, each at its own place: where sound begins inside the clip, NaN before."""
 
     columns: tuple[slice, ...]
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         rows = store.view(clip.session_id, "opensmile", clip.audio_start, clip.audio_stop)
-        values, _ = self._pad(batch, place, len(rows))
-        _copy_columns(rows, self.columns, values)
+        before = self._rows_before(store, clip) if len(rows) else 0
+        values, mask = self._pad(batch, place, before + len(rows))
+        values[:before], mask[:before] = np.nan, False
+        _copy_columns(rows, self.columns, values[before:])
+
+    def _rows_before(self, store: FeatureStore, clip: Clip) -> int:
+        if clip.audio_start > 0:  # there is sound before the clip, so its first row is within a row of the clip's start
+            return 0
+        (first_s,) = store.view(clip.session_id, "opensmile", 0, 1, array="time")
+        return int(rows_before_sound(first_s, clip.start_s))
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
         store.will_need(clip.session_id, "opensmile", clip.audio_start, clip.audio_stop)
@@ -187,7 +197,8 @@ class WordRows(PaddedRows):
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         start = store.view(clip.session_id, "glove", array="start")
-        rows = _in_order((start >= clip.start_s) & (start < clip.stop_s), start)
+        begins = ticks(start)
+        rows = _in_order((begins >= ticks(clip.start_s)) & (begins < ticks(clip.stop_s)), start)
         values, mask = self._pad(batch, place, len(rows))
         values[...] = _vectors(store, clip.session_id, "glove", rows)
         mask[...] = store.view(clip.session_id, "glove", array="known")[rows]
@@ -200,7 +211,7 @@ class UtteranceRows(PaddedRows):
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         start = store.view(clip.session_id, "sbert", array="start")
         end = store.view(clip.session_id, "sbert", array="end")
-        rows = _in_order((start < clip.stop_s) & (end > clip.start_s), start)
+        rows = _in_order((ticks(start) < ticks(clip.stop_s)) & (ticks(end) > ticks(clip.start_s)), start)
         values, _ = self._pad(batch, place, len(rows))
         values[...] = _vectors(store, clip.session_id, "sbert", rows)
 

@@ -6,7 +6,7 @@
 | openface | openface (k, 714) float32, openface_mask | a frame |
 | resnet50 | resnet50 (k, 2048) float16 | a frame |
 | dope | dope_body_2d (k, 13, 2), dope_hands_3d (k, 2, 21, 3), … float32, dope_mask | a frame |
-| audio | audio (n, 65) float32, audio_mask, audio_length | 10 ms; or a frame, without length |
+| audio | audio (n, 65) float32, audio_mask, audio_length | 10 ms from the clip's start; or a frame, without length |
 | words | words (n, 300) float32, words_mask, words_length | a word; or a frame, without length |
 | sentence | sentence (n, 384) float32, sentence_mask, sentence_length | an utterance; or a frame, without length |
 | story | story (384,) float32 | the story |
@@ -199,7 +199,7 @@ def _frame_array(source: ClipSource, name: str, feature: str, array: str) -> Inp
 def _audio(source: ClipSource, wanted: ClipInput, axis: Axis) -> list[InputReader]:
     array = "per_frame" if axis is Axis.FRAME else "values"
     chosen = _descriptors(source, array).choose(wanted.columns)
-    rows = source.frames if axis is Axis.FRAME else longest_audio(source.index)
+    rows = source.frames if axis is Axis.FRAME else longest_audio(source.store, source.index)
     field = Field((rows, len(chosen.names)), _FLOAT32, chosen.names)
     if axis is Axis.FRAME:
         return [

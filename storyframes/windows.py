@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from storyframes.features import AUDIO_HOP_S
+from storyframes.ticks import ticks
+
 SPLITS = ("train", "val", "test")
 
 
@@ -67,7 +70,7 @@ def count_windows(frames: int, spec: WindowSpec) -> int:
 def phase_frames(start_s: float, end_s: float, time: np.ndarray | None, fps: float) -> tuple[int, int]:
     """The frames [first, stop) whose time t has ``start_s <= t < end_s``."""
     if time is not None:
-        first, stop = np.searchsorted(time, (start_s, end_s), side="left")
+        first, stop = np.searchsorted(ticks(time), ticks((start_s, end_s)), side="left")
         return int(first), int(stop)
     nudge = 1e-6  # 2.0 s x 15 frames/s is frame 30, whatever binary fractions make of it
     return math.ceil(start_s * fps - nudge), math.ceil(end_s * fps - nudge)
@@ -153,6 +156,7 @@ _COLUMNS = {
     "stop_s": "float64",
     "audio_start": "Int32",
     "audio_stop": "Int32",
+    "sound_covered": "Float32",
     "face_tracked": "Float32",
     "face_confidence": "Float32",
     "words": "Int32",
@@ -170,6 +174,7 @@ def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFr
     starts = first + spec.stride * np.arange(count_windows(stop - first, spec))
     stops = starts + spec.window
     start_s, stop_s = _times(starts, signal.time, spec.fps), _times(stops, signal.time, spec.fps)
+    audio_start, audio_stop = _positions(signal.audio_time, start_s), _positions(signal.audio_time, stop_s)
     return pd.DataFrame(
         {
             "session_id": phase.session_id,
@@ -178,8 +183,9 @@ def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFr
             "stop_frame": stops,
             "start_s": start_s,
             "stop_s": stop_s,
-            "audio_start": _positions(signal.audio_time, start_s),
-            "audio_stop": _positions(signal.audio_time, stop_s),
+            "audio_start": audio_start,
+            "audio_stop": audio_stop,
+            "sound_covered": np.minimum((audio_stop - audio_start) * AUDIO_HOP_S / (stop_s - start_s), 1),
             "face_tracked": _window_mean(signal.tracked, starts, stops),
             "face_confidence": _window_mean(signal.confidence, starts, stops),
             "words": _count_between(signal.word_start, start_s, stop_s),
@@ -202,14 +208,14 @@ def _missing(count: int):  # type: ignore[no-untyped-def]
 
 
 def _positions(times: np.ndarray | None, at: np.ndarray):  # type: ignore[no-untyped-def]
-    return _missing(len(at)) if times is None else np.searchsorted(times, at, side="left")
+    return _missing(len(at)) if times is None else np.searchsorted(ticks(times), ticks(at), side="left")
 
 
 def _count_between(times: np.ndarray | None, start: np.ndarray, stop: np.ndarray):  # type: ignore[no-untyped-def]
     if times is None:
         return _missing(len(start))
-    ordered = np.sort(times)
-    return np.searchsorted(ordered, stop, side="left") - np.searchsorted(ordered, start, side="left")
+    ordered = np.sort(ticks(times))
+    return np.searchsorted(ordered, ticks(stop), side="left") - np.searchsorted(ordered, ticks(start), side="left")
 
 
 def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarray):  # type: ignore[no-untyped-def]

@@ -11,6 +11,7 @@ import zarr
 from storyframes.catalogue import read_entry
 from storyframes.publish import FeatureWriter
 from storyframes.records import Stamp
+from storyframes.ticks import ticks
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
 from tasks.media import RecordingError
 from tasks.recording import read_frame_times
@@ -83,7 +84,8 @@ class Clock:
             (T,) int32.
         """
         rows = np.full(len(self.time), -1, np.int32)
-        first, stop = np.searchsorted(self.time, start_s), np.searchsorted(self.time, end_s)
+        time = ticks(self.time)
+        first, stop = np.searchsorted(time, ticks(start_s)), np.searchsorted(time, ticks(end_s))
         for row, (begin, end) in enumerate(zip(first, stop, strict=True)):
             rows[begin:end] = row
         return rows

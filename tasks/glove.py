@@ -53,7 +53,7 @@ class Glove:
         inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
         models = {"vectors": model_digest(vectors_file(self.settings))}
         settings = {"demo_vectors": self.settings.demo_vectors, **self.recording.model_dump()}
-        return Fingerprint(self.name, 1, inputs, settings, models)
+        return Fingerprint(self.name, 2, inputs, settings, models)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)

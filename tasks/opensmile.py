@@ -9,6 +9,7 @@ from itertools import chain
 
 import numpy as np
 
+from storyframes.features import AUDIO_HOP_S
 from storyframes.publish import FeatureWriter
 from storyframes.records import Stamp
 from tasks.extractor import (
@@ -27,7 +28,6 @@ from tasks.recording import read_header
 from tasks.sound import AudioBlock, NoAudioError, read_audio
 
 SAMPLE_RATE = 16_000
-_HOP_S = 0.01
 _FITS_S = 0.5  # sound that begins and ends this close to the picture fits it; coders pad by a few hundredths
 
 
@@ -83,7 +83,7 @@ class OpenSmile:
         heard = _Heard()
         first = next(sound)
         for rows in stream.describe(heard.samples(chain([first], sound))):
-            row_time = first.time + _HOP_S * np.arange(values.rows, values.rows + len(rows))
+            row_time = first.time + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
             values.append(rows)
             time.append(row_time)
             means.add(row_time, rows)

@@ -44,7 +44,7 @@ class Sbert:
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
-        return Fingerprint(self.name, 1, inputs, self.recording.model_dump(), model_digests(self.settings))
+        return Fingerprint(self.name, 2, inputs, self.recording.model_dump(), model_digests(self.settings))
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)

@@ -11,6 +11,7 @@ from stores import local
 
 from storyframes import catalogue
 from storyframes.store import FeatureStore
+from storyframes.ticks import ticks
 from tasks.extractor import ExtractionError
 from tasks.frames import Clock
 from tasks.glove import GloveSettings, look_up, vectors_file
@@ -162,7 +163,7 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
     end = np.array([s + length for s, length in spans])
     rows = clock.rows_at(start, end)
     for frame, time in enumerate(clock.time):
-        holding = [i for i in range(len(spans)) if start[i] <= time < end[i]]
+        holding = [i for i in range(len(spans)) if ticks(start[i]) <= ticks(time) < ticks(end[i])]
         assert rows[frame] == (holding[-1] if holding else -1)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storyframes.ticks import ticks
 from storyframes.windows import (
     SPLITS,
     SessionSignals,
@@ -56,7 +57,7 @@ def test_whole_frame_times_give_whole_frames(start: int, length: int, fps: float
 def test_frames_of_a_phase_are_those_whose_time_lies_in_it(gaps: list[float], start: float, length: float) -> None:
     time = np.cumsum(gaps)
     first, stop = phase_frames(start, start + length, time, 15)
-    inside = [i for i, t in enumerate(time) if start <= t < start + length]
+    inside = [i for i, t in enumerate(ticks(time)) if ticks(start) <= t < ticks(start + length)]
     assert list(range(first, stop)) == inside
 
 
@@ -84,7 +85,8 @@ def test_the_papers_study_gives_184062_rows() -> None:
 
 def test_one_row_in_full() -> None:
     index = build_index(*tables([[("warm_up", 30), ("story_share", 150)]]), WindowSpec())
-    assert index.iloc[0].drop(["audio_start", "audio_stop", "face_tracked", "face_confidence", "words"]).to_dict() == {
+    signals = ["audio_start", "audio_stop", "sound_covered", "face_tracked", "face_confidence", "words"]
+    assert index.iloc[0].drop(signals).to_dict() == {
         "clip_id": "s000:story_share:000030:1",
         "session_id": "s000",
         "participant_id": "p00",
@@ -98,7 +100,7 @@ def test_one_row_in_full() -> None:
         "start_s": 2.0,
         "stop_s": 10.0,
     }
-    assert index.iloc[0][["audio_start", "audio_stop", "face_tracked", "face_confidence", "words"]].isna().all()
+    assert index.iloc[0][signals].isna().all()
     assert list(index["start_frame"]) == [30, 30, 30, 45, 45, 45, 60, 60, 60]
 
 
@@ -144,6 +146,7 @@ def test_what_the_store_knows_is_in_the_row() -> None:
     assert (row["start_frame"], row["stop_frame"]) == (0, 120)
     assert (row["start_s"], row["stop_s"]) == pytest.approx((0.5, 8.5))
     assert (row["audio_start"], row["audio_stop"]) == (50, 850)
+    assert row["sound_covered"] == 1
     assert row["face_tracked"] == pytest.approx(0.75)
     assert row["face_confidence"] == pytest.approx((90 * 0.9 + 30 * 0.1) / 120)
     assert row["words"] == 3
