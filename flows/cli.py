@@ -7,13 +7,11 @@ Data goes to stdout, progress and errors to stderr. What takes long to import is
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 try:
     import typer
@@ -24,7 +22,8 @@ except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import look, plan_command, tables, terminal
+from flows import interruption, look, plan_command, tables, terminal
+from flows.entry import main
 from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
 from tasks.human import human_bytes
 
@@ -41,21 +40,6 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **_LOOK)
 app.add_typer(models_app, name="models")
-
-
-def main() -> None:
-    """Entry point of the command line."""
-    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
-    signal.signal(signal.SIGTERM, _on_terminate)
-    try:
-        app()
-    except KeyboardInterrupt:
-        terminal.error_console().print("interrupted: what was published stays, the same command goes on from there")
-        sys.exit(130)
-
-
-def _on_terminate(number: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
 
 
 def _version(asked: bool) -> None:
@@ -267,6 +251,7 @@ def archive(
     from storyframes.archive import archive as copy_compressed
     from storyframes.layout import create_store, open_store
 
+    interruption.promise(interruption.GOES_ON)
     with terminal.usage_errors(), terminal.error_console().status("archiving") as spinner:
         source, target = open_store(features), create_store(dest)
         before = after = count = 0

@@ -16,6 +16,7 @@ from prefect_dask import DaskTaskRunner
 from flows.cluster import dask_cluster
 from flows.cluster_settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError
+from flows.interruption import heeded
 from flows.preflight import check_workers
 from flows.run_report import IncompleteError
 from storyframes.records import Status
@@ -91,7 +92,8 @@ def run_work(
                 logger.info("%s", describe(outcome))
                 finished(outcome)
 
-            return Gather(submit, _read, _lost, settled, _kind).run(work)
+            with heeded():
+                return Gather(submit, _read, _lost, settled, _kind).run(work)
 
         options: dict[str, Any] = {"task_runner": DaskTaskRunner(address=address), "persist_result": False}
         token = _job.set(do)

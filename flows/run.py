@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from flows import interruption
 from flows.console import ConsoleWatcher
 from flows.progress import watched_by
 from flows.request import ExtractionRequest
@@ -28,6 +29,7 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
             nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
+    interruption.promise(interruption.GOES_ON)
     check_selection(load_study(request.study), request.load_settings(), request.selection)
     create_store(request.features)
     # The progress below says it better; a configured server still gets every line.

@@ -13,6 +13,7 @@ from flows.artifacts import ProgressArtifact, publish_key_tables, publish_report
 from flows.cluster import ClusterError
 from flows.cluster_settings import ClusterSettingsError, LocalCluster
 from flows.extraction import run_work
+from flows.interruption import heeded
 from flows.progress import watcher
 from flows.request import ExtractionRequest
 from flows.run_report import RunReport
@@ -54,7 +55,8 @@ def extract_session(session_id: str, request: ExtractionRequest) -> State:
 def _extract(request: ExtractionRequest) -> State:
     os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
     try:
-        return _bring_up_to_date(request).state()
+        with heeded():
+            return _bring_up_to_date(request).state()
     except _REFUSALS as error:
         return Failed(message=str(error))
 

@@ -1,0 +1,42 @@
+"""Where the ``storyframes`` command begins and ends, also when it is asked to end while it still starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+from flows import interruption
+
+_INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+def main() -> None:
+    """Entry point of the command line."""
+    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+    signal.signal(signal.SIGTERM, _on_terminate)
+    for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        with interruption.heeded():
+            from flows.cli import app  # takes a second: numpy, pandas, zarr
+
+            app()
+    except KeyboardInterrupt:
+        _end(128 + signal.SIGINT)
+    except SystemExit as ended:
+        if ended.code in _INTERRUPTED:
+            _end(int(ended.code))
+        raise
+
+
+def _on_terminate(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
+
+
+def _end(code: int) -> NoReturn:
+    """At once: the cluster and the server are down, and what libraries do at exit would wait for them, or complain."""
+    print(interruption.described(code), file=sys.stderr, flush=True)  # noqa: T201
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,63 @@
+"""Being asked to end, by Ctrl-C or by SIGTERM, and ending as that."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+GOES_ON = "what was published stays, the same command goes on from there"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def heeded() -> Iterator[None]:
+    """A block that ends with an error because of a signal ends as the signal's handler wants it.
+
+    A handler raises wherever the program happens to be. In the middle of a serializer of pydantic, where Prefect spends
+    much time, what it raises comes out as a serialization error.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no handler runs here
+        return
+    arrived: list[int] = []
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def noting(handler: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
+        def note(number: int, frame: FrameType | None) -> None:
+            arrived.append(number)
+            handler(number, frame)
+
+        return note
+
+    for number, handler in before.items():
+        if callable(handler):
+            signal.signal(number, noting(handler))
+    try:
+        yield
+    except Exception:
+        for number in arrived:
+            again = before[signal.Signals(number)]
+            if callable(again):
+                again(number, None)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+_promise = ""
+
+
+def promise(what: str) -> None:
+    """What holds if the command is interrupted from now on."""
+    global _promise
+    _promise = what
+
+
+def described(code: int) -> str:
+    """The last words of a command that was interrupted."""
+    how = "interrupted" if code == 128 + signal.SIGINT else "terminated"
+    return f"{how}: {_promise}" if _promise else how
