@@ -10,7 +10,6 @@ case the reaper died too.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import os
@@ -18,20 +17,22 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from storyframes.durable import sha256_file
+from storyframes.owner import Owner
+from tasks.reaper import reaper
 from tasks.tool_process import ToolResult, run_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
 _PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
 _NOBODY = 65534
+_NOT_STARTED = re.compile(r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)")
+ENGINE_FAILURES = range(125, 128)
+"""Exit codes of the engines' own, before anything ran."""
 
 
 class EngineName(StrEnum):
@@ -137,11 +138,19 @@ class Engine:
             )
         listed = self._ask("image", "inspect", "--format", "{{.Id}}", reference)
         if listed.returncode:
+            self._check_that_it_answers(listed.stderr)
             raise ContainerError(
                 f"the image {reference} is not on this machine: '{self.name} pull {reference}' gets it"
             )
         digest = listed.stdout.strip().removeprefix("sha256:")
         return Image(f"sha256:{digest}", digest)
+
+    def _check_that_it_answers(self, printed: str) -> None:
+        """Tell an engine that does not work (its daemon is down, say) from one that knows no such image."""
+        question = "version" if self.name is EngineName.DOCKER else "info"
+        if self._ask(question).returncode:
+            last = next((line for line in reversed(printed.splitlines()) if line.strip()), "it printed nothing")
+            raise ContainerError(f"{self.name} does not work here ('{self.name} {question}' fails): {last.strip()}")
 
     def run(self, image: Image, job: ContainerJob) -> ToolResult:
         """Run the job and remove its container, whatever happens.
@@ -153,7 +162,7 @@ class Engine:
             return self._run_client(_apptainer_command(self.executable, image, job), job)
         self.sweep()
         removal = [self.executable, "rm", "--force", *self._now_flags(), job.name]
-        with _reaper(removal):
+        with reaper(command=removal):
             try:
                 return self._run_client(self._oci_command(image, job), job)
             finally:
@@ -165,7 +174,7 @@ class Engine:
         removed = []
         for container in listed.stdout.split():
             owner = self._ask("inspect", "--format", f'{{{{index .Config.Labels "{_OWNER_LABEL}"}}}}', container)
-            if owner.returncode == 0 and _is_dead(owner.stdout.strip()):
+            if owner.returncode == 0 and _is_dead(Owner.parse(owner.stdout.strip())):
                 self._ask("rm", "--force", *self._now_flags(), container)
                 removed.append(container)
         return removed
@@ -174,15 +183,14 @@ class Engine:
         return ["--time", "0"] if self.name is EngineName.PODMAN else []
 
     def _run_client(self, command: list[str], job: ContainerJob) -> ToolResult:
-        with tempfile.TemporaryDirectory(prefix="storyframes-client-") as folder:
-            return run_tool(command, folder=Path(folder), timeout_s=job.limits.timeout_s, environment=os.environ)
+        return run_tool(command, folder=Path("/"), timeout_s=job.limits.timeout_s, environment=os.environ)
 
     def _oci_command(self, image: Image, job: ContainerJob) -> list[str]:
         limits = job.limits
         memory = f"{round(limits.memory_gib * 1024)}m"
         options = {
             "--name": job.name,
-            "--label": f"{_OWNER_LABEL}={_owner()}",
+            "--label": f"{_OWNER_LABEL}={Owner.this_process().text()}",
             "--network": "none",
             "--cap-drop": "all",
             "--pull": "never",
@@ -231,9 +239,23 @@ class Engine:
         return self._rootless[0]
 
     def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.executable, *arguments], capture_output=True, text=True, timeout=_ENGINE_TIMEOUT_S, check=False
-        )
+        """What the engine answers; one that hangs has failed."""
+        command = [self.executable, *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=_ENGINE_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 1, "", f"no answer in {_ENGINE_TIMEOUT_S} s")
+
+
+def _is_dead(owner: Owner | None) -> bool:
+    """Engines keep containers of this machine only, so the owner of another boot is dead."""
+    return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
+
+
+def why_not_started(result: ToolResult) -> str:
+    """What the init of a container says when it cannot run the program it was given; empty where it did."""
+    said = _NOT_STARTED.search(result.output) if result.exit_code else None
+    return (said[1] or said[2]).strip() if said else ""
 
 
 def find_engine(configured: EngineName | None = None) -> Engine:
@@ -304,53 +326,3 @@ def _reader_of(inputs: tuple[Mount, ...]) -> tuple[int, int]:
                 "storyframes as the recordings' owner, or let others read them"
             )
     return _NOBODY, _NOBODY
-
-
-def _owner() -> str:
-    """Who this process is, so that another one can tell later whether it is dead."""
-    pid = os.getpid()
-    return ":".join((_boot(), _pid_namespace(), str(pid), _started(pid)))
-
-
-def _is_dead(owner: str) -> bool:
-    try:
-        boot, namespace, pid, started = owner.split(":")
-    except ValueError:
-        return False
-    if boot != _boot():
-        return True
-    return namespace == _pid_namespace() and _started(int(pid)) != started
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _pid_namespace() -> str:
-    return os.readlink("/proc/self/ns/pid").strip("pid:[]")
-
-
-def _started(pid: int) -> str:
-    """When the process started, in the kernel's ticks; empty where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
-    except OSError:
-        return ""
-
-
-@contextlib.contextmanager
-def _reaper(command: list[str]) -> Iterator[None]:
-    script = str(Path(__file__).with_name("container_reaper.py"))
-    process = subprocess.Popen(
-        [sys.executable, "-I", script, *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # so that a signal to our group leaves it to its work
-    )
-    try:
-        yield
-    finally:
-        if process.stdin:
-            process.stdin.close()
-        process.wait()

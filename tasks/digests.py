@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from storyframes.durable import sha256_file
@@ -22,9 +23,14 @@ _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again wit
 
 
 class DigestCache:
-    """Digests of the files below ``root``, kept in the file ``cache`` of a storage."""
+    """Digests of the files below ``root``, kept in the file ``cache`` of a storage.
 
-    def __init__(self, storage: Storage, cache: str, root: Path) -> None:
+    ``on_this_machine``: a file must also be the very same one, unchanged in every respect: models that were unpacked
+    from an archive or copied with their times are told from those that they replaced.
+    """
+
+    def __init__(self, storage: Storage, cache: str, root: Path, *, on_this_machine: bool = False) -> None:
+        self.on_this_machine = on_this_machine
         self.storage = storage
         self.cache = cache
         self.root = root
@@ -43,12 +49,15 @@ class DigestCache:
         """
         key = str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
         status = path.stat()
+        state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+        if self.on_this_machine:
+            state |= {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
         known = self._known.get(key)
-        if known and (known["bytes"], known["mtime_ns"]) == (status.st_size, status.st_mtime_ns):
+        if known and state.items() <= known.items():
             return known["sha256"]
         digest = sha256_file(path)
-        if time.time_ns() - status.st_mtime_ns > _SETTLED_NS:
-            self._known[key] = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": digest}
+        if time.time_ns() - max(status.st_mtime_ns, state.get("ctime_ns", 0)) > _SETTLED_NS:
+            self._known[key] = {**state, "sha256": digest}
             self._changed = True
         return digest
 
@@ -74,7 +83,12 @@ def model_digest(path: Path) -> str:
     Raises:
         OSError: the file cannot be read.
     """
-    cache = DigestCache(LocalStorage(user_cache()), "model-digests.json", Path("/"))
-    digest = cache.sha256(path.resolve())
+    return model_digests([path])[path]
+
+
+def model_digests(paths: Iterable[Path]) -> dict[Path, str]:
+    """SHA-256 of many of them; see :func:`model_digest`."""
+    cache = DigestCache(LocalStorage(user_cache()), "model-digests.json", Path("/"), on_this_machine=True)
+    digests = {path: cache.sha256(path.resolve()) for path in paths}
     cache.save()
-    return digest
+    return digests

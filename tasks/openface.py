@@ -1,14 +1,14 @@
 """openface: 714 columns per frame from OpenFace 2, recorded or run here (Baltrusaitis et al., FG 2018).
 
-OpenFace's licence is academic and forbids redistribution: the project ships nothing of it. The exit code is never
-believed; ``openface_csv`` decides.
+OpenFace's licence is academic and forbids redistribution: the project ships nothing of it. An ending with 0
+proves nothing: ``openface_csv`` decides.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,10 @@ from pydantic import Field, model_validator
 from storyframes.features import OPENFACE_COLUMNS
 from storyframes.publish import FeatureWriter
 from tasks.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
-from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, MissingInputError, Source
 from tasks.frames import RecordingSettings, read_clock
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
+from tasks.openface_files import ToolFiles, find_tool_files
 from tasks.openface_tool import ToolOutput, run_binary, run_container
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
@@ -45,6 +45,8 @@ class OpenFaceSettings(ExtractorSettings):
         backend: see :class:`Backend`.
         binary: absolute path of FeatureExtraction; through PATH or a symbolic link it does not find its models. On this
             machine for the binary, inside the image for the container.
+        loads: files and folders that decide the binary's values, where they do not lie beside it or it is a script that
+            runs something else; their digests are part of the fingerprint.
         image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
         engine: podman, docker or apptainer; without it the first that is installed.
         cpus: processors it may use; with one it hangs for ever.
@@ -55,6 +57,7 @@ class OpenFaceSettings(ExtractorSettings):
 
     backend: Backend = Backend.CSV
     binary: Path | None = None
+    loads: tuple[Path, ...] = ()
     image: str = PUBLIC_IMAGE
     engine: EngineName | None = None
     cpus: int = Field(default=2, ge=2)
@@ -68,6 +71,9 @@ class OpenFaceSettings(ExtractorSettings):
             raise ValueError("backend = 'binary' needs binary = the absolute path of FeatureExtraction")
         if self.binary is not None and not self.binary.is_absolute():
             raise ValueError(f"binary = {str(self.binary)!r} must be an absolute path")
+        for path in self.loads:
+            if not path.is_absolute():
+                raise ValueError(f"loads names {str(path)!r}, which must be an absolute path")
         return self
 
     def limits(self, video_s: float) -> Limits:
@@ -96,18 +102,18 @@ class OpenFace:
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"video": source.file("video")}
-        models = {}
+        models: dict[str, str] = {}
         match self.settings.backend:
             case Backend.CSV:
                 if "openface" not in source.files:
                     raise MissingInputError("the study names no OpenFace CSV for this session (backend = 'csv')")
                 inputs["openface"] = source.file("openface")
             case Backend.BINARY:
-                models["FeatureExtraction"] = model_digest(self._binary())
+                models |= self._tool_files.digests
             case Backend.CONTAINER:
                 models["image"] = self._container[1].digest
         settings = {"backend": self.settings.backend, **self.recording.model_dump()}
-        return Fingerprint(self.name, 1, inputs, settings, models)
+        return Fingerprint(self.name, 2, inputs, settings, models)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
@@ -115,26 +121,34 @@ class OpenFace:
             try:
                 _store(read_openface_csv(output.csv, len(clock)), out)
             except OpenFaceOutputError as error:
-                raise ExtractionError(f"{error}{f' ({output.ending})' if output.ending else ''}") from None
+                raise ExtractionError(f"{error}{output.remark}") from None
+        out.attributes["exit_code"] = output.exit_code
 
     def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
         """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
-            return nullcontext(ToolOutput(source.file("openface").path, ""))
+            return nullcontext(ToolOutput(source.file("openface").path))
         return self.run(source.file("video").path, video_s, version)
 
-    def run(self, video: Path, video_s: float, attempt: str) -> AbstractContextManager[ToolOutput]:
+    @contextmanager
+    def run(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
         """Run the tool, whichever is configured, on a video of ``video_s`` seconds; ``attempt`` names this attempt.
 
         Raises:
-            ExtractionError: there is no such tool here, or it wrote no CSV.
+            ExtractionError: there is no such tool here, it failed, it wrote no CSV, or it loads what is not hashed.
         """
         limits = self.settings.limits(video_s)
         if self.settings.backend is Backend.BINARY:
-            return run_binary(self._binary(), video, threads=limits.cpus, timeout_s=limits.timeout_s)
+            with run_binary(self._binary(), video, threads=limits.cpus, timeout_s=limits.timeout_s) as output:
+                self._tool_files.check_told(output.printed)
+                if find_tool_files(self._binary(), self.settings.loads) != self._tool_files:
+                    raise ExtractionError("[openface] binary, or what it loads, was changed while it ran")
+                yield output
+            return
         engine, image = self._container
         binary = str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
-        return run_container(engine, image, binary, video, name=f"storyframes-{attempt}", limits=limits)
+        with run_container(engine, image, binary, video, name=f"storyframes-{attempt}", limits=limits) as output:
+            yield output
 
     @property
     def identity(self) -> str:
@@ -144,13 +158,17 @@ class OpenFace:
             ExtractionError: it is not here.
         """
         if self.settings.backend is Backend.BINARY:
-            return f"{self._binary()}, sha256:{model_digest(self._binary())}"
+            return f"{self._binary()}, sha256:{self._tool_files.digests['FeatureExtraction']}"
         engine, image = self._container
         return f"{engine.name}, image sha256:{image.digest}"
 
+    @cached_property
+    def _tool_files(self) -> ToolFiles:
+        return find_tool_files(self._binary(), self.settings.loads)
+
     def _binary(self) -> Path:
         binary = self.settings.binary
-        if binary is None or not os.access(binary, os.X_OK):
+        if binary is None or not binary.is_file() or not os.access(binary, os.X_OK):
             raise ExtractionError(f"[openface] binary = {str(binary)!r} is not an executable file")
         return binary
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ import av
 import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
+from storyframes.scratch import scratch_folder
 from tasks.extractor import ExtractionError
 from tasks.media import open_container
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
@@ -53,8 +53,8 @@ def check_openface(run: Callable[[Path], AbstractContextManager[ToolOutput]], vi
     Raises:
         ExtractionError: it wrote nothing, or not the whole and sound output of the clip.
     """
-    with tempfile.TemporaryDirectory(prefix="storyframes-check-") as folder:
-        clip = Path(folder) / "clip.avi"
+    with scratch_folder("check") as folder:
+        clip = folder / "clip.avi"
         cut_clip(video, clip, CLIP_S)
         frames = len(read_frame_times(clip).time)
         first, first_s, version = _measure(run, clip, frames)
@@ -79,7 +79,7 @@ def _measure(
         try:
             values = np.concatenate(list(read_openface_csv(output.csv, frames)))
         except OpenFaceOutputError as error:
-            raise ExtractionError(f"{error} ({output.ending})") from None
+            raise ExtractionError(f"{error}{output.remark}") from None
         with output.csv.open("rb") as file:
             version = "2.0.x" if b", " in file.read(64) else "2.2.x"
     return values, seconds, version

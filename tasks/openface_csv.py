@@ -1,11 +1,13 @@
 """Reading what OpenFace wrote, and believing only what can be checked.
 
 The tool exits 0 with a cut file, too few rows or no file at all, so the CSV itself must prove that it is whole:
-714 named columns, 714 fields in every row, ``frame`` counting 1 to T, and T the number of frames that decode.
+714 named columns, 714 fields in every row, ``frame`` counting 1 to T, T the number of frames that decode, one person,
+and action units that were post-processed, which is the last thing the tool does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +23,9 @@ _FRAME = OPENFACE_COLUMNS.index("frame")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
 _LANDMARKS_2D = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("y_67") + 1)
 _BOOKKEEPING = OPENFACE_COLUMNS.index("success") + 1
+_FACE_ID = OPENFACE_COLUMNS.index("face_id")
+_INTENSITIES = [number for number, name in enumerate(OPENFACE_COLUMNS) if re.fullmatch(r"AU\d\d_r", name)]
+_MOST_INTENSE = 5.0
 
 
 class OpenFaceOutputError(Exception):
@@ -43,11 +48,14 @@ def read_openface_csv(path: Path, frames: int) -> Iterator[np.ndarray]:
         OpenFaceOutputError: the output is cut, incomplete, of other columns or of another video.
     """
     rows = 0
+    person: float | None = None
     try:
         with _open(path) as stream:
             for batch in _batches(stream, path):
                 block = _to_array(batch)
+                person = _check_person(block, rows, person, path)
                 _check_numbering(block, rows, path)
+                _check_intensities(block, rows, path)
                 rows += len(block)
                 if rows > frames:
                     break
@@ -173,6 +181,36 @@ def _check_numbering(block: np.ndarray, before: int, path: Path) -> None:
     if len(wrong):
         raise OpenFaceOutputError(
             f"{path.name}: row {before + wrong[0] + 1} has success = {success[wrong[0]]:g}, expected 0 or 1"
+        )
+
+
+def _check_person(block: np.ndarray, before: int, person: float | None, path: Path) -> float | None:
+    """Refuse rows of several people; gives back whose rows these are."""
+    if person is None:
+        if not len(block):
+            return None
+        person = float(block[0, _FACE_ID])
+    wrong = np.flatnonzero(block[:, _FACE_ID] != person)
+    if len(wrong):
+        raise OpenFaceOutputError(
+            f"{path.name}: row {before + wrong[0] + 1} has face_id = {block[wrong[0], _FACE_ID]:g}, the first row has "
+            f"{person:g}: these are several people, as FaceLandmarkVidMulti writes them, and their ids may change from "
+            "frame to frame; run FeatureExtraction, which follows one"
+        )
+    return person
+
+
+def _check_intensities(block: np.ndarray, before: int, path: Path) -> None:
+    """Refuse action units as they are before the tool's last step: it cuts them to 0 to 5 and smooths them."""
+    intensities = block[:, _INTENSITIES]
+    wrong = np.argwhere((intensities < 0) | (intensities > _MOST_INTENSE))
+    if len(wrong):
+        row, column = wrong[0]
+        raise OpenFaceOutputError(
+            f"{path.name}: row {before + row + 1} has {OPENFACE_COLUMNS[_INTENSITIES[column]]} = "
+            f"{intensities[row, column]:g}, and intensities are 0 to {_MOST_INTENSE:g}: OpenFace was ended "
+            "before it had post-processed the action units, so none of them can be used; run FeatureExtraction on this "
+            "video again"
         )
 
 

@@ -1,19 +1,32 @@
 """Running OpenFace's FeatureExtraction on one video: as a binary of this machine, or in its container.
 
-Both give back the path of a CSV that nobody has believed yet; ``openface_csv`` decides about it.
+A run that ended with anything but 0 is a failure, whatever it left behind: action units are post-processed at the very
+end. One that ended with 0 gives back the path of a CSV that nobody has believed yet; ``openface_csv`` decides about it.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.containers import ContainerError, ContainerJob, Engine, Image, Limits, Mount
+from storyframes.scratch import scratch_folder
+from tasks.containers import (
+    ENGINE_FAILURES,
+    ContainerError,
+    ContainerJob,
+    Engine,
+    Image,
+    Limits,
+    Mount,
+    why_not_started,
+)
+from tasks.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
 from tasks.extractor import ExtractionError
+from tasks.reaper import Reaper, reaper
 from tasks.tool_process import ToolResult, run_tool, thread_environment
 
 FLAGS = ("-2Dfp", "-3Dfp", "-pdmparams", "-pose", "-aus", "-gaze")
@@ -27,11 +40,21 @@ class ToolOutput:
 
     Attributes:
         csv: the file it wrote; gone when the context is left.
-        ending: how it ended, for an error message about the CSV.
+        exit_code: how it ended; None where it ran elsewhere, before.
+        printed: the beginning of what it printed.
     """
 
     csv: Path
-    ending: str
+    exit_code: int | None = None
+    printed: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What may explain a CSV that is not whole, to be put behind the reason."""
+        if self.exit_code is None:
+            return ""
+        room = f"; {no_room_for_temporary_files()}" if is_full(self.csv.parent) else ""
+        return f" (FeatureExtraction ended with {self.exit_code}{room})"
 
 
 @contextmanager
@@ -39,19 +62,18 @@ def run_binary(binary: Path, video: Path, *, threads: int, timeout_s: float) -> 
     """Run the FeatureExtraction of this machine in a private folder.
 
     Raises:
-        ExtractionError: it wrote no CSV.
+        ExtractionError: it failed, or wrote no CSV.
     """
     if len(os.sched_getaffinity(0)) < 2:
         raise ExtractionError("OpenFace 2.0 hangs for ever on one CPU: give this process at least 2")
-    with tempfile.TemporaryDirectory(prefix="storyframes-openface-") as folder:
-        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": folder, **thread_environment(threads)}
-        command = [str(binary), "-f", str(video), "-out_dir", folder, *FLAGS]
-        result = run_tool(command, folder=Path(folder), timeout_s=timeout_s, environment=environment)
-        ending = _ending(result, timeout_s, None)
-        csv = Path(folder) / f"{video.stem}.csv"
-        if result.timed_out or not csv.is_file():
-            raise ExtractionError(f"{video.name}: {ending} and wrote no CSV{_printed(result, Path(folder), video)}")
-        yield ToolOutput(csv, ending)
+    with _output_folder() as (folder, reap):
+        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder), **thread_environment(threads)}
+        command = [str(binary), "-f", str(video), "-out_dir", str(folder), *FLAGS]
+        result = run_tool(command, folder=folder, timeout_s=timeout_s, environment=environment, reaper=reap)
+        csv = folder / f"{video.stem}.csv"
+        if problem := _problem(result, timeout_s) or ("" if csv.is_file() else "ended with 0 and wrote no CSV"):
+            raise _failure(f"FeatureExtraction {problem}", result, folder, video)
+        yield ToolOutput(csv, result.exit_code, result.beginning)
 
 
 @contextmanager
@@ -61,26 +83,46 @@ def run_container(
     """Run the FeatureExtraction of an image; the video has the name ``video`` inside, whatever its name is here.
 
     Raises:
-        ExtractionError: the container could not be run, or it wrote no CSV.
+        ExtractionError: the container could not be run, it failed, or it wrote no CSV.
     """
-    with tempfile.TemporaryDirectory(prefix="storyframes-openface-") as folder:
+    with _output_folder() as (folder, _):
         inside = f"/input/video{video.suffix}"
         job = ContainerJob(
             name=name,
             command=(binary, "-f", inside, "-out_dir", "/output", *FLAGS),
             inputs=(Mount(video, inside),),
-            output=Mount(Path(folder), "/output"),
+            output=Mount(folder, "/output"),
             limits=limits,
         )
         try:
             result = engine.run(image, job)
         except ContainerError as error:
             raise ExtractionError(str(error)) from None
-        ending = _ending(result, limits.timeout_s, limits)
-        csv = Path(folder) / "video.csv"
-        if result.timed_out or not _is_readable_file(csv):
-            raise ExtractionError(f"{video.name}: {ending} and left no CSV{_printed(result, Path(folder), video)}")
-        yield ToolOutput(csv, ending)
+        if why := why_not_started(result):
+            raise ExtractionError(f"the image has no {binary} that can be run ([openface] binary): {why}")
+        if not result.timed_out and result.exit_code in ENGINE_FAILURES:
+            raise _failure(f"{engine.name} could not run the container ({result.exit_code})", result, folder, video)
+        csv = folder / "video.csv"
+        problem = _problem(result, limits.timeout_s, limits)
+        if problem := problem or ("" if _is_readable_file(csv) else "ended with 0 and left no CSV"):
+            raise _failure(f"FeatureExtraction {problem}", result, folder, video)
+        yield ToolOutput(csv, result.exit_code, result.beginning)
+
+
+@contextmanager
+def _output_folder() -> Iterator[tuple[Path, Reaper]]:
+    """An empty folder for the tool's output, which is gone afterwards, also when this process is killed."""
+    with ExitStack() as stack:
+        try:
+            scratch = stack.enter_context(scratch_folder("openface"))
+            # It may have to belong to the container's user; the folder around it stays ours.
+            output = scratch / "output"
+            output.mkdir()
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise ExtractionError(no_room_for_temporary_files()) from None
+            raise
+        yield output, stack.enter_context(reaper(scratch))
 
 
 def _is_readable_file(path: Path) -> bool:
@@ -88,18 +130,26 @@ def _is_readable_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and os.access(path, os.R_OK)
 
 
-def _ending(result: ToolResult, timeout_s: float, limits: Limits | None) -> str:
+def _problem(result: ToolResult, timeout_s: float, limits: Limits | None = None) -> str:
+    """What was wrong with how the tool ended."""
     if result.timed_out:
-        return f"FeatureExtraction was stopped after {timeout_s:.0f} s, all the time it had ([openface] timeout_s)"
+        return f"was stopped after {timeout_s:.0f} s, all the time it had ([openface] timeout_s)"
     if result.exit_code == _KILLED and limits:
         return (
-            f"FeatureExtraction was killed (137): it ran out of memory if the limit of {limits.memory_gib:g} GiB was "
-            "too little ([openface] memory_gib)"
+            f"was killed (137): it ran out of memory if the limit of {limits.memory_gib:g} GiB was too little "
+            "([openface] memory_gib)"
         )
-    return f"FeatureExtraction ended with {result.exit_code}"
+    return f"ended with {result.exit_code}" if result.exit_code else ""
+
+
+def _failure(problem: str, result: ToolResult, folder: Path, video: Path) -> ExtractionError:
+    room = f": {no_room_for_temporary_files()}" if is_full(folder) else ""
+    return ExtractionError(f"{video.name}: {problem}{room}{_printed(result, folder, video)}")
 
 
 def _printed(result: ToolResult, folder: Path, video: Path) -> str:
-    """The end of what the tool printed, without a path of this machine."""
+    """The end of what the tool printed, from a word's beginning, without a path of this machine."""
     text = result.output.replace(str(folder), "…").replace(str(video.parent), "…")
-    return f"; it printed last: {text[-_SHOWN_CHARACTERS:]}" if text else ""
+    if len(text) > _SHOWN_CHARACTERS:
+        text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
+    return f"; it printed last: {text}" if text else ""

@@ -41,6 +41,8 @@ MODES = {
     "cut_line": "replay; head -c 500000 $csv > $csv.cut; mv $csv.cut $csv",
     "abort": "echo 'what(): could not make the output folder' >&2; exit 134",
     "killed": "replay; head -n 64 $csv > $csv.cut; rm $csv; kill -9 $$",
+    "killed_late": "replay; kill -9 $$",
+    "raw_intensities": """replay; awk -F, -v OFS=, 'NR > 1 { $680 = " -0.5" } 1' $csv > $csv.raw; mv $csv.raw $csv""",
     "hang": "sleep 1000",
     "out_of_memory": "dd if=/dev/zero of=/dev/null bs=1000M count=1; exit $?",
     "foreign_owner": "replay; chown 12345:12345 $csv; chmod 000 $csv 2>/dev/null; chmod 644 $csv",
@@ -72,7 +74,7 @@ def root_archive(mode: str) -> bytes:
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
         add("bin/busybox", Path(busybox).read_bytes(), 0o755)
-        applets = "sh cat chmod chown cut dd echo grep gunzip head id kill ls md5sum mv rm sleep touch nc yes ln"
+        applets = "sh awk cat chmod chown cut dd echo grep gunzip head id kill ls md5sum mv rm sleep touch nc yes ln"
         for applet in applets.split():
             link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"

@@ -262,7 +262,7 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
     )
     tool.chmod(0o755)
     config = tmp_path / "c.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\n')
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
     command = [
         sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",

@@ -226,7 +226,7 @@ def test_the_container_goes_with_its_worker(engine, image_of, video: Path, tmp_p
 
 def test_when_the_reaper_dies_too_the_next_run_cleans_up(engine, image_of, video: Path, tmp_path: Path) -> None:
     worker = start_worker(engine, image_of("hang"), video, tmp_path / "out", "storyframes-orphan")
-    for reaper in children(worker.pid, "container_reaper.py"):
+    for reaper in children(worker.pid, "reaper_process.py"):
         os.kill(reaper, signal.SIGKILL)
     worker.kill()
     worker.wait()
@@ -291,7 +291,12 @@ def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, st
         ("no_csv", "p01-s01.avi: FeatureExtraction ended with 0 and left no CSV"),
         ("few_rows", "video.csv: has 100 rows, but 360 frames of the video decode"),
         ("cut_line", "(was the disk full?) (FeatureExtraction ended with 0)"),
-        ("abort", "ended with 134 and left no CSV; it printed last: "),
+        ("abort", "p01-s01.avi: FeatureExtraction ended with 134; it printed last: Attempting to read"),
+        ("killed_late", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
+        (
+            "raw_intensities",
+            "video.csv: row 1 has AU01_r = -0.5, and intensities are 0 to 5: OpenFace was ended before",
+        ),
         ("killed", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
         ("out_of_memory", "(137): it ran out of memory if the limit of 0.5 GiB was too little ([openface] memory_gib)"),
         ("hang", "was stopped after 2 s, all the time it had ([openface] timeout_s)"),

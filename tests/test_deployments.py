@@ -236,7 +236,7 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     tool.write_text("#!/bin/sh\nexec sleep 987654\n")
     tool.chmod(0o755)
     hanging = house.folder / "hanging.toml"
-    hanging.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\n')
+    hanging.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     run = house.rerun(config=str(hanging), only=["openface"], session_ids=["s0002"])
     (sleeping,) = until(lambda: processes("sleep\0987654"), bool, 120)
     family = descent(sleeping)

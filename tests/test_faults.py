@@ -40,7 +40,7 @@ def openface(folder: Path, recorded: Path, first: str) -> dict[str, dict[str, ob
     tool = folder / "FeatureExtraction"
     tool.write_text(_TOOL.format(folder=folder, recorded=recorded, first=first))
     tool.chmod(0o755)
-    return {"openface": {"backend": "binary", "binary": str(tool)}}
+    return {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
 
 
 @pytest.fixture

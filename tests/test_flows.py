@@ -204,7 +204,7 @@ def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_stu
     tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
     tool.chmod(0o755)
     root = tmp_path / "features"
-    deadly = {"openface": {"backend": "binary", "binary": str(tool)}}
+    deadly = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
     state, report = extract(small_study, root, deadly, only=["openface", "opensmile"])
     assert state.name == "PartialSuccess"
     failed = {(o.session_id, o.feature): o.reason for o in report.failed}

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import re
 import shutil
-import signal
-import subprocess
-import sys
 import textwrap
-import time
+from itertools import islice
 from pathlib import Path
 
+import av
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +17,6 @@ import pytest
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from tasks.openface import OpenFaceSettings
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
-from tasks.tool_process import run_tool
 
 
 def read(path: Path, frames: int) -> np.ndarray:
@@ -93,7 +92,11 @@ def test_output_that_is_not_whole_is_refused(recorded: Path, tmp_path: Path, cha
     ("name", "frames", "message"),
     [
         ("default.enospc_truncated.csv", 180, "line 106 has 409 fields, not 714"),
-        ("killed_midrun.partial.csv", 180, "has 63 rows, but 180 frames"),
+        (
+            "killed_midrun.partial.csv",
+            63,
+            "row 1 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before",
+        ),
         ("trunc.csv", 842, "has 448 rows, but 842 frames"),
         ("corrupt_mid.csv", 702, "has 659 rows, but 702 frames"),
         ("absent.csv", 1, "OpenFace wrote no such file"),
@@ -119,7 +122,7 @@ def test_numbers_openface_could_not_compute_become_nan(recorded: Path, tmp_path:
     assert not np.isnan(values[2:, OPENFACE_COLUMNS.index("confidence")]).any()
 
 
-# --- the tool as a process -------------------------------------------------------------------------------------------
+# --- the extractor ---------------------------------------------------------------------------------------------------
 
 
 def script(folder: Path, body: str) -> Path:
@@ -129,70 +132,9 @@ def script(folder: Path, body: str) -> Path:
     return path
 
 
-def test_a_tool_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> None:
-    tool = script(tmp_path, "echo started; sleep 1000 & echo $! > child; wait\n")
-    started = time.monotonic()
-    result = run_tool([str(tool)], folder=tmp_path, timeout_s=1, environment=os.environ)
-    assert result.timed_out
-    assert time.monotonic() - started < 10
-    assert result.output == "started"
-    child = int((tmp_path / "child").read_text())
-    wait_for(lambda: not alive(child))
-
-
-def test_the_exit_code_and_the_end_of_what_was_printed_are_kept(tmp_path: Path) -> None:
-    tool = script(tmp_path, f"yes {tmp_path}/x | head -c 5000000; echo the end >&2; exit 134\n")
-    result = run_tool([str(tool)], folder=tmp_path, timeout_s=30, environment=os.environ)
-    assert result.exit_code == 134
-    assert result.output.endswith("the end")
-    assert len(result.output) <= 4000
-
-
-def test_a_tool_killed_by_a_signal_ends_as_a_shell_would_say(tmp_path: Path) -> None:
-    result = run_tool([str(script(tmp_path, "kill -9 $$\n"))], folder=tmp_path, timeout_s=30, environment=os.environ)
-    assert result.exit_code == 137
-
-
-def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
-    tool = script(tmp_path, "echo $$ > pid; exec sleep 1000\n")
-    code = f"""
-        from pathlib import Path
-        from tasks.tool_process import run_tool
-        run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, environment={{}})
-    """
-    runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-    pid = int((tmp_path / "pid").read_text())
-    assert alive(pid)
-    runner.send_signal(signal.SIGKILL)
-    runner.wait()
-    wait_for(lambda: not alive(pid))
-
-
-def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
-    result = run_tool(["/no/such/tool"], folder=tmp_path, timeout_s=30, environment=os.environ)
-    assert result.exit_code == 1
-    assert "cannot run /no/such/tool: No such file or directory" in result.output
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_for(condition, seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
-# --- the extractor ---------------------------------------------------------------------------------------------------
-
-
 def extract(study: Path, root: Path, session_id: str, **openface):
+    if (tool := openface.get("binary")) and openface["backend"] == "binary":
+        openface = {"loads": [tool]} | openface  # a script: what it runs is named
     from storyframes.study import load_study
     from tasks.extract import extract as do_work
     from tasks.extractors import ExtractorsSettings
@@ -250,22 +192,134 @@ def test_the_binary_and_the_csv_publish_identical_arrays(study_copy: Path, store
     np.testing.assert_array_equal(open_values(store_root, "p01-s01"), from_csv)
 
 
-def test_the_exit_code_is_not_believed(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
+def test_an_ending_with_0_is_not_believed(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
     csv = study_copy / "openface/p01-s01.csv.gz"
-    good = replaying_tool(tmp_path, csv, exit_code=1)
-    assert extract(study_copy, store_root, "p01-s01", backend="binary", binary=good).status == "done"
+    assert extract(study_copy, store_root, "p01-s01").status == "done"
     cut = replaying_tool(tmp_path, csv, exit_code=0, keep_lines=100)
     outcome = extract(study_copy, store_root, "p01-s01", backend="binary", binary=cut)
     assert outcome.status == "failed"
     assert "p01-s01.csv: has 99 rows, but 360 frames of the video decode" in outcome.reason
+    assert outcome.reason.endswith(" (FeatureExtraction ended with 0)")
     assert open_values(store_root, "p01-s01").shape == (360, 714)  # the good version stays
+
+
+@pytest.mark.parametrize("exit_code", [1, 2, 134, 137])
+def test_any_ending_but_0_fails_however_good_the_csv_looks(
+    study_copy: Path, store_root: Path, tmp_path: Path, exit_code: int
+) -> None:
+    """Killed while it post-processes action units, the tool leaves all rows."""
+    tool = replaying_tool(tmp_path, study_copy / "openface/p01-s01.csv.gz", exit_code=exit_code)
+    outcome = extract(study_copy, store_root, "p01-s01", backend="binary", binary=tool)
+    assert outcome.status == "failed"
+    assert outcome.reason.startswith(f"p01-s01.avi: FeatureExtraction ended with {exit_code}; it printed last: Attempt")
+    assert not (store_root / "p01-s01/openface/current.json").exists()
+
+
+def test_the_version_says_how_the_tool_ended(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
+    from storyframes.store import FeatureStore
+
+    extract(study_copy, store_root, "p01-s01")
+    assert FeatureStore(store_root).attributes("p01-s01", "openface")["exit_code"] is None  # it ran elsewhere
+    tool = replaying_tool(tmp_path, study_copy / "openface/p01-s01.csv.gz")
+    extract(study_copy, store_root, "p01-s01", backend="binary", binary=tool)
+    assert FeatureStore(store_root).attributes("p01-s01", "openface")["exit_code"] == 0
+
+
+@pytest.mark.parametrize("backend", ["csv", "binary"])
+def test_action_units_that_were_not_post_processed_fail(
+    shared: Path, study_copy: Path, store_root: Path, tmp_path: Path, backend: str
+) -> None:
+    """What the real tool left behind when it was killed, with a video of as many frames."""
+    csv = shared / "data/openface/faults/killed_midrun.partial.csv"
+    cut_video(study_copy / "videos/p01-s01.avi", frames=63)
+    shutil.copy(csv, study_copy / "openface/killed.csv")
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions.loc[0, "openface"] = "openface/killed.csv"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    settings = {"backend": "binary", "binary": replaying_tool(tmp_path, csv)} if backend == "binary" else {}
+    outcome = extract(study_copy, store_root, "p01-s01", **settings)
+    assert outcome.status == "failed"
+    assert "row 1 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before" in outcome.reason
+    assert not (store_root / "p01-s01/openface/current.json").exists()
+
+
+def cut_video(path: Path, frames: int) -> None:
+    whole = path.with_suffix(".whole.avi")
+    shutil.move(path, whole)
+    with av.open(str(whole)) as source, av.open(str(path), "w") as cut:
+        stream = source.streams.video[0]
+        copy = cut.add_stream_from_template(stream)
+        for packet in islice(source.demux(stream), frames):
+            packet.stream = copy
+            cut.mux(packet)
+    whole.unlink()
+
+
+@pytest.mark.parametrize("name", [name for name in OPENFACE_COLUMNS if re.fullmatch(r"AU\d\d_r", name)])
+@pytest.mark.parametrize(("row", "value"), [(0, "-0.01"), (179, "5.01")])
+def test_every_intensity_of_every_row_is_looked_at(
+    recorded: Path, tmp_path: Path, name: str, row: int, value: str
+) -> None:
+    lines = recorded.read_text().splitlines(keepends=True)
+    fields = lines[row + 1].split(",")
+    fields[OPENFACE_COLUMNS.index(name)] = f" {value}"
+    path = tmp_path / "broken.csv"
+    path.write_text("".join([*lines[: row + 1], ",".join(fields), *lines[row + 2 :]]))
+    with pytest.raises(OpenFaceOutputError, match=rf"row {row + 1} has {name} = {value}, and intensities are 0 to 5"):
+        read(path, 180)
+
+
+def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
+    """A CSV as FaceLandmarkVidMulti writes it: for each frame a row of each of its people."""
+    header, *rows = recorded.read_text().splitlines()
+    lines = [header]
+    for row, people in zip(rows, ids, strict=False):
+        frame, _, *rest = row.split(", ")
+        lines += [", ".join([frame, str(person), *rest]) for person in people]
+    path = folder / "multi.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([[0, 1]] * 180, r"row 2 has face_id = 1, the first row has 0: these are several people"),
+        ([[0]] * 90 + [[0, 1]] * 90, r"row 92 has face_id = 1, the first row has 0"),
+        ([[0]] * 90 + [[1]] * 90, r"row 91 has face_id = 1, the first row has 0"),
+        ([[0], [1]] * 90, r"row 2 has face_id = 1, the first row has 0"),
+    ],
+)
+def test_several_people_are_refused_and_called_so(recorded: Path, tmp_path: Path, ids, message: str) -> None:
+    with pytest.raises(OpenFaceOutputError, match=message):
+        read(multi_face(recorded, tmp_path, ids), 180)
+
+
+def test_what_is_stored_beside_the_values_is_what_openface_wrote(demo_study: Path, store_root: Path) -> None:
+    from storyframes.store import FeatureStore
+
+    for session_id in ("p01-s01", "p02-s01"):
+        outcome = extract(demo_study, store_root, session_id)
+        assert outcome.status == "done"
+        table = pd.read_csv(demo_study / f"openface/{session_id}.csv.gz", skipinitialspace=True)
+        store = FeatureStore(store_root)
+        confidence = store.read(session_id, "openface", array="confidence")
+        np.testing.assert_array_equal(confidence, table["confidence"].to_numpy(np.float32))
+        np.testing.assert_array_equal(store.read(session_id, "openface", array="valid"), table["success"])
+        assert set(np.unique(confidence)) - {0.0, 1.0}, "this recording does not tell confidence from success"
+        quality = json.loads((store_root / session_id / "openface/current.json").read_bytes())["quality"]
+        assert quality["face_confidence"] == pytest.approx(table["confidence"].mean(), abs=1e-6)
+        assert quality["face_tracked"] == pytest.approx(table["success"].mean(), abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ("exit 0", "FeatureExtraction ended with 0 and wrote no CSV"),
-        ("echo 'out of memory'; kill -9 $$", "ended with 137 and wrote no CSV; it printed last: out of memory"),
+        (
+            "echo 'out of memory'; kill -9 $$",
+            "p01-s01.avi: FeatureExtraction ended with 137; it printed last: out of memory",
+        ),
         ("sleep 1000", "was stopped after 1 s, all the time it had"),
     ],
 )
@@ -303,6 +357,7 @@ def test_one_processor_is_refused(study_copy: Path, store_root: Path, tmp_path: 
     [
         ({"backend": "binary"}, "needs binary"),
         ({"backend": "binary", "binary": "FeatureExtraction"}, "must be an absolute path"),
+        ({"loads": ["models"]}, "must be an absolute path"),
         ({"cpus": 1}, "greater than or equal to 2"),
     ],
 )

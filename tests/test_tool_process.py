@@ -1,0 +1,75 @@
+"""Tools as processes: how they end, what is kept of what they print, what goes with whom."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from test_openface import script
+
+from tasks.tool_process import run_tool
+
+
+def test_a_tool_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> None:
+    tool = script(tmp_path, "echo started; sleep 1000 & echo $! > child; wait\n")
+    started = time.monotonic()
+    result = run_tool([str(tool)], folder=tmp_path, timeout_s=1, environment=os.environ)
+    assert result.timed_out
+    assert time.monotonic() - started < 10
+    assert result.output == "started"
+    child = int((tmp_path / "child").read_text())
+    wait_for(lambda: not alive(child))
+
+
+def test_the_exit_code_and_the_end_of_what_was_printed_are_kept(tmp_path: Path) -> None:
+    tool = script(tmp_path, f"yes {tmp_path}/x | head -c 5000000; echo the end >&2; exit 134\n")
+    result = run_tool([str(tool)], folder=tmp_path, timeout_s=30, environment=os.environ)
+    assert result.exit_code == 134
+    assert result.output.endswith("the end")
+    assert len(result.output) <= 4000
+
+
+def test_a_tool_killed_by_a_signal_ends_as_a_shell_would_say(tmp_path: Path) -> None:
+    result = run_tool([str(script(tmp_path, "kill -9 $$\n"))], folder=tmp_path, timeout_s=30, environment=os.environ)
+    assert result.exit_code == 137
+
+
+def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
+    tool = script(tmp_path, "echo $$ > pid; exec sleep 1000\n")
+    code = f"""
+        from pathlib import Path
+        from tasks.tool_process import run_tool
+        run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, environment={{}})
+    """
+    runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    pid = int((tmp_path / "pid").read_text())
+    assert alive(pid)
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    wait_for(lambda: not alive(pid))
+
+
+def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
+    result = run_tool(["/no/such/tool"], folder=tmp_path, timeout_s=30, environment=os.environ)
+    assert result.exit_code == 1
+    assert "cannot run /no/such/tool: No such file or directory" in result.output
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
