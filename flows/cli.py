@@ -56,12 +56,21 @@ def _root(
 
 
 @app.command()
-def check(study: StudyArgument) -> None:
-    """Validate a study's tables and files; report every problem at once."""
-    from storyframes.study import load_study
+def check(study: StudyArgument, config: ConfigOption = None) -> None:
+    """Validate a study's tables and open every file that they name; report every problem at once."""
+    from flows.settings import load_settings
+    from storyframes.study import StudyError
+    from tasks.study_check import check_study
 
-    with terminal.usage_errors():
-        loaded = load_study(study)
+    with terminal.usage_errors(), terminal.error_console().status("reading the tables") as spinner:
+        settings = load_settings(config)
+        loaded, problems = check_study(
+            study,
+            settings,
+            lambda number, count: spinner.update(f"opening the files of session {number} of {count}"),
+        )
+        if problems:
+            raise StudyError(study, problems)
     console = terminal.console()
     console.print(f"[green]valid[/] {escape(str(study))}")
     console.print(tables.study_table(loaded))
@@ -134,7 +143,7 @@ def index(
         terminal.fail("give either FEATURES or --out FILE.parquet", 2)
     with terminal.usage_errors():
         settings = load_settings(config)
-        loaded = load_study(study, check_files=False)
+        loaded = load_study(study)
         if features is not None:
             storage = open_store(features)
             catalogue.compact(storage)
@@ -331,7 +340,7 @@ def overlay(
 ) -> None:
     """Draw landmarks and poses on one frame, to look at: writes a picture of the recording where you say."""
     from storyframes.store import FeatureStore
-    from storyframes.study import load_study
+    from storyframes.study import StudyFileError, load_study
     from tasks.extractors import ExtractorsSettings
     from tasks.overlay import OverlayError, draw_overlay, write_picture
     from tasks.plan import Selection, check_selection
@@ -342,7 +351,7 @@ def overlay(
         store = FeatureStore(features)
     try:
         picture = draw_overlay(loaded.path(loaded.sessions[session].video), store, session, frame)
-    except OverlayError as error:
+    except (OverlayError, StudyFileError) as error:
         terminal.fail(str(error), 2)
     write_picture(picture, out)
     terminal.console().print(

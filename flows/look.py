@@ -63,7 +63,7 @@ def report(
     from tasks.report.site import Disclosure, ReportOptions, build_report
 
     with usage_errors(), error_console().status("reading the study") as spinner:
-        settings, loaded, store = load_settings(config), load_study(study, check_files=False), FeatureStore(features)
+        settings, loaded, store = load_settings(config), load_study(study), FeatureStore(features)
         try:
             check_target(out)
             built = build_report(
@@ -131,7 +131,7 @@ def view(
 
     target = out or Path(f"{session}.rrd")
     with usage_errors(), error_console().status("exporting") as spinner:
-        loaded = load_study(study, check_files=False)
+        loaded = load_study(study)
         check_selection(loaded, ExtractorsSettings(), Selection((session,)))
         video = loaded.path(loaded.sessions[session].video) if with_video else None
         try:

@@ -30,15 +30,16 @@ def plan(
 ) -> None:
     """Say how long a whole study will take here, and how much disk it needs.
 
-    The rates are measured now, on the first seconds of the study's first recording, in a temporary folder that is
-    removed; nothing is written to any feature store.
+    The rates are measured now, on the first seconds of the first session whose files are all there, in a temporary
+    folder that is removed; nothing is written to any feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
     from flows.settings import load_settings
-    from storyframes.study import load_study
+    from storyframes.study import StudyFileError, load_study
     from tasks.cost import recording_s
     from tasks.extractor import Source
     from tasks.forecast import forecast
+    from tasks.plan import unusable_files
     from tasks.rates import as_named, measure_rates
     from tasks.sample import SampleError
 
@@ -47,14 +48,22 @@ def plan(
     sessions = list(loaded.sessions.values())
     if not sessions:
         terminal.fail(f"{study} has no sessions: there is nothing to plan", 2)
+    faults = {session.session_id: unusable_files(loaded, session, settings) for session in sessions}
+    for session_id, reasons in faults.items():
+        for reason in reasons.values():
+            terminal.error_console().print(f"[yellow]{escape(session_id)}:[/] {escape(reason)}")
+    whole = [session for session in sessions if not faults[session.session_id]]
+    if not whole:
+        terminal.fail("no session has all its files: there is nothing to measure on", 1)
     with terminal.error_console().status("measuring") as spinner:
         try:
             rates = measure_rates(
-                loaded, sessions[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
+                loaded, whole[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
             )
-        except SampleError as error:
+        except (SampleError, StudyFileError) as error:
             terminal.fail(str(error), 1)
-    lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in sessions]
+    recorded = [session for session in sessions if "video" not in faults[session.session_id]]
+    lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in recorded]
     result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
     if json:
         print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201

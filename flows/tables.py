@@ -19,6 +19,7 @@ from storyframes.features import FEATURES, STORIES
 from storyframes.maintenance import Finding, Removal
 from storyframes.records import Status
 from storyframes.study import Problem, Study
+from storyframes.study_problems import shortened
 from storyframes.windows import SPLITS
 from tasks.human import human_bytes, human_time
 from tasks.openface_check import OpenFaceCheck
@@ -30,13 +31,13 @@ _STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold r
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """Every problem of a study."""
+    """The problems of a study; of thousands of a kind the first, and how many more there are."""
     table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
     for heading in ("table", "row", "column", "value", "rule"):
         table.add_column(heading, overflow="fold")
-    for problem in problems:
-        row = "" if problem.row is None else str(problem.row)
-        table.add_row(*(escape(text) for text in (problem.table, row, problem.column, problem.value, problem.rule)))
+    for problem in shortened(problems):
+        cells = (problem.table, problem.place, problem.column, problem.value, problem.rule)
+        table.add_row(*(escape(text) for text in cells))
     return table
 
 
@@ -66,6 +67,8 @@ def study_table(study: Study) -> Table:
     unphased = sum(session_id not in phased for session_id in study.sessions)
     if unphased:
         table.add_row("without phases", f"{unphased} (no clips: a clip lies inside a phase)")
+    for name, columns in study.unread.items():
+        table.add_row(f"not read of {name}", escape(", ".join(columns)))
     return table
 
 

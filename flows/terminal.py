@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from flows import tables
+
+if TYPE_CHECKING:
+    from storyframes.study import StudyError
 
 StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
 FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
@@ -58,14 +61,19 @@ def usage_errors() -> Iterator[None]:
     from flows.settings import SettingsError
     from storyframes.layout import StoreError
     from storyframes.storage import StorageError
-    from storyframes.study import StudyError
+    from storyframes.study import StudyError, StudyFileError
     from tasks.plan import SelectionError
 
     try:
         yield
     except StudyError as error:
-        error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
-        error_console().print(tables.problems_table(error.problems))
-        raise typer.Exit(2) from None
-    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError) as error:
+        fail_with_problems(error)
+    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError, StudyFileError) as error:
         fail(str(error), 2)
+
+
+def fail_with_problems(error: StudyError) -> NoReturn:
+    """End the command with everything that is wrong with a study."""
+    error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
+    error_console().print(tables.problems_table(error.problems))
+    raise typer.Exit(2) from None

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from storyframes.features import STORIES
 from storyframes.folder_storage import LocalStorage
 from storyframes.records import ATTEMPT, CURRENT, STORE_FORMAT
 from storyframes.storage import Storage, open_storage
@@ -21,9 +22,13 @@ CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
+STUDY = "study.json"
 ZARR_JSON = "zarr.json"
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# How the store, and what works on it, names its own files at the top: no session has such a name, now or later.
+_OWN_SUFFIXES = (".json", ".parquet", ".lock", ".tmp")
+_WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 VERSION_PATTERN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
@@ -37,6 +42,19 @@ def _group(attributes: dict[str, object]) -> bytes:
 
 ROOT_GROUP = _group({"storyframes": {"format": STORE_FORMAT}})
 INNER_GROUP = _group({})
+
+
+def why_no_session(name: str) -> str:
+    """Why no session can have this name, which would be its folder in the store; empty where it can."""
+    if name.lower() == STORIES:
+        return f"'{STORIES}' is reserved: the feature store keeps the story texts' features there"
+    if name.lower().endswith(_OWN_SUFFIXES):
+        return f"no session's name ends in {', '.join(_OWN_SUFFIXES)}: the feature store's own files do"
+    if _WINDOWS_DEVICES.fullmatch(name):
+        return "is the name of a device on Windows, where no folder can have it"
+    if name.endswith("."):
+        return "ends with a dot, which Windows leaves out of a folder's name"
+    return ""
 
 
 def new_version() -> str:

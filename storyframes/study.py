@@ -1,7 +1,8 @@
 """The study: a folder of tables, validated as a whole before any work.
 
-Every row becomes a typed object or a problem; every problem is reported at once, with its table, row and column.
-Ids and paths come from people's spreadsheets and end up in file names and command lines, so they are not trusted.
+Every row becomes a typed object or a problem; every problem is reported at once, with its table, row and column. What
+is wrong with the tables concerns everybody. What is wrong with one session (a file that is not there, phases that
+cannot be seconds of a recording) is that session's alone: see :attr:`Study.excluded` and :meth:`Study.path`.
 
 Needs pydantic (the extra ``storyframes[pipeline]``); reading features does not import this module.
 """
@@ -9,170 +10,58 @@ Needs pydantic (the extra ``storyframes[pipeline]``); reading features does not 
 from __future__ import annotations
 
 import difflib
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from enum import StrEnum
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from storyframes.features import STORIES
 from storyframes.layout import ID_PATTERN
+from storyframes.study_problems import Problem, StudyError, shown_value
+from storyframes.study_rows import (
+    PATH_COLUMNS,
+    TABLES,
+    Participant,
+    Phase,
+    Rating,
+    Row,
+    Session,
+    Story,
+    Survey,
+    Timepoint,
+)
+from storyframes.study_tables import Table, is_empty, read_table
+
+__all__ = [
+    "NamedFile",
+    "Participant",
+    "Phase",
+    "Problem",
+    "Rating",
+    "Reading",
+    "Session",
+    "Story",
+    "Study",
+    "StudyError",
+    "StudyFileError",
+    "Survey",
+    "Timepoint",
+    "load_study",
+    "read_study",
+]
+
+LONGEST_S = 86_400.0  # no recording is longer than a day; a phase beyond it was not counted from its beginning
+_WITH_TEXT = "stories"
+_ROWS_NAMED = 5  # of the rows that are the same
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One thing wrong with a study.
-
-    Attributes:
-        table: the table's name.
-        row: counted from 1 below the header; None where the table as a whole is meant.
-        column: the column, or empty.
-        value: what stands there, shortened; never a story's text.
-        rule: what it breaks, and what to do.
-    """
-
-    table: str
-    row: int | None
-    column: str
-    value: str
-    rule: str
-
-    def __str__(self) -> str:
-        where = self.table + (f", row {self.row}" if self.row is not None else "")
-        what = f", {self.column} = {self.value}" if self.column else ""
-        return f"{where}{what}: {self.rule}"
-
-
-class StudyError(Exception):
-    """The study cannot be used; ``problems`` lists everything that is wrong."""
-
-    def __init__(self, root: Path, problems: list[Problem]) -> None:
-        self.root = root
-        self.problems = problems
-        lines = "\n".join(f"  {problem}" for problem in problems)
-        super().__init__(f"{root}: {len(problems)} problem{'s' * (len(problems) != 1)}\n{lines}")
-
-
-# --- The rows --------------------------------------------------------------------------------------------------------
-
-
-def _safe_id(value: str) -> str:
-    if not ID_PATTERN.fullmatch(value):
-        raise ValueError("an id has letters, digits, '.', '_' and '-', at most 64, first a letter or a digit")
-    return value
-
-
-def _session_id(value: str) -> str:
-    if value == STORIES:
-        raise ValueError(f"'{STORIES}' is reserved: the feature store keeps the story texts' features there")
-    return _safe_id(value)
-
-
-def _relative_path(value: str) -> str:
-    path = PurePosixPath(value)
-    if path.is_absolute() or ".." in path.parts or "\\" in value:
-        raise ValueError("a path is relative to the study folder and never leaves it")
-    if any(ord(character) < 32 for character in value):
-        raise ValueError("a path has no control characters")
-    return value
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("must be a finite number")
-    return value
-
-
-Id = Annotated[str, AfterValidator(_safe_id)]
-SessionId = Annotated[str, AfterValidator(_session_id)]
-StudyPath = Annotated[str, AfterValidator(_relative_path)]
-Seconds = Annotated[float, Field(ge=0), AfterValidator(_finite)]
-
-
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, str_strip_whitespace=True)
-
-
-class Timepoint(StrEnum):
-    """When a survey was taken."""
-
-    PRE = "pre"
-    MID = "mid"
-    POST = "post"
-
-
-class Session(_Row):
-    """One recorded conversation; paths are relative to the study."""
-
-    session_id: SessionId
-    participant_id: Id
-    video: StudyPath
-    audio: StudyPath | None = None
-    transcript: StudyPath | None = None
-    openface: StudyPath | None = None
-    recorded_at: datetime | None = None
-
-
-class Phase(_Row):
-    """One part of a session, in seconds of the recording: start_s <= t < end_s."""
-
-    session_id: SessionId
-    phase: Id
-    start_s: Seconds
-    end_s: Seconds
-
-
-class Rating(_Row):
-    """How much empathy the participant felt for one of the session's stories."""
-
-    session_id: SessionId
-    story_id: Id
-    position: int = Field(ge=1, le=3)
-    empathy: int = Field(ge=1, le=5)
-
-
-class Story(_Row):
-    """One story that sessions tell."""
-
-    story_id: Id
-    text: str = Field(min_length=1)
-
-
-class Survey(_Row):
-    """One score of one participant."""
-
-    participant_id: Id
-    timepoint: Timepoint
-    scale: Id
-    score: Annotated[float, AfterValidator(_finite)]
-
-
-class Participant(_Row):
-    """One participant, with whatever else the study knows."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, str_strip_whitespace=True)
-
-    participant_id: Id
-
-
-_TABLES: dict[str, type[_Row]] = {
-    "sessions": Session,
-    "phases": Phase,
-    "ratings": Rating,
-    "stories": Story,
-    "surveys": Survey,
-    "participants": Participant,
-}
-_PATH_COLUMNS = ("video", "audio", "transcript", "openface")
-_PRIVATE_COLUMNS = {("stories", "text")}
+class StudyFileError(OSError):
+    """A file that the tables name cannot be used; the message names it and says why."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +72,8 @@ class Study:
         root: its folder.
         sessions: by session_id, in the table's order.
         phases, ratings, stories, surveys, participants: the rows; empty where the study has no such table.
+        excluded: sessions that give no clips, with the reason.
+        unread: by table, the columns that nothing reads.
     """
 
     root: Path
@@ -192,9 +83,17 @@ class Study:
     stories: tuple[Story, ...] = ()
     surveys: tuple[Survey, ...] = ()
     participants: tuple[Participant, ...] = ()
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def path(self, relative: str) -> Path:
-        """A path of the tables as a path of this machine."""
+        """A file that the tables name, as a path of this machine.
+
+        Raises:
+            StudyFileError: it is not there, is no file, or leaves the study through a symbolic link.
+        """
+        if fault := _file_fault(self.root, relative):
+            raise StudyFileError(f"{relative}: {fault}")
         return self.root / relative
 
     def table_path(self, table: str) -> Path:
@@ -204,32 +103,95 @@ class Study:
 
     def frame(self, table: str) -> pd.DataFrame:
         """A table as a DataFrame with the columns of its specification."""
-        rows: Iterable[_Row] = self.sessions.values() if table == "sessions" else getattr(self, table)
-        return pd.DataFrame([row.model_dump() for row in rows], columns=list(_TABLES[table].model_fields))
+        rows: Iterable[Row] = self.sessions.values() if table == "sessions" else getattr(self, table)
+        return pd.DataFrame([row.model_dump() for row in rows], columns=list(TABLES[table].model_fields))
 
 
-def load_study(root: Path, *, check_files: bool = True) -> Study:
-    """Read and validate the study at ``root``.
+@dataclass(frozen=True)
+class NamedFile:
+    """A file that a row of the table of sessions names.
 
-    Args:
-        root: the study's folder.
-        check_files: also ask that the files named in the tables exist.
+    Attributes:
+        row, line: where.
+        column: video, audio, transcript or openface.
+        relative: its path in the study.
+    """
+
+    row: int
+    line: int | None
+    column: str
+    relative: str
+
+    def problem(self, rule: str) -> Problem:
+        """What is wrong with this file."""
+        return Problem(
+            "sessions", self.row, self.column, shown_value("sessions", self.column, self.relative), rule, self.line
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What could be read of a study, sound or not.
+
+    Attributes:
+        study: of the rows that are right.
+        problems: of the tables: with a single one of them the study cannot be used.
+        session_problems: why a session is in :attr:`Study.excluded`.
+        files: all that are named, by row; also in rows with other faults.
+    """
+
+    study: Study
+    problems: list[Problem]
+    session_problems: list[Problem]
+    files: list[list[NamedFile]]
+
+
+def load_study(root: Path) -> Study:
+    """Read and validate the tables of the study at ``root``; the files that they name are looked at when they are used.
 
     Raises:
         StudyError: with every problem found.
     """
-    if not root.is_dir():
-        raise StudyError(root, [Problem("study", None, "", "", "is not a folder")])
+    reading = read_study(root)
+    if reading.problems:
+        raise StudyError(root, reading.problems)
+    return reading.study
+
+
+def read_study(root: Path) -> Reading:
+    """Read the tables of the study at ``root`` and say everything that is wrong with them."""
     loader = _Loader(root.resolve())
-    for table in _TABLES:
-        loader.read(table)
-    loader.check_references()
-    if check_files:
-        loader.check_files()
-    if loader.problems:
-        raise StudyError(root, sorted(loader.problems, key=lambda p: (list(_TABLES).index(p.table), p.row or 0)))
-    rows = {table: tuple(row for _, row in loader.rows[table]) for table in _TABLES}
-    return Study(loader.root, {row.session_id: row for row in rows.pop("sessions")}, **rows)
+    if loader.find_tables():
+        for table in TABLES:
+            loader.read(table)
+        loader.check_references()
+    rows = {table: tuple(row for _, _, row in loader.rows[table]) for table in TABLES}
+    study = Study(
+        loader.root,
+        {row.session_id: row for row in rows.pop("sessions")},
+        **rows,
+        excluded=loader.excluded,
+        unread=loader.unread,
+    )
+    return Reading(study, in_order(loader.problems), loader.session_problems, loader.files)
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """By table and row."""
+    places = {table: place for place, table in enumerate(TABLES)}
+    return sorted(problems, key=lambda problem: (places.get(problem.table, -1), problem.row or 0))
+
+
+def _file_fault(root: Path, relative: str) -> str:
+    try:
+        path = (root / relative).resolve(strict=True)
+        if not path.is_relative_to(root.resolve()):
+            return "leaves the study folder through a symbolic link"
+        return "" if path.is_file() else "is not a file"
+    except FileNotFoundError:
+        return "the file does not exist"
+    except (OSError, RuntimeError) as error:
+        return f"the file cannot be reached ({type(error).__name__})"
 
 
 @dataclass
@@ -238,69 +200,136 @@ class _Loader:
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
-    rows: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
-    # Every id that a table names, also in rows with other faults: one fault is not reported all over again.
-    named: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    session_problems: list[Problem] = field(default_factory=list)
+    excluded: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    files: list[list[NamedFile]] = field(default_factory=list)
+    paths: dict[str, Path] = field(default_factory=dict)
+    # (row, line, object), and the cells of the rows that became none.
+    rows: dict[str, list[tuple[int, int | None, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
+    faulty: dict[str, list[tuple[int, int | None, dict[str, Any]]]] = field(
+        default_factory=lambda: {table: [] for table in TABLES}
+    )
+    # Every id that a table names, also in rows with other faults: one fault is not reported all over again. None where
+    # rows may have been lost.
+    named: dict[tuple[str, str], set[str] | None] = field(default_factory=dict)
 
-    def problem(self, table: str, row: int | None, column: str, value: object, rule: str) -> None:
-        shown = f"({len(str(value))} characters)" if (table, column) in _PRIVATE_COLUMNS else repr(_short(value))
-        self.problems.append(Problem(table, row, column, shown if column else "", rule))
+    def problem(
+        self, table: str, row: tuple[int | None, int | None], column: str, value: object, rule: str, kind: str = ""
+    ) -> None:
+        shown = shown_value(table, column, value) if column else ""
+        self.problems.append(Problem(table, row[0], column, shown, rule, row[1], kind))
+
+    def _table_problem(self, table: str, rule: str) -> None:
+        self.problem(table, (None, None), "", "", rule)
+
+    # --- which tables there are ---
+
+    def find_tables(self) -> bool:
+        """Whether there is a folder with a table of sessions."""
+        if not self.root.is_dir():
+            self._table_problem("study", "is not a folder")
+            return False
+        try:
+            there = sorted(os.listdir(self.root))
+        except OSError as error:
+            self._table_problem("study", f"the folder cannot be listed: {error.strerror}")
+            return False
+        for table in TABLES:
+            names = [name for name in there if name.lower() in (f"{table}.csv", f"{table}.parquet")]
+            if len(names) > 1:
+                both = "both as .csv and as .parquet" if len(names) == 2 else f"as {', '.join(names)}"
+                self._table_problem(table, f"is there {both}: keep one")
+            elif names and (fault := self._table_fault(names[0])):
+                self._table_problem(table, f"{names[0]} {fault}")
+            elif names:
+                self.paths[table] = self.root / names[0]
+            elif table == "sessions":
+                self._table_problem(table, "there is no sessions.csv or sessions.parquet: every study has one")
+            for column in ("session_id", "story_id", "participant_id"):
+                self.named[table, column] = None if names else set()
+        return True
+
+    def _table_fault(self, name: str) -> str:
+        if name != name.lower():
+            return f"is not read: name it {name.lower()}"
+        path = self.root / name
+        if path.is_symlink() and not path.exists():
+            return "is a link to nothing"
+        return "" if path.is_file() else "is not a file"
 
     # --- one table ---
 
     def read(self, table: str) -> None:
-        self.rows[table] = []
-        raw = self._read_raw(table)
-        if raw is None:
+        if table not in self.paths:
             return
-        model = _TABLES[table]
-        if not self._check_columns(table, list(raw.columns), model):
+        raw = read_table(self.paths[table], has_text=table == _WITH_TEXT)
+        for fault in raw.faults:
+            self.problem(table, (fault.number, fault.line), "", "", fault.rule, fault.kind)
+        if not raw.columns:
             return
-        for column in ("session_id", "story_id", "participant_id"):
-            if column in raw:
-                self.named[table, column] = {str(value).strip() for value in raw[column]}
-        for number, values in enumerate(raw.to_dict("records"), start=1):
-            present = {column: value for column, value in values.items() if not _is_empty(value)}
+        absent = self._check_columns(table, raw)
+        self._note_ids(table, raw)
+        model = TABLES[table]
+        wanted = None if model is Participant else set(model.model_fields)
+        places = [(place, name) for place, name in enumerate(raw.columns) if name and (not wanted or name in wanted)]
+        for number, line, values in raw.rows:
+            cells = {name: value for place, name in places if not is_empty(value := values[place])}
             try:
-                self.rows[table].append((number, model.model_validate(present)))
+                row = model.model_validate(cells)
             except ValidationError as error:
-                for fault in error.errors(include_url=False, include_context=False):
-                    column = str(fault["loc"][0])
-                    self.problem(table, number, column, values.get(column, ""), _rule(fault["msg"]))
+                wrong = set()
+                for one in error.errors(include_url=False, include_context=False, include_input=False):
+                    column = str(one["loc"][0])
+                    wrong.add(column)
+                    if column not in absent:
+                        self.problem(table, (number, line), column, cells.get(column, ""), _rule(one["msg"]))
+                self.faulty[table].append((number, line, cells))
+                if table == "sessions":
+                    self._note_files(number, line, {name: cells[name] for name in cells if name not in wrong})
+            else:
+                self.rows[table].append((number, line, row))
+                if table == "sessions":
+                    self._note_files(number, line, vars(row))
 
-    def _read_raw(self, table: str) -> pd.DataFrame | None:
-        there = [path for suffix in (".csv", ".parquet") if (path := self.root / f"{table}{suffix}").is_file()]
-        if len(there) > 1:
-            self.problem(table, None, "", "", "is there both as .csv and as .parquet: keep one")
-            return None
-        if not there:
-            if table == "sessions":
-                self.problem(table, None, "", "", "there is no sessions.csv or sessions.parquet: every study has one")
-            return None
-        try:
-            if there[0].suffix == ".parquet":
-                return pd.read_parquet(there[0]).astype(object)
-            return pd.read_csv(there[0], dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
-        except (pa.ArrowException, pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-            reason = str(error).splitlines()[0]
-            self.problem(table, None, "", "", f"{there[0].name} cannot be read: {reason}")
-            return None
-
-    def _check_columns(self, table: str, columns: list[str], model: type[_Row]) -> bool:
-        known = model.model_fields
-        absent = [name for name, info in known.items() if info.is_required() and name not in columns]
-        for name in absent:
-            self.problem(table, None, "", "", f"the column {name!r} is missing")
-        for column in columns:
+    def _check_columns(self, table: str, raw: Table) -> set[str]:
+        """The columns that should be there and are not."""
+        known = TABLES[table].model_fields
+        absent = {name for name, info in known.items() if info.is_required() and name not in raw.columns}
+        for name in known:
+            if name in absent:
+                self._table_problem(table, f"the column {name!r} is missing")
+        unread = []
+        for place, column in enumerate(raw.columns, start=1):
+            if column in known or not column:
+                continue
             close = difflib.get_close_matches(column, known, n=1, cutoff=0.75)
-            if column not in known and close and close[0] not in columns:
-                self.problem(table, None, "", "", f"the column {column!r} is unknown: is {close[0]!r} meant?")
-        return not absent
+            if close and close[0] not in raw.columns:
+                self._table_problem(table, f"the column {column!r} is unknown: is {close[0]!r} meant?")
+            elif TABLES[table] is not Participant:
+                unread.append(column if re.fullmatch(r"[\w .-]{1,40}", column) else f"column {place}")
+        if unread:
+            self.unread[table] = tuple(unread)
+        return absent
+
+    def _note_ids(self, table: str, raw: Table) -> None:
+        if any(fault.kind not in ("fields", "nested") for fault in raw.faults):
+            return  # rows may have been lost: what they named is not known
+        for column in ("session_id", "story_id", "participant_id"):
+            if column in raw.columns:
+                place = raw.columns.index(column)
+                every = [row.values for row in raw.rows] + [fault.values for fault in raw.faults]
+                self.named[table, column] = {str(values[place]).strip() for values in every if len(values) > place}
+
+    def _note_files(self, number: int, line: int | None, cells: Mapping[str, Any]) -> None:
+        named = [(column, cells.get(column)) for column in PATH_COLUMNS]
+        self.files.append([NamedFile(number, line, column, str(path).strip()) for column, path in named if path])
 
     # --- between tables ---
 
     def check_references(self) -> None:
         self._check_unique("sessions", "session_id")
+        self._check_case()
         self._check_unique("stories", "story_id")
         self._check_unique("participants", "participant_id")
         self._check_unique("ratings", "session_id", "position")
@@ -309,7 +338,7 @@ class _Loader:
         self._check_known("phases", "session_id", "sessions")
         self._check_known("ratings", "session_id", "sessions")
         self._check_known("ratings", "story_id", "stories")
-        if self.rows["participants"]:
+        if self.named["participants", "participant_id"] != set():
             self._check_known("sessions", "participant_id", "participants")
             self._check_known("surveys", "participant_id", "participants")
         else:
@@ -317,64 +346,77 @@ class _Loader:
         self._check_phases()
 
     def _check_unique(self, table: str, *columns: str) -> None:
-        keys = [(number, tuple(str(getattr(row, column)) for column in columns)) for number, row in self.rows[table]]
-        counts = Counter(key for _, key in keys)
-        for number, key in keys:
-            if counts[key] > 1:
-                same = [str(other) for other, other_key in keys if other_key == key and other != number]
-                rule = f"must be unique, but row {', '.join(same)} has the same {' and '.join(columns)}"
-                self.problem(table, number, columns[-1], key[-1], rule)
+        keys = (tuple(str(getattr(row, column)) for column in columns) for _, _, row in self.rows[table])
+        for key, same in _repeated(keys):
+            number, line, _ = self.rows[table][same[0]]
+            others = _named_rows([self.rows[table][place][0] for place in same[1:]])
+            rule = f"must be unique, but {others} the same {' and '.join(columns)}"
+            self.problem(table, (number, line), columns[-1], key[-1], rule, f"unique {columns}")
+
+    def _check_case(self) -> None:
+        """Ids that differ in case only are one folder on many file systems."""
+        ids = [row.session_id for _, _, row in self.rows["sessions"]]
+        for _, same in _repeated(name.lower() for name in ids):
+            number, line, row = self.rows["sessions"][same[0]]
+            others = [self.rows["sessions"][place][0] for place in same[1:] if ids[place] != row.session_id]
+            if others:
+                rule = f"must differ in more than case, but {_named_rows(others)} the same letters"
+                self.problem("sessions", (number, line), "session_id", row.session_id, rule, "case")
 
     def _check_known(self, table: str, column: str, other: str) -> None:
-        known = self.named.get((other, column), set())
-        for number, row in self.rows[table]:
-            value = getattr(row, column)
-            if value not in known:
-                self.problem(table, number, column, value, f"is not in the table '{other}'")
+        known = self.named.get((other, column))
+        if known is None:
+            return
+        for number, line, row in self.rows[table]:
+            if (value := getattr(row, column)) not in known:
+                self.problem(table, (number, line), column, value, f"is not in the table '{other}'")
+        for number, line, cells in self.faulty[table]:
+            value = str(cells.get(column, "")).strip()
+            if ID_PATTERN.fullmatch(value) and value not in known:
+                self.problem(table, (number, line), column, value, f"is not in the table '{other}'")
 
     def _check_phases(self) -> None:
-        by_session: dict[str, list[tuple[int, Phase]]] = {}
-        for number, phase in self.rows["phases"]:
+        by_session: dict[str, list[tuple[int, int | None, Phase]]] = {}
+        for number, line, phase in self.rows["phases"]:
+            if phase.end_s > LONGEST_S:
+                self._exclude(number, line, phase)
             if phase.end_s <= phase.start_s:
-                self.problem("phases", number, "end_s", phase.end_s, f"must be after start_s, which is {phase.start_s}")
+                rule = f"must be after start_s, which is {phase.start_s}"
+                self.problem("phases", (number, line), "end_s", phase.end_s, rule, "backwards")
             else:
-                by_session.setdefault(phase.session_id, []).append((number, phase))
+                by_session.setdefault(phase.session_id, []).append((number, line, phase))
         for phases in by_session.values():
-            phases.sort(key=lambda item: item[1].start_s)
-            for (before_number, before), (number, phase) in pairwise(phases):
+            phases.sort(key=lambda item: item[2].start_s)
+            for (before_number, _, before), (number, line, phase) in pairwise(phases):
                 if phase.start_s < before.end_s:
                     rule = (
                         f"overlaps row {before_number} ('{before.phase}' of {before.session_id} ends at {before.end_s})"
                     )
-                    self.problem("phases", number, "start_s", phase.start_s, rule)
+                    self.problem("phases", (number, line), "start_s", phase.start_s, rule, "overlap")
 
-    # --- files ---
-
-    def check_files(self) -> None:
-        for number, session in self.rows["sessions"]:
-            for column in _PATH_COLUMNS:
-                if (relative := getattr(session, column)) and (fault := self._file_fault(relative)):
-                    self.problem("sessions", number, column, relative, fault)
-
-    def _file_fault(self, relative: str) -> str:
-        try:
-            path = (self.root / relative).resolve(strict=True)
-        except FileNotFoundError:
-            return "the file does not exist"
-        except (OSError, RuntimeError) as error:
-            return f"the file cannot be reached ({type(error).__name__})"
-        if not path.is_relative_to(self.root):
-            return "leaves the study folder through a symbolic link"
-        return "" if path.is_file() else "is not a file"
+    def _exclude(self, number: int, line: int | None, phase: Phase) -> None:
+        rule = (
+            "is later than any recording ends: phases are in seconds from the recording's beginning; until this is "
+            f"mended, {phase.session_id} gives no clips"
+        )
+        problem = Problem("phases", number, "end_s", shown_value("phases", "end_s", phase.end_s), rule, line, "absurd")
+        self.session_problems.append(problem)
+        self.excluded.setdefault(phase.session_id, str(problem))
 
 
-def _is_empty(value: object) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value)) or value is pd.NaT
+def _repeated(keys: Iterable[Hashable]) -> Iterator[tuple[Any, list[int]]]:
+    """Each key that is there more than once, with its places."""
+    places: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    return ((key, same) for key, same in places.items() if len(same) > 1)
 
 
-def _short(value: object, limit: int = 60) -> str:
-    text = str(value)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _named_rows(rows: list[int]) -> str:
+    """The first rows by number, the others counted."""
+    named = ", ".join(map(str, rows[:_ROWS_NAMED]))
+    more = f" and {len(rows) - _ROWS_NAMED} more" if len(rows) > _ROWS_NAMED else ""
+    return f"row {named} has" if len(rows) == 1 else f"rows {named}{more} have"
 
 
 def _rule(message: str) -> str:

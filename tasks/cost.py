@@ -11,7 +11,7 @@ from tasks.extractor import Source
 from tasks.extractors import ExtractorsSettings
 from tasks.media import RecordingError
 from tasks.openface import Backend
-from tasks.recording import read_header
+from tasks.recording import VideoHeader, read_header
 from tasks.resnet50.settings import Precision
 
 _FIXED_S = 1.0  # starting a task, publishing; all there is where no recording says how long it will take
@@ -26,6 +26,11 @@ def recording_s(source: Source) -> float:
         header = read_header(source.files["video"].path)
     except RecordingError:  # the extractor will say so
         return 0.0
+    return header_length_s(header)
+
+
+def header_length_s(header: VideoHeader) -> float:
+    """How long a recording should be by its header, seconds; 0 where it does not say."""
     if header.promised_frames and header.fps:
         return header.promised_frames / header.fps
     return header.promised_s or 0.0

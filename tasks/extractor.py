@@ -59,17 +59,26 @@ class Source:
     Attributes:
         session_id: the session, or ``stories``.
         files: by kind: video, audio, transcript, openface; for the stories: stories.
+        unusable: by kind, why a file that the study names cannot be used.
     """
 
     session_id: str
     files: Mapping[str, InputFile]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self, kind: str) -> bool:
+        """Whether the study names an input of this kind, be it there or not."""
+        return kind in self.files or kind in self.unusable
 
     def file(self, kind: str) -> InputFile:
         """The input of this kind.
 
         Raises:
             MissingInputError: the study names none for this session.
+            ExtractionError: the study names one that cannot be used.
         """
+        if kind in self.unusable:
+            raise ExtractionError(self.unusable[kind])
         if kind not in self.files:
             raise MissingInputError(f"the study names no {kind} for this session")
         return self.files[kind]

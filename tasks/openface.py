@@ -105,7 +105,7 @@ class OpenFace:
         models: dict[str, str] = {}
         match self.settings.backend:
             case Backend.CSV:
-                if "openface" not in source.files:
+                if not source.names("openface"):
                     raise MissingInputError("the study names no OpenFace CSV for this session (backend = 'csv')")
                 inputs["openface"] = source.file("openface")
             case Backend.BINARY:

@@ -219,3 +219,37 @@ def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
     never = (block[:, _SUCCESS] == 0) & ~block[:, _LANDMARKS_2D].any(axis=1)
     block[never, _BOOKKEEPING:] = np.nan
     return block
+
+
+_TAIL_BYTES = 1 << 16  # longer than any row of 714 numbers
+
+
+def peek_openface_csv(path: Path) -> int | None:
+    """Check the header and the last row, without what is between them.
+
+    Returns:
+        The number of the last frame; None for a CSV.gz, whose end is known only by reading all of it.
+
+    Raises:
+        OpenFaceOutputError: the columns are others, there is no row, or the last one is cut.
+    """
+    try:
+        with _open(path) as stream:
+            names = [name.strip() for name in _read_line(stream).split(",")]
+            _check_columns(names, path)
+        if path.suffix == ".gz":
+            return None
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            tail = file.read()
+    except (OSError, EOFError) as error:
+        raise OpenFaceOutputError(f"{path.name}: cannot be read ({error})") from None
+    if not tail.endswith(b"\n"):
+        raise OpenFaceOutputError(f"{path.name}: the last line has no end: the file is cut (was the disk full?)")
+    fields = tail.rstrip().rpartition(b"\n")[2].split(b",")
+    try:
+        if len(fields) != len(names):
+            raise ValueError
+        return round(float(fields[_FRAME]))
+    except ValueError:
+        raise OpenFaceOutputError(f"{path.name}: has no rows, or the last one is damaged") from None

@@ -126,10 +126,10 @@ def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out:
 
 def _sound(source: Source) -> InputFile:
     """The sidecar sound file where the study names one, else the video's own track."""
-    return source.files.get("audio") or source.file("video")
+    return source.file("audio" if source.names("audio") else "video")
 
 
 def _read_sound(source: Source) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says."""
-    zero_s = None if "audio" in source.files else read_header(source.file("video").path).start_s
+    zero_s = None if source.names("audio") else read_header(source.file("video").path).start_s
     return read_audio(_sound(source).path, SAMPLE_RATE, zero_s)

@@ -16,13 +16,14 @@ from storyframes.features import STORIES
 from storyframes.layout import INPUTS, create_store
 from storyframes.records import Status, now
 from storyframes.storage import FileInfo, Storage
-from storyframes.study import Session, Study
+from storyframes.study import Session, Study, StudyFileError
 from tasks.cost import expected_cost, recording_s
 from tasks.digests import DigestCache
-from tasks.extract import Outcome, Work, current_if_sound, done, failed, not_done
+from tasks.extract import Outcome, Work, current_if_sound, done, failed
 from tasks.extractor import ExtractionError, Extractor, InputFile, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor
+from tasks.openface import Backend
 from tasks.resnet50.settings import EngineName
 from tasks.weights import without_download
 
@@ -93,14 +94,7 @@ def plan_extraction(
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
             extractors = of_stories if session_id == STORIES else of_sessions
-            try:
-                source = _source(study, session_id, digests)
-            except OSError as error:
-                reason = f"{Path(error.filename).name}: cannot be read: {error.strerror}"
-                plan.settled += [
-                    not_done(storage, session_id, feature, Status.FAILED, reason, "") for feature in extractors
-                ]
-                continue
+            source = _source(study, session_id, settings, digests)
             due = []
             for extractor in extractors.values():
                 forced = since if selection.only is None or extractor.name in selection.only else ""
@@ -144,12 +138,7 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
     digests = DigestCache(storage, INPUTS, study.root)
     for session_id in _all_sessions(study):
         extractors = _selected_extractors(build_extractors(settings, session_id), settings.features)
-        try:
-            source = _source(study, session_id, digests)
-        except OSError as error:
-            reason = f"{Path(error.filename).name}: cannot be read: {error.strerror}"
-            yield from (Wanted(session_id, feature, "", reason) for feature in extractors)
-            continue
+        source = _source(study, session_id, settings, digests)
         for extractor in extractors.values():
             try:
                 with without_download():
@@ -271,17 +260,40 @@ def _selected_extractors(extractors: dict[str, Extractor], only: tuple[str, ...]
     return {name: extractor for name, extractor in extractors.items() if name in only or name == CLOCK}
 
 
-def _source(study: Study, session_id: str, digests: DigestCache) -> Source:
+def _source(study: Study, session_id: str, settings: ExtractorsSettings, digests: DigestCache) -> Source:
+    """The session's files; one that cannot be used costs the features that need it, and nothing else."""
     if session_id == STORIES:
-        return Source(STORIES, {STORIES: _input(study.table_path("stories"), study.root, digests)})
-    session = study.sessions[session_id]
-    return Source(session_id, {kind: _input(path, study.root, digests) for kind, path in _files(study, session)})
+        named = [(STORIES, study.table_path("stories").name)]
+    else:
+        named = named_files(study.sessions[session_id], settings)
+    files, unusable = {}, {}
+    for kind, relative in named:
+        try:
+            files[kind] = _input(study.path(relative), study.root, digests)
+        except StudyFileError as error:
+            unusable[kind] = str(error)
+        except OSError as error:
+            unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
+    return Source(session_id, files, unusable)
 
 
-def _files(study: Study, session: Session) -> list[tuple[str, Path]]:
+def named_files(session: Session, settings: ExtractorsSettings) -> list[tuple[str, str]]:
+    """The session's files that these settings ask for: kind, and path in the study."""
     named = [("video", session.video), ("audio", session.audio), ("transcript", session.transcript)]
-    named.append(("openface", session.openface))
-    return [(kind, study.path(relative)) for kind, relative in named if relative]
+    if settings.openface.backend is Backend.CSV:
+        named.append(("openface", session.openface))
+    return [(kind, relative) for kind, relative in named if relative]
+
+
+def unusable_files(study: Study, session: Session, settings: ExtractorsSettings) -> dict[str, str]:
+    """By kind, why a file of the session that these settings ask for cannot be used."""
+    unusable = {}
+    for kind, relative in named_files(session, settings):
+        try:
+            study.path(relative)
+        except StudyFileError as error:
+            unusable[kind] = str(error)
+    return unusable
 
 
 def _input(path: Path, root: Path, digests: DigestCache) -> InputFile:

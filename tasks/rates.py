@@ -17,7 +17,7 @@ from tasks.cost import recording_s
 from tasks.extract import Outcome, Work, extract
 from tasks.extractor import InputFile, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
-from tasks.plan import CLOCK
+from tasks.plan import CLOCK, named_files
 from tasks.sample import as_input, cut_recording, cut_table, cut_transcript
 
 
@@ -67,6 +67,7 @@ def measure_rates(
 
     Raises:
         SampleError: no sample can be cut of the recording.
+        StudyFileError: a file of the session cannot be used.
     """
     settings = settings.model_copy(
         update={"resnet50": settings.resnet50.model_copy(update={"allow_untrained": True})}
@@ -85,7 +86,11 @@ def measure_rates(
 
 
 def as_named(study: Study, session: Session) -> InputFile:
-    """The session's recording, unread: its digest is not needed."""
+    """The session's recording, unread: its digest is not needed.
+
+    Raises:
+        StudyFileError: it cannot be used.
+    """
     path = study.path(session.video)
     status = path.stat()
     return InputFile(path, session.video, "", status.st_size, status.st_mtime_ns)
@@ -101,8 +106,9 @@ def _extract_sample(
     progress: Callable[[str], None],
 ) -> dict[str, _Run]:
     files: dict[str, InputFile] = {}
-    for kind, relative in (("video", session.video), ("audio", session.audio)):
-        if relative:
+    named = dict(named_files(session, settings))
+    for kind in ("video", "audio"):
+        if relative := named.get(kind):
             target = folder / f"{kind}{Path(relative).suffix}"
             cut_recording(study.path(relative), target, seconds)
             files[kind] = as_input(target)
@@ -117,9 +123,9 @@ def _extract_sample(
             continue
         progress(f"{feature}, {seconds:.1f} s of {session.session_id}")
         runs[feature] = _measured(Work(store, Source(session.session_id, files), (feature,), settings))
-        if feature == CLOCK and session.openface:
-            table = folder / f"openface{''.join(Path(session.openface).suffixes[-2:])}"
-            cut_table(study.path(session.openface), table, runs[CLOCK].outcome.rows)
+        if feature == CLOCK and (relative := named.get("openface")):
+            table = folder / f"openface{''.join(Path(relative).suffixes[-2:])}"
+            cut_table(study.path(relative), table, runs[CLOCK].outcome.rows)
             files["openface"] = as_input(table)
     return runs
 

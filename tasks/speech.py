@@ -10,7 +10,7 @@ from storyframes.transcript import Transcript, TranscriptError, Word, read_trans
 from tasks.extractor import ExtractionError, Source
 from tasks.frames import Clock
 
-_SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
+SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
 _ROLES = {
     "participant",
     "robot",
@@ -39,7 +39,7 @@ def read_speech(source: Source, clock: Clock) -> Transcript:
         raise ExtractionError(str(error)) from None
     if not clock.truncated:
         for number, utterance in enumerate(transcript.utterances, start=1):
-            if utterance.end_s > clock.end_s + _SLACK_S:
+            if utterance.end_s > clock.end_s + SLACK_S:
                 raise ExtractionError(
                     f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
                     f"recording ends at {clock.end_s:.2f} s: is it another session's transcript?"

@@ -14,7 +14,7 @@ def read_stories(source: Source) -> list[Story]:
         ExtractionError: the study has become invalid since the work was planned.
     """
     try:
-        study = load_study(source.file(STORIES).path.parent, check_files=False)
+        study = load_study(source.file(STORIES).path.parent)
     except StudyError as error:
         raise ExtractionError(f"the study is not valid any more: {error.problems[0]}") from None
     return sorted(study.stories, key=lambda story: story.story_id)

@@ -190,6 +190,19 @@ def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path,
     assert FeatureStore(tmp_path / "features").sessions == ["s0002"]
 
 
+def test_a_file_that_is_missing_makes_the_run_a_partial_success(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    (study / "videos/s0001.avi").unlink()
+    state, report = extract(study, tmp_path / "features", only=["opensmile"])
+    assert (state.name, report.good) == ("PartialSuccess", False)
+    assert {(o.session_id, o.feature, o.reason) for o in report.failed} == {
+        ("s0001", feature, "videos/s0001.avi: the file does not exist") for feature in ("frames", "opensmile")
+    }
+    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "opensmile"]
+    state, report = extract(study, tmp_path / "features", only=["opensmile"], session_ids=("s0002",))
+    assert (state.name, report.good) == ("Completed", True)
+
+
 def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
     for video in (study / "videos").iterdir():

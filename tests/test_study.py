@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from storyframes.study import StudyError, load_study
+from storyframes.study import StudyError, StudyFileError, load_study, read_study
 
 
 def rewrite(study: Path, table: str, **cells: object) -> None:
@@ -55,12 +56,12 @@ def test_only_the_sessions_are_required(study_copy: Path) -> None:
 
 
 def test_all_problems_come_in_one_report_with_table_row_column_value_and_rule(study_copy: Path) -> None:
-    rewrite(study_copy, "sessions", video="videos/absent.avi")
+    rewrite(study_copy, "sessions", video="/absent.avi")
     rewrite(study_copy, "phases", end_s="-1")
     rewrite(study_copy, "ratings", empathy="6")
     rewrite(study_copy, "surveys", timepoint="later")
     assert problems(study_copy) == [
-        "sessions, row 1, video = 'videos/absent.avi': the file does not exist",
+        "sessions, row 1, video = '/absent.avi': a path is relative to the study folder and never leaves it",
         "phases, row 1, end_s = '-1': Input should be greater than or equal to 0",
         "ratings, row 1, empathy = '6': Input should be less than or equal to 5",
         "surveys, row 1, timepoint = 'later': Input should be 'pre', 'mid' or 'post'",
@@ -90,20 +91,20 @@ def test_symbolic_links_never_leave_the_study(study_copy: Path, tmp_path: Path) 
     outside.write_bytes(b"x")
     (study_copy / "videos/link.avi").symlink_to(outside)
     rewrite(study_copy, "sessions", video="videos/link.avi")
-    (problem,) = problems(study_copy)
-    assert "leaves the study folder through a symbolic link" in problem
+    with pytest.raises(StudyFileError, match=r"^videos/link.avi: leaves the study folder through a symbolic link$"):
+        load_study(study_copy).path("videos/link.avi")
 
 
 def test_a_folder_is_not_a_video(study_copy: Path) -> None:
-    rewrite(study_copy, "sessions", video="videos")
-    assert problems(study_copy) == ["sessions, row 1, video = 'videos': is not a file"]
+    with pytest.raises(StudyFileError, match=r"^videos: is not a file$"):
+        load_study(study_copy).path("videos")
 
 
 def test_duplicates_name_each_other(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", session_id="p01-s02")
     found = problems(study_copy)
     assert "sessions, row 1, session_id = 'p01-s02': must be unique, but row 2 has the same session_id" in found
-    assert "sessions, row 2, session_id = 'p01-s02': must be unique, but row 1 has the same session_id" in found
+    assert sum("sessions" in problem and "unique" in problem for problem in found) == 1
 
 
 def test_phases_that_overlap_or_run_backwards(study_copy: Path) -> None:
@@ -174,7 +175,7 @@ def test_a_damaged_parquet_table_is_a_problem(study_copy: Path) -> None:
 
 def test_files_need_not_exist_where_only_the_tables_are_used(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", video="videos/absent.avi")
-    assert load_study(study_copy, check_files=False).sessions["p01-s01"].video == "videos/absent.avi"
+    assert load_study(study_copy).sessions["p01-s01"].video == "videos/absent.avi"
 
 
 def test_participants_may_have_columns_of_their_own(study_copy: Path) -> None:
@@ -187,6 +188,210 @@ def test_participants_may_have_columns_of_their_own(study_copy: Path) -> None:
 
 def test_an_unreadable_file_is_a_problem_not_a_crash(study_copy: Path) -> None:
     os.symlink("loop.avi", study_copy / "videos/loop.avi")
-    rewrite(study_copy, "sessions", video="videos/loop.avi")
+    with pytest.raises(StudyFileError, match="cannot be reached"):
+        load_study(study_copy).path("videos/loop.avi")
+
+
+# --- every problem at once -------------------------------------------------------------------------------------------
+
+
+def test_a_missing_column_hides_no_other_problem(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv").drop(columns="participant_id")
+    sessions.loc[0, "video"] = "../x.avi"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    (study_copy / "surveys.csv").unlink()
+    assert problems(study_copy) == [
+        "sessions: the column 'participant_id' is missing",
+        "sessions, row 1, video = '../x.avi': a path is relative to the study folder and never leaves it",
+    ]
+
+
+def test_an_unreadable_table_is_not_reported_again_by_those_that_refer_to_it(study_copy: Path) -> None:
+    (study_copy / "sessions.csv").write_bytes(b"\xff\xfe")
+    assert problems(study_copy) == ["sessions: sessions.csv cannot be read: line 1 is not UTF-8: save it as UTF-8"]
+
+
+def test_files_are_known_also_of_rows_with_other_faults(study_copy: Path) -> None:
+    rewrite(study_copy, "sessions", session_id="a b", video="videos/absent.avi")
+    assert read_study(study_copy).files[0][0].relative == "videos/absent.avi"
+
+
+def test_a_row_with_one_fault_still_has_its_references_checked(study_copy: Path) -> None:
+    rewrite(study_copy, "ratings", empathy="9", story_id="st-nowhere")
+    assert problems(study_copy) == [
+        "ratings, row 1, empathy = '9': Input should be less than or equal to 5",
+        "ratings, row 1, story_id = 'st-nowhere': is not in the table 'stories'",
+    ]
+
+
+# --- ids that are folders --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    "catalogue.parquet clips.parquet checksums.json inputs.json study.json zarr.json Zarr.JSON later.json x.lock x.tmp "
+    "stories Stories STORIES CON con nul NUL.s1 aux.1.2 com1 LPT9 prn s1.".split(),
+)
+def test_session_ids_that_cannot_be_folders_are_refused(study_copy: Path, name: str) -> None:
+    rewrite(study_copy, "sessions", session_id=name)
+    assert any(f"session_id = '{name}'" in problem for problem in problems(study_copy) if "sessions," in problem)
+
+
+def test_session_ids_like_them_are_not() -> None:
+    from storyframes.layout import why_no_session
+
+    for name in ("console", "s.json.1", "auxiliary", "com10", "nul-1", "stories-1", "p01.s01", "lock", "json"):
+        assert not why_no_session(name), name
+
+
+def test_every_file_at_the_top_of_a_store_is_a_name_that_no_session_can_have() -> None:
+    from storyframes import layout
+
+    names = [
+        value for value in vars(layout).values() if isinstance(value, str) and value.endswith((".json", ".parquet"))
+    ]
+    assert {layout.CATALOGUE, layout.CLIPS, layout.STUDY, layout.ZARR_JSON} <= set(names)
+    assert all(layout.why_no_session(name) for name in names)
+
+
+def test_session_ids_that_differ_in_case_only(study_copy: Path) -> None:
+    rewrite(study_copy, "sessions", session_id="P01-S02")
+    assert (
+        "sessions, row 1, session_id = 'P01-S02': must differ in more than case, but row 2 has the same letters"
+        in problems(study_copy)
+    )
+
+
+# --- what is there and not read --------------------------------------------------------------------------------------
+
+
+def test_a_second_column_of_a_kind_is_said_not_to_be_read(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv").assign(video2="videos/other.avi", notes="x")
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    assert load_study(study_copy).unread["sessions"] == ("video2", "notes")
+
+
+@pytest.mark.parametrize("table", ["sessions", "phases", "ratings", "stories", "surveys", "participants"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_that_is_a_link_to_nothing_is_a_problem(study_copy: Path, table: str, suffix: str) -> None:
+    (study_copy / f"{table}.csv").unlink(missing_ok=True)
+    (study_copy / f"{table}{suffix}").symlink_to("nowhere")
+    assert f"{table}: {table}{suffix} is a link to nothing" in problems(study_copy)
+
+
+def test_a_table_that_is_a_folder_or_named_in_capitals_is_a_problem(study_copy: Path) -> None:
+    (study_copy / "ratings.csv").rename(study_copy / "Ratings.CSV")
+    (study_copy / "phases.csv").unlink()
+    (study_copy / "phases.parquet").mkdir()
+    assert problems(study_copy) == [
+        "phases: phases.parquet is not a file",
+        "ratings: Ratings.CSV is not read: name it ratings.csv",
+    ]
+
+
+def test_a_link_to_a_table_is_read(study_copy: Path, tmp_path: Path) -> None:
+    (study_copy / "ratings.csv").rename(tmp_path / "elsewhere.csv")
+    (study_copy / "ratings.csv").symlink_to(tmp_path / "elsewhere.csv")
+    assert len(load_study(study_copy).ratings) == 9
+
+
+# --- what a problem shows --------------------------------------------------------------------------------------------
+
+SECRET = "my grandfather died in the garden"
+
+
+@pytest.mark.parametrize("column", ["session_id", "participant_id", "recorded_at", "video", "transcript"])
+def test_a_text_in_a_column_of_the_sessions_is_not_shown(study_copy: Path, column: str) -> None:
+    rewrite(study_copy, "sessions", **{column: f"/{SECRET}"})
+    found = problems(study_copy)
+    assert found
+    assert not any("garden" in problem for problem in found)
+    assert any(f"{column} = ({len(SECRET) + 1} characters)" in problem for problem in found)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"story_id,text\nst-1,Once upon a time\n{SECRET}\n",  # an unquoted line break
+        f"story_id,text\nst-1,Once upon a time\n{SECRET}, and then\n",
+        f"story_id,text\n{SECRET},st-1\n",  # swapped
+        f"text,story_id\nst-1,{SECRET}\n",
+        f'story_id,text\nst-1,"{SECRET}\n',  # never closed
+        f'story_id,text\nst-1,"{SECRET}" he said\n',
+        f'story_id,text\nst-1,he said "{SECRET}"\n',
+        f"st-1,{SECRET}\n",  # no header
+        f'story_id,text\nst-1,"{SECRET}"\nst-1,"{SECRET}"\n',
+        f"story_id,text,\x1b[31m{SECRET}\nst-1,,\n",
+    ],
+)
+def test_a_story_is_never_in_a_problem_however_the_table_is_broken(study_copy: Path, content: str) -> None:
+    (study_copy / "stories.csv").write_text(content)
+    (study_copy / "ratings.csv").unlink()
+    found = "\n".join(problems(study_copy))
+    assert found
+    assert not {"grandfather", "garden", "Once", "died"} & set(found.replace("'", " ").split())
+
+
+def test_what_is_shown_is_cut_and_escaped(study_copy: Path) -> None:
+    rewrite(study_copy, "sessions", video="../\x1b]0;x\u202e" + "y" * 300)
     (problem,) = problems(study_copy)
-    assert "cannot be reached" in problem
+    assert "\\x1b]0;x\\u202eyyy" in problem
+    assert len(problem) < 200
+    assert problem.isprintable()
+
+
+# --- many problems ---------------------------------------------------------------------------------------------------
+
+
+def write_ratings(study: Path, rows: list[str]) -> None:
+    (study / "ratings.csv").write_text("\n".join(["session_id,story_id,position,empathy", *rows]) + "\n")
+
+
+def test_thousands_of_a_kind_are_counted_and_the_first_shown(study_copy: Path) -> None:
+    write_ratings(study_copy, ["p01-s01,st-garden,1,4"] * 8000 + ["p01-s01,st-garden,1,9"] * 500)
+    with pytest.raises(StudyError) as error:
+        load_study(study_copy)
+    message = str(error.value)
+    assert len(error.value.problems) == 502  # one for each pair of columns that must be unique, one for each bad value
+    assert "but rows 2, 3, 4, 5, 6 and 7994 more have the same session_id and position" in message
+    assert "and 480 more of this kind, the last in row 8500: empathy: Input should be" in message
+    assert len(message) < 6000
+
+
+def test_checking_duplicates_takes_work_in_proportion_to_the_rows(study_copy: Path) -> None:
+    def instructions(rows: int) -> int:
+        write_ratings(study_copy, ["p01-s01,st-garden,1,4"] * rows)
+        count = 0
+
+        def trace(frame, event, argument):
+            nonlocal count
+            frame.f_trace_opcodes = True
+            count += event == "opcode"
+            return trace
+
+        sys.settrace(trace)
+        try:
+            with pytest.raises(StudyError):
+                load_study(study_copy)
+        finally:
+            sys.settrace(None)
+        return count
+
+    few, some, many = (instructions(rows) for rows in (100, 200, 400))
+    assert many - some < 2.1 * (some - few)
+
+
+# --- one session's own -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end_s", ["1700000000000", "1700000000", "86400.5", "1e300"])
+def test_a_session_whose_phases_cannot_be_seconds_is_excluded_by_name(study_copy: Path, end_s: str) -> None:
+    phases = pd.read_csv(study_copy / "phases.csv", dtype=str)
+    phases.loc[4, "end_s"] = end_s
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    reading = read_study(study_copy)
+    assert reading.problems == []
+    (reason,) = reading.study.excluded.values()
+    assert list(reading.study.excluded) == ["p01-s01"]
+    assert reason.startswith(f"phases, row 5, end_s = '{float(end_s)}': is later than any recording ends")
+    assert [str(problem) for problem in reading.session_problems] == [reason]

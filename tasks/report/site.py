@@ -11,7 +11,7 @@ import pandas as pd
 from storyframes.features import STORIES
 from storyframes.layout import StoreError
 from storyframes.store import FeatureStore
-from storyframes.study import Study
+from storyframes.study import Study, StudyFileError
 from storyframes.transcript import TranscriptError, read_transcript
 from tasks.clipping import find_clipped
 from tasks.curves import SessionCurves, read_curves
@@ -230,7 +230,7 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
         return Timetable(phases, clips), ""
     try:
         transcript = read_transcript(pages.study.path(session.transcript))
-    except TranscriptError as error:
+    except (TranscriptError, StudyFileError) as error:
         return Timetable(phases, clips), str(error)
     spoken = tuple(Spoken(one.speaker, one.start_s, one.end_s, one.text) for one in transcript.utterances)
     return Timetable(phases, clips, spoken), ""
@@ -243,5 +243,5 @@ def _pictures(pages: _Pages, session_id: str) -> tuple[list[Picture], str]:
     folder = pages.site / "sessions" / f"{session_id}.frames"
     try:
         return write_thumbnails(pages.study.path(session.video), pages.store, session_id, folder), ""
-    except (OverlayError, RecordingError, StoreError) as error:
+    except (OverlayError, RecordingError, StoreError, StudyFileError) as error:
         return [], f"No pictures: {error}"

@@ -1,0 +1,162 @@
+"""``check`` opens every file that a study names, and says everything at once."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import pandas as pd
+import pytest
+
+from tasks.extractors import ExtractorsSettings
+from tasks.study_check import check_study
+
+CONTAINER = ExtractorsSettings(openface={"backend": "container"})
+
+
+def problems(study: Path, settings: ExtractorsSettings | None = None) -> list[str]:
+    return [str(problem) for problem in check_study(study, settings or ExtractorsSettings())[1]]
+
+
+def first_session(study: Path) -> pd.Series:
+    return pd.read_csv(study / "sessions.csv").iloc[0]
+
+
+def name_file(study: Path, column: str, relative: str, content: bytes) -> None:
+    """Make ``relative`` the first session's file of this kind."""
+    path = study / relative
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    sessions = pd.read_csv(study / "sessions.csv", dtype=str)
+    sessions[column] = sessions.get(column)
+    sessions.loc[0, column] = relative
+    sessions.to_csv(study / "sessions.csv", index=False)
+
+
+def test_the_demo_study_has_none(demo_study: Path) -> None:
+    assert problems(demo_study) == []
+
+
+SRT = b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n2\n00:10:00,000 --> 00:10:01,000\nlate\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "content", "message"),
+    [
+        ("video", "v.avi", b"\x8f\x01\xa0random\x00" * 500, "is not a media file that FFmpeg can read"),
+        ("video", "v.mp4", b"", "the file is empty (0 bytes)"),
+        ("audio", "a.wav", b"\x8f\x01\xa0random\x00" * 500, "is not a media file that FFmpeg can read"),
+        ("audio", "a.wav", b"", "the file is empty (0 bytes)"),
+        ("transcript", "t.json", b"\x00garbage", ""),
+        ("transcript", "t.json", b"{}", ""),
+        ("transcript", "t.txt", b"hello", "a transcript is .json, .vtt or .srt"),
+        ("transcript", "t.srt", SRT, "ends at 601.00 s, but the recording is"),
+        ("openface", "o.csv", b"frame, face_id\n1, 0\n", "has 2 columns, not OpenFace's 714"),
+        ("openface", "o.csv.gz", b"no gzip", "cannot be read"),
+    ],
+)
+def test_a_file_of_every_kind_that_is_none(
+    study_copy: Path, column: str, name: str, content: bytes, message: str
+) -> None:
+    name_file(study_copy, column, f"other/{name}", content)
+    (problem,) = problems(study_copy)
+    assert problem.startswith(f"sessions, row 1, {column} = 'other/{name}': ")
+    assert message in problem
+    assert problem.count(name) == 1
+
+
+def test_an_audio_file_of_pictures_only(study_copy: Path) -> None:
+    silent = study_copy / "silent.avi"
+    video = study_copy / first_session(study_copy)["video"]
+    with av.open(str(video)) as source, av.open(str(silent), "w") as cut:
+        stream = cut.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                cut.mux(packet)
+    name_file(study_copy, "audio", "silent.avi", silent.read_bytes())
+    (problem,) = problems(study_copy)
+    assert "has no audio track" in problem
+
+
+def openface_table(study: Path) -> bytes:
+    content = (study / first_session(study)["openface"]).read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[:-20], "the last line has no end"),
+        (lambda table: b"".join(table.splitlines(keepends=True)[:31]), "ends with frame 30, but the video holds"),
+        (lambda table: table.splitlines(keepends=True)[0], "has no rows"),
+        (
+            lambda table: table + b"99999" + table.splitlines(keepends=True)[-1].lstrip(b"0123456789"),
+            "ends with frame 99999",
+        ),
+    ],
+)
+def test_an_openface_table_that_is_cut_or_another_videos(
+    study_copy: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    name_file(study_copy, "openface", "o.csv", openface_table(study_copy))
+    assert problems(study_copy) == []
+    name_file(study_copy, "openface", "o.csv", change(openface_table(study_copy)))
+    (problem,) = problems(study_copy)
+    assert message in problem
+    assert problems(study_copy, CONTAINER) == []
+
+
+def test_an_openface_table_that_is_not_there_matters_only_where_it_is_read(study_copy: Path) -> None:
+    (study_copy / first_session(study_copy)["openface"]).unlink()
+    (problem,) = problems(study_copy)
+    assert problem.endswith("the file does not exist")
+    assert problems(study_copy, CONTAINER) == []
+
+
+def test_everything_is_in_one_report(study_copy: Path) -> None:
+    """A fault of each kind: in the tables, between them, of one session, and of files; also in a row with two."""
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    sessions.loc[0, ["participant_id", "video"]] = ["p 1", "videos/absent.avi"]
+    sessions.loc[1, "transcript"] = "videos"
+    (study_copy / "v.avi").symlink_to("/etc/hostname")
+    sessions.loc[2, "video"] = "v.avi"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    ratings = pd.read_csv(study_copy / "ratings.csv", dtype=str)
+    ratings.loc[0, ["story_id", "empathy"]] = ["st-nowhere", "7"]
+    ratings.to_csv(study_copy / "ratings.csv", index=False)
+    phases = pd.read_csv(study_copy / "phases.csv", dtype=str)
+    phases.loc[4, "end_s"] = "1700000000000"
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    with (study_copy / "surveys.csv").open("a") as surveys:
+        surveys.write("p01,pre,panas,3,4\n")
+    found = problems(study_copy)
+    expected = [
+        "sessions, row 1, participant_id = (3 characters): an id has",
+        "sessions, row 1, video = 'videos/absent.avi': the file does not exist",
+        "sessions, row 2, transcript = 'videos': is not a file",
+        "sessions, row 3, video = 'v.avi': leaves the study folder",
+        "phases, row 5, end_s = '1700000000000.0': is later than any recording ends",
+        "ratings, row 1, empathy = '7': ",
+        "ratings, row 1, story_id = 'st-nowhere': is not in the table 'stories'",
+        "surveys, row 27: has 5 fields, the header has 4",
+    ]
+    assert [problem[: len(begin)] for problem, begin in zip(found, expected, strict=True)] == expected
+
+
+def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path) -> None:
+    name_file(study_copy, "video", "v.avi", b"")
+    shutil.rmtree(study_copy / "openface", ignore_errors=True)
+    config = tmp_path / "storyframes.toml"
+    config.write_text('[openface]\nbackend = "container"\n')
+    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--config", str(config)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, timeout=120)
+    assert result.returncode == 2
+    assert "1 problem" in result.stderr
+    assert "the file is empty (0 bytes)" in result.stderr
+    assert "Traceback" not in result.stderr
