@@ -29,6 +29,8 @@ class Stamp(StrEnum):
     UNTRAINED = "untrained weights"
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
+    MALFORMED_CUES = "malformed cues left out"
+    SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"

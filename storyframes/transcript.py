@@ -1,6 +1,6 @@
 """Transcripts: what was said, by whom and when, from the formats that speech recognisers write.
 
-Read: the study's own JSON, AssemblyAI JSON, WhisperX JSON, WebVTT and SRT. Needs pydantic and webvtt-py (the extra
+Read: the study's own JSON, AssemblyAI JSON, WhisperX JSON, WebVTT and SRT. Needs pydantic (the extra
 ``storyframes[pipeline]``). No error message ever holds a piece of the transcript: recordings are intimate.
 """
 
@@ -14,6 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
+
+from storyframes.captions import CaptionsError, read_captions
+
+_RULE = "a time is finite, not negative, and in order"
+_ROUNDING_S = 0.1  # recognisers round words and utterances each for themselves
+_NAMED = 5  # malformed places that an error lists
 
 
 class TranscriptError(Exception):
@@ -43,30 +49,49 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The utterances of a session in the order of their start."""
+    """The utterances of a session in the order of their start.
+
+    Attributes:
+        utterances: what was said.
+        malformed: what was left out or interpolated because it could not be read, each with its place in the file.
+    """
 
     utterances: tuple[Utterance, ...]
+    malformed: tuple[str, ...] = ()
 
     def words(self) -> list[Word]:
         """All words in the order of their start."""
         return sorted((word for u in self.utterances for word in u.words), key=lambda word: word.start_s)
 
 
-def read_transcript(path: Path) -> Transcript:
+def read_transcript(path: Path, *, allow_malformed: bool = False) -> Transcript:
     """The transcript at ``path``; the format is known by the suffix and, for JSON, by its keys.
 
+    Args:
+        path: .json, .vtt or .srt.
+        allow_malformed: take what can be read. An utterance without times that are times is left out; a word's times
+            are interpolated where they are none, lie outside its utterance, or are an end without a start.
+
     Raises:
-        TranscriptError: unknown format, damaged file, or times that are no times.
+        TranscriptError: unknown format, damaged file, or (unless ``allow_malformed``) something that is malformed.
     """
     reader = {".json": _read_json, ".vtt": _read_captions, ".srt": _read_captions}.get(path.suffix.lower())
     if reader is None:
         raise TranscriptError(f"{path.name}: a transcript is .json, .vtt or .srt")
+    faults: list[str] = []
     try:
-        drafts = list(reader(path))
+        drafts = list(reader(path, faults))
     except OSError as error:
         raise TranscriptError(f"{path.name}: cannot be read: {error.strerror}") from None
-    utterances = [_finish(draft, path, number) for number, draft in enumerate(drafts, start=1)]
-    return Transcript(tuple(sorted(utterances, key=lambda utterance: utterance.start_s)))
+    finished = [_finish(draft, number, faults) for number, draft in enumerate(drafts, start=1)]
+    if faults and not allow_malformed:
+        more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise TranscriptError(
+            f"{path.name}, {'; '.join(faults[:_NAMED])}{more}: mend the file, or set [transcript] "
+            "allow_malformed_cues = true to leave out what cannot be read"
+        )
+    utterances = sorted((one for one in finished if one is not None), key=lambda utterance: utterance.start_s)
+    return Transcript(tuple(utterances), tuple(faults))
 
 
 # --- a draft: an utterance as read, before its times are checked and its words have all got some --------------------
@@ -88,25 +113,47 @@ class _Draft:
     words: tuple[_DraftWord, ...]
 
 
-def _finish(draft: _Draft, path: Path, number: int) -> Utterance:
-    where = f"{path.name}, utterance {number}"
-    _check_span(draft.start_s, draft.end_s, where)
-    for position, word in enumerate(draft.words, start=1):
-        if word.start_s is not None and word.end_s is not None:
-            _check_span(word.start_s, word.end_s, f"{where}, word {position}")
-    drafts = draft.words or tuple(_DraftWord(text, None, None) for text in draft.text.split())
-    return Utterance(draft.speaker, draft.start_s, draft.end_s, draft.text, tuple(_time_words(drafts, draft)))
+def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
+    """The utterance with times for all its words; None where it has none itself. What is malformed goes to faults."""
+    where = f"utterance {number}"
+    if not _are_times(draft.start_s, draft.end_s):
+        faults.append(f"{where}: runs from {draft.start_s} s to {draft.end_s} s; {_RULE}")
+        return None
+    words = [
+        _checked(word, draft, f"{where}, word {position}", faults) for position, word in enumerate(draft.words, start=1)
+    ] or [_DraftWord(text, None, None) for text in draft.text.split()]
+    return Utterance(draft.speaker, draft.start_s, draft.end_s, draft.text, tuple(_time_words(words, draft)))
 
 
-def _check_span(start_s: float, end_s: float, where: str) -> None:
-    if not (math.isfinite(start_s) and math.isfinite(end_s) and 0 <= start_s <= end_s):
-        raise TranscriptError(
-            f"{where}: runs from {start_s} s to {end_s} s; a time is finite, not negative, and in order"
+def _are_times(start_s: float, end_s: float) -> bool:
+    return math.isfinite(start_s) and math.isfinite(end_s) and 0 <= start_s <= end_s
+
+
+def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str]) -> _DraftWord:
+    """The word, without its times where they are malformed. A start alone is not: WhisperX writes numbers so."""
+    if word.start_s is None and word.end_s is None:
+        return word
+    if word.start_s is None:
+        faults.append(f"{where}: has an end, {word.end_s} s, but no start")
+        return _DraftWord(word.text, None, None)
+    end_s = word.start_s if word.end_s is None else word.end_s
+    if not _are_times(word.start_s, end_s):
+        faults.append(f"{where}: runs from {word.start_s} s to {word.end_s} s; {_RULE}")
+    elif word.start_s < utterance.start_s - _ROUNDING_S or end_s > utterance.end_s + _ROUNDING_S:
+        faults.append(
+            f"{where}: runs from {word.start_s} s to {end_s} s, beyond its utterance from {utterance.start_s} s to "
+            f"{utterance.end_s} s"
         )
+    else:
+        return word
+    return _DraftWord(word.text, None, None)
 
 
 def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
-    """Words with times keep them; each run of words without shares the gap it stands in by the words' lengths."""
+    """Words with times keep them; each run of words without shares the gap it stands in by the words' lengths.
+
+    A word with a start alone begins such a run: it keeps its start.
+    """
     position = 0
     clock = draft.start_s
     while position < len(words):
@@ -116,12 +163,15 @@ def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
             clock = word.end_s
             position += 1
             continue
-        stop = position
+        if word.start_s is not None:
+            clock = word.start_s
+        stop = position + 1
         while stop < len(words) and words[stop].start_s is None:
             stop += 1
-        following = words[stop].start_s if stop < len(words) else draft.end_s
-        yield from _spread(words[position:stop], clock, max(clock, following or clock))
-        position = stop
+        following = words[stop].start_s if stop < len(words) else None
+        end_s = max(clock, draft.end_s if following is None else following)
+        yield from _spread(words[position:stop], clock, end_s)
+        clock, position = end_s, stop
 
 
 def _spread(words: Sequence[_DraftWord], start_s: float, end_s: float) -> Iterator[Word]:
@@ -236,7 +286,7 @@ class _Whisper(BaseModel):
             yield _Draft(segment.speaker, segment.start, segment.end, segment.text.strip(), words)
 
 
-def _read_json(path: Path) -> Iterator[_Draft]:
+def _read_json(path: Path, faults: list[str]) -> Iterator[_Draft]:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -271,24 +321,10 @@ def _has_key(value: Any, key: str) -> bool:
     return isinstance(value, dict) and key in value
 
 
-# --- captions --------------------------------------------------------------------------------------------------------
-
-
-def _read_captions(path: Path) -> Iterator[_Draft]:
-    import webvtt
-    from webvtt.errors import MalformedCaptionError, MalformedFileError
-
+def _read_captions(path: Path, faults: list[str]) -> Iterator[_Draft]:
     try:
-        captions = webvtt.from_srt(str(path)) if path.suffix.lower() == ".srt" else webvtt.read(str(path))
-    except (MalformedFileError, MalformedCaptionError, UnicodeDecodeError) as error:
-        raise TranscriptError(f"{path.name}: is not a valid {path.suffix[1:]} file ({type(error).__name__})") from None
-    for caption in captions.captions:
-        text = " ".join(caption.text.split())
-        if text:
-            yield _Draft(caption.voice or "", _seconds(caption.start), _seconds(caption.end), text, ())
-
-
-def _seconds(timestamp: str) -> float:
-    """``HH:MM:SS.mmm`` in seconds (webvtt's own ``start_in_seconds`` drops the milliseconds)."""
-    hours, minutes, seconds = timestamp.split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+        captions = read_captions(path)
+    except CaptionsError as error:
+        raise TranscriptError(f"{path.name}: is not a valid {path.suffix[1:]} file: {error}") from None
+    faults += captions.faults
+    return (_Draft(cue.speaker, cue.start_s, cue.end_s, cue.text, ()) for cue in captions.cues)

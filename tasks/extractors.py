@@ -16,6 +16,7 @@ from tasks.opensmile import OpenSmile, OpenSmileSettings
 from tasks.resnet50.extractor import ResNet50
 from tasks.resnet50.settings import ResNet50Settings
 from tasks.sbert import Sbert, SbertSettings, StorySbert
+from tasks.speech import TranscriptSettings
 
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
 
@@ -32,6 +33,7 @@ class ExtractorsSettings(BaseModel):
 
     features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)
+    transcript: TranscriptSettings = Field(default_factory=TranscriptSettings)
     openface: OpenFaceSettings = Field(default_factory=OpenFaceSettings)
     resnet50: ResNet50Settings = Field(default_factory=ResNet50Settings)
     dope: DopeExtractorSettings = Field(default_factory=DopeExtractorSettings)
@@ -64,7 +66,7 @@ def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str,
         ResNet50(settings.resnet50, recording),
         Dope(settings.dope, recording),
         OpenSmile(settings.opensmile, recording),
-        Glove(settings.glove, recording),
-        Sbert(settings.sbert, recording),
+        Glove(settings.glove, recording, settings.transcript),
+        Sbert(settings.sbert, recording, settings.transcript),
     )
     return {extractor.name: extractor for extractor in extractors}

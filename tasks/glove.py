@@ -15,7 +15,7 @@ from tasks import weights
 from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
 from tasks.frames import RecordingSettings, read_clock
-from tasks.speech import note_interpolation, read_speech
+from tasks.speech import TranscriptSettings, note_after_end, note_interpolation, read_speech
 from tasks.stories import read_stories
 from tasks.word_vectors import WordVectorsError, load_word_vectors
 
@@ -45,19 +45,21 @@ class Glove:
     needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("gensim",)
 
-    def __init__(self, settings: GloveSettings, recording: RecordingSettings) -> None:
+    def __init__(self, settings: GloveSettings, recording: RecordingSettings, transcript: TranscriptSettings) -> None:
         self.settings = settings
         self.recording = recording
+        self.transcript = transcript
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
         models = {"vectors": model_digest(vectors_file(self.settings))}
-        settings = {"demo_vectors": self.settings.demo_vectors, **self.recording.model_dump()}
+        settings = {"demo_vectors": self.settings.demo_vectors}
+        settings |= self.recording.model_dump() | self.transcript.model_dump()
         return Fingerprint(self.name, 2, inputs, settings, models)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        words = read_speech(source, clock).words()
+        words = read_speech(source, clock, self.transcript, out).words()
         vectors = _load(self.settings, out)
         values, known = look_up([word.text for word in words], vectors)
         start, end = np.array([word.start_s for word in words]), np.array([word.end_s for word in words])
@@ -66,6 +68,7 @@ class Glove:
         out.write("end", end)
         out.write("known", known.astype(np.uint8))
         out.write("frame_word", clock.rows_at(start, end))
+        note_after_end(start, clock, out)
         note_interpolation(words, out)
         if words:
             out.quality["words_known"] = float(known.mean())

@@ -72,7 +72,7 @@ def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> Non
         SampleError: it is damaged.
     """
     try:
-        utterances = read_transcript(path).utterances
+        utterances = read_transcript(path, allow_malformed=True).utterances
     except TranscriptError as error:
         raise SampleError(str(error)) from None
     kept = utterances[: max(1, round(len(utterances) * seconds / of_s))]

@@ -13,7 +13,7 @@ from storyframes.publish import FeatureWriter
 from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
 from tasks.frames import RecordingSettings, read_clock
-from tasks.speech import read_speech, speaker_labels
+from tasks.speech import TranscriptSettings, note_after_end, read_speech, speaker_labels
 from tasks.stories import read_stories
 from tasks.torchvision_import import import_torchvision
 
@@ -38,17 +38,19 @@ class Sbert:
     needs: Mapping[str, float] = {"CPU": 1}
     libraries = ("sentence-transformers", "transformers", "torch")
 
-    def __init__(self, settings: SbertSettings, recording: RecordingSettings) -> None:
+    def __init__(self, settings: SbertSettings, recording: RecordingSettings, transcript: TranscriptSettings) -> None:
         self.settings = settings
         self.recording = recording
+        self.transcript = transcript
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
-        return Fingerprint(self.name, 2, inputs, self.recording.model_dump(), model_digests(self.settings))
+        settings = self.recording.model_dump() | self.transcript.model_dump()
+        return Fingerprint(self.name, 2, inputs, settings, model_digests(self.settings))
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        transcript = read_speech(source, clock)
+        transcript = read_speech(source, clock, self.transcript, out)
         utterances = transcript.utterances
         start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
         speakers, labels = speaker_labels([u.speaker for u in utterances])
@@ -58,6 +60,7 @@ class Sbert:
         out.write("speaker", np.array(speakers, np.int16))
         out.write("frame_utterance", clock.rows_at(start, end))
         out.attributes["speakers"] = labels
+        note_after_end(start, clock, out)
 
 
 class StorySbert:

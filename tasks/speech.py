@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from storyframes.publish import FeatureWriter
 from storyframes.records import Stamp
+from storyframes.ticks import ticks
 from storyframes.transcript import Transcript, TranscriptError, Word, read_transcript
-from tasks.extractor import ExtractionError, Source
+from tasks.extractor import ExtractionError, ExtractorSettings, Source
 from tasks.frames import Clock
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
@@ -25,16 +28,27 @@ _ROLES = {
 _NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 
 
-def read_speech(source: Source, clock: Clock) -> Transcript:
-    """The session's transcript.
+class TranscriptSettings(ExtractorSettings):
+    """``[transcript]``: how strictly a transcript is read.
+
+    Attributes:
+        allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
+            beyond its utterance, an end without a start) instead of failing; stamped into glove and sbert.
+    """
+
+    allow_malformed_cues: bool = False
+
+
+def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
+    """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
 
     Raises:
         MissingInputError: the study names none.
-        ExtractionError: it is damaged, or runs on after the recording has ended.
+        ExtractionError: it is damaged or malformed, or runs on after the recording has ended.
     """
     path = source.file("transcript").path
     try:
-        transcript = read_transcript(path)
+        transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
     except TranscriptError as error:
         raise ExtractionError(str(error)) from None
     if not clock.truncated:
@@ -44,7 +58,18 @@ def read_speech(source: Source, clock: Clock) -> Transcript:
                     f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
                     f"recording ends at {clock.end_s:.2f} s: is it another session's transcript?"
                 )
+    if transcript.malformed:
+        out.stamp(Stamp.MALFORMED_CUES)
+        out.quality["malformed_cues"] = len(transcript.malformed)
     return transcript
+
+
+def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:
+    """Say how many words or utterances begin when the last frame has ended: no frame and no clip has them."""
+    after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
+    if after:
+        out.stamp(Stamp.SPEECH_AFTER_END)
+        out.quality["after_end"] = after
 
 
 def note_interpolation(words: list[Word], out: FeatureWriter) -> None:

@@ -60,7 +60,7 @@ def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSet
                 case "audio":
                     next(read_audio(path, SAMPLE_RATE))
                 case "transcript":
-                    _check_transcript(path, header)
+                    _check_transcript(path, header, settings)
                 case "openface":
                     _check_openface(path, header, video)
         except (RecordingError, TranscriptError, OpenFaceOutputError) as error:
@@ -69,11 +69,11 @@ def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSet
             yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
 
 
-def _check_transcript(path: Path, header: VideoHeader | None) -> None:
-    utterances = read_transcript(path).utterances
+def _check_transcript(path: Path, header: VideoHeader | None, settings: ExtractorsSettings) -> None:
+    utterances = read_transcript(path, allow_malformed=settings.transcript.allow_malformed_cues).utterances
     end_s = max((utterance.end_s for utterance in utterances), default=0.0)
     length_s = header_length_s(header) if header else 0.0
-    if length_s and header and end_s > header.start_s + length_s + SLACK_S:
+    if length_s and end_s > length_s + SLACK_S:
         raise TranscriptError(
             f"{path.name}: ends at {end_s:.2f} s, but the recording is {length_s:.2f} s long by its header: is it "
             "another session's transcript?"

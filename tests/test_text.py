@@ -170,13 +170,15 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
 # --- the extractors --------------------------------------------------------------------------------------------------
 
 
-def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01"):
+def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **sections):
     from flows.settings import load_settings
     from storyframes.study import load_study
     from tasks.extract import extract as do_work
     from tasks.plan import Selection, plan_extraction
 
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
+    sections = {name: type(getattr(settings, name))(**values) for name, values in sections.items()}
+    settings = settings.model_copy(update=sections)
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), only))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
     return outcomes | {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
@@ -240,6 +242,57 @@ def test_a_broken_transcript_fails_both_text_features_and_quotes_nothing(
         assert message in outcomes[feature].reason
         assert "zebra" not in outcomes[feature].reason
     assert outcomes["frames"].status == "done"
+
+
+def transcribed(study: Path, name: str, content: str) -> None:
+    """Give the demo's first session another transcript."""
+    import pandas as pd
+
+    (study / "transcripts" / name).write_text(content)
+    sessions = pd.read_csv(study / "sessions.csv")
+    sessions.loc[0, "transcript"] = f"transcripts/{name}"
+    sessions.to_csv(study / "sessions.csv", index=False)
+
+
+MALFORMED = {
+    "m.vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\nthe garden\n\n99:99:99 --> 99:99:99\nzebra\n",
+    "m.srt": "1\n00:00:01,000 --> 00:00:02,000\nthe garden\n\n2\n00:00:04,000 --> 00:00:03,000\nzebra\n",
+    "m.json": '{"segments": [{"start": 1, "end": 2, "text": "the garden", "words": '
+    '[{"word": "the"}, {"word": "garden", "start": 1.5, "end": 9.0}]}]}',
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_are_stamped(
+    study_copy: Path, store_root: Path, name: str
+) -> None:
+    transcribed(study_copy, name, MALFORMED[name])
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    for feature in ("glove", "sbert"):
+        assert outcomes[feature].status == "failed"
+        assert name in outcomes[feature].reason
+        assert "allow_malformed_cues" in outcomes[feature].reason
+        assert "zebra" not in outcomes[feature].reason
+    outcomes = extract(study_copy, store_root, "glove", "sbert", transcript={"allow_malformed_cues": True})
+    assert (outcomes["glove"].rows, outcomes["sbert"].rows) == (2, 1)
+    for entry in catalogue.scan(local(store_root)):
+        if entry.feature in ("glove", "sbert"):
+            assert "malformed cues left out" in entry.current.stamps
+            assert entry.current.quality["malformed_cues"] == 1
+            assert entry.current.provenance["settings"]["allow_malformed_cues"] is True
+
+
+def test_words_after_the_end_of_the_recording_are_said(study_copy: Path, store_root: Path) -> None:
+    """The recording ends at 24 s; recognisers round, so up to a second more is no error."""
+    words = [{"word": "the", "start_s": 23.0, "end_s": 23.5}, {"word": "garden", "start_s": 24.0, "end_s": 24.5}]
+    spoken = [{"start_s": 23.0, "end_s": 24.5, "text": "the garden", "words": words}]
+    spoken.append({"start_s": 24.2, "end_s": 24.9, "text": "the"})
+    break_transcript(study_copy, json.dumps({"utterances": spoken}))
+    outcomes = extract(study_copy, store_root, "glove", "sbert")
+    entries = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    for feature, count in (("glove", 2), ("sbert", 1)):
+        assert "speech after the end of the recording" in outcomes[feature].stamps
+        assert entries[feature].quality["after_end"] == count
 
 
 def test_no_transcript_is_missing(study_copy: Path, store_root: Path) -> None:

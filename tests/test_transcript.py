@@ -72,6 +72,150 @@ def test_whisperx_words_without_times_lie_between_their_neighbours(tmp_path: Pat
     assert spans(transcript) == [("In", 1.0, 1.5, True), ("2014", 1.5, 3.0, False), ("we", 3.0, 4.0, True)]
 
 
+def timed(word: str, start: float, end: float) -> dict:
+    return {"word": word, "start": start, "end": end}
+
+
+def whisper(*words: dict, start: float = 1.0, end: float = 4.0) -> dict:
+    return {"segments": [{"start": start, "end": end, "text": "x", "words": list(words)}]}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (  # a start and no end, as WhisperX writes numbers: until the next word that has a start
+            [timed("In", 1.0, 1.5), {"word": "2014", "start": 2.0}, timed("we", 3.0, 4.0)],
+            [("In", 1.0, 1.5, True), ("2014", 2.0, 3.0, False), ("we", 3.0, 4.0, True)],
+        ),
+        ([{"word": "2014", "start": 1.0}], [("2014", 1.0, 4.0, False)]),  # the only word; ends with its utterance
+        ([timed("a", 1.0, 3.0), {"word": "5", "start": 4.0}], [("a", 1.0, 3.0, True), ("5", 4.0, 4.0, False)]),
+        (  # two in a row; and one that shares its gap with a word without any time
+            [{"word": "20", "start": 1.0}, {"word": "14", "start": 2.0}, {"word": "to"}, {"word": "15"}],
+            [("20", 1, 2, False), ("14", 2, 2.667, False), ("to", 2.667, 3.333, False), ("15", 3.333, 4, False)],
+        ),
+        (  # a number that starts before the word before it has ended
+            [timed("a", 1.0, 3.0), {"word": "7", "start": 2.5}, timed("b", 2.6, 4.0)],
+            [("a", 1.0, 3.0, True), ("7", 2.5, 2.6, False), ("b", 2.6, 4.0, True)],
+        ),
+    ],
+)  # fmt: skip
+def test_a_word_with_a_start_and_no_end_keeps_its_start(tmp_path: Path, words: list[dict], expected: list) -> None:
+    assert spans(read_transcript(write(tmp_path, whisper(*words)))) == expected
+
+
+MALFORMED_WORDS = [
+    ([{"word": SECRET, "end": 3.0}], "utterance 1, word 1: has an end, 3.0 s, but no start"),
+    ([{"word": SECRET, "start": 5.0, "end": 6.0}], "word 1: runs from 5.0 s to 6.0 s, beyond its utterance from 1.0 s"),
+    ([{"word": SECRET, "start": 0.5, "end": 2.0}], "word 1: runs from 0.5 s to 2.0 s, beyond its utterance"),
+    ([{"word": SECRET, "start": 2.0, "end": 4.2}], "word 1: runs from 2.0 s to 4.2 s, beyond its utterance"),
+    ([{"word": SECRET, "start": 9.0}], "word 1: runs from 9.0 s to 9.0 s, beyond its utterance"),
+    ([{"word": SECRET, "start": 3.0, "end": 2.0}], "word 1: runs from 3.0 s to 2.0 s; a time is finite"),
+    ([{"word": SECRET, "start": -3.0, "end": 2.0}], "word 1: runs from -3.0 s"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MALFORMED_WORDS)
+def test_a_malformed_word_fails_the_transcript_unless_allowed(tmp_path: Path, words: list[dict], message: str) -> None:
+    path = write(tmp_path, whisper(*words, {"word": "b", "start": 3.0, "end": 4.05}))
+    with pytest.raises(TranscriptError, match="allow_malformed_cues = true") as error:
+        read_transcript(path)
+    assert message in str(error.value)
+    assert SECRET not in str(error.value)
+    allowed = read_transcript(path, allow_malformed=True)
+    assert len(allowed.malformed) == 1
+    assert spans(allowed) == [(SECRET, 1.0, 3.0, False), ("b", 3.0, 4.05, True)]
+
+
+VTT_TIMES = "00:00:01.500 --> 00:00:02.000"
+SRT_TIMES = "00:00:01,500 --> 00:00:02,000"
+MALFORMED_TIMES = [
+    "99:99:99.000 --> 99:99:99.500",
+    "99:99:99 --> 99:99:99",
+    "00:00:60.000 --> 00:01:00.000",
+    "00:00:03.5 --> 00:00:04.5",
+    "00:00:03.5001 --> 00:00:04.5001",
+    "00:00:03 --> 00:00:04",
+    "00:00:03.000 -> 00:00:04.000",
+    "00:00:03.000 —> 00:00:04.000",
+    "00:00:03.000 00:00:04.000",
+    "00:00:03.000 -->",
+    "--> 00:00:04.000",
+    "00:00:03.000 --> zebra",
+    "zebra --> 00:00:04.000",
+    "00:00:04.000 --> 00:00:03.000",
+    "-00:00:04.000 --> 00:00:05.000",
+]
+
+
+@pytest.mark.parametrize("name", ["t.vtt", "t.srt"])
+@pytest.mark.parametrize("times", [*MALFORMED_TIMES, "comma or full stop"])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_malformed_cue_is_named_and_never_vanishes(tmp_path: Path, name: str, times: str, last: bool) -> None:
+    is_vtt = name == "t.vtt"
+    if times == "comma or full stop":
+        times = SRT_TIMES if is_vtt else VTT_TIMES.replace(".", ";")
+    good = f"{VTT_TIMES if is_vtt else SRT_TIMES}\nHello\n"
+    cues = [good, f"{times if is_vtt else times.replace('.', ',')}\n{SECRET}\n"]
+    cues = cues if last else cues[::-1]
+    text = "WEBVTT\n\n" * is_vtt + "\n".join(cue if is_vtt else f"{n}\n{cue}" for n, cue in enumerate(cues, 1))
+    path = write(tmp_path, text, name)
+    line = (
+        text[: text.index(times[:4] if not last else cues[1][:4], text.index("Hello") if last else 0)].count("\n") + 1
+    )
+    with pytest.raises(TranscriptError, match="allow_malformed_cues") as error:
+        read_transcript(path)
+    assert f"{name}, line {line}: " in str(error.value)
+    assert SECRET not in str(error.value)
+    allowed = read_transcript(path, allow_malformed=True)
+    assert [u.text for u in allowed.utterances] == ["Hello"]
+    assert len(allowed.malformed) == 1
+
+
+def test_many_malformed_cues_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
+    text = f"WEBVTT\n\n{VTT_TIMES}\nHello\n\n" + "99:99:99 --> 99:99:99\nx\n\n" * 40
+    with pytest.raises(TranscriptError, match=r"line 6: .*line 18: .*; and 35 more: mend the file") as error:
+        read_transcript(write(tmp_path, text, "t.vtt"))
+    assert len(str(error.value)) < 700
+
+
+def test_captions_as_they_are_found_in_the_wild(tmp_path: Path) -> None:
+    vtt = (
+        "\ufeffWEBVTT - made by a machine\nKind: captions\nLanguage: en\n\n"
+        "NOTE\nnot a cue: 00:00:01.000 --> 00:00:02.000\n\n"
+        "STYLE\n::cue { color: red }\n\nREGION\nid:fred\n\nintro\n00:01.000 --> 00:02.000 align:start position:0%\n"
+        "<v.loud Anna Smith>R&amp;D <i>is</i> <00:00:01.500>fun &lt;3\n\n"
+        "00:02.000 --> 00:03.000\nTwo\n00:03.000 --> 00:04.000\nthree\n\n123:00:00.000 --> 123:00:01.000\n\n"
+    )
+    cues = read_transcript(write(tmp_path, vtt.replace("\n", "\r\n"), "t.vtt")).utterances
+    assert [(u.speaker, u.start_s, u.text) for u in cues] == [
+        ("Anna Smith", 1.0, "R&D is fun <3"),
+        ("", 2.0, "Two"),
+        ("", 3.0, "three"),
+    ]
+    srt = (
+        f"\n1\n{SRT_TIMES}\n{{\\an8}}<font color='red'>In 2014</font>\n2015\n\n\n"
+        "2\n\n1:00:03.000-->1:00:04.000 X1:10 X2:20\n"
+        "At 5:30 - 6:45\n3\n02:00:00,000 --> 02:00:01,000\n1984\n"
+    )
+    cues = read_transcript(write(tmp_path, srt, "t.srt")).utterances
+    assert [(u.start_s, u.text) for u in cues] == [(1.5, "In 2014 2015"), (3603.0, "At 5:30 - 6:45"), (7200.0, "1984")]
+
+
+def test_a_cue_straight_after_the_header_is_a_cue(tmp_path: Path) -> None:
+    cues = read_transcript(write(tmp_path, f"WEBVTT\n{VTT_TIMES}\nHello\n", "t.vtt")).utterances
+    assert [u.text for u in cues] == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("t.vtt", f"WEBVTT\n\n{VTT_TIMES}\nHello\n\nzebra\n"), ("t.srt", f"1\n{SRT_TIMES}\nHello\n\nzebra\n")],
+)
+def test_text_that_belongs_to_no_cue_is_named(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(TranscriptError, match="text that belongs to no cue") as error:
+        read_transcript(write(tmp_path, text, name))
+    assert SECRET not in str(error.value)
+
+
 def test_webvtt_and_srt_keep_milliseconds(tmp_path: Path) -> None:
     vtt = "WEBVTT\n\n00:00:01.500 --> 00:00:03.250\n<v Robot>Hello\nthere\n\n00:04.125 --> 00:05.000\nBye\n"
     transcript = read_transcript(write(tmp_path, vtt, "t.vtt"))

@@ -229,7 +229,7 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
     if session is None or session.transcript is None:
         return Timetable(phases, clips), ""
     try:
-        transcript = read_transcript(pages.study.path(session.transcript))
+        transcript = read_transcript(pages.study.path(session.transcript), allow_malformed=True)
     except (TranscriptError, StudyFileError) as error:
         return Timetable(phases, clips), str(error)
     spoken = tuple(Spoken(one.speaker, one.start_s, one.end_s, one.text) for one in transcript.utterances)
