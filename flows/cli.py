@@ -238,8 +238,8 @@ def gc(
     grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
 ) -> None:
-    """Remove superseded versions and what killed runs left behind."""
-    from storyframes import maintenance
+    """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
+    from storyframes import maintenance, scratch
     from storyframes.layout import open_store
 
     with terminal.usage_errors():
@@ -249,6 +249,10 @@ def gc(
         console.print(tables.removals_table(removals))
     size = human_bytes(sum(removal.bytes for removal in removals))
     console.print(f"{'would remove' if dry_run else 'removed'} {len(removals)} paths, {size}")
+    if leftovers := scratch.sweep(dry_run=dry_run):
+        size = human_bytes(sum(leftover.bytes for leftover in leftovers))
+        done = "to be removed" if dry_run else "removed"
+        console.print(f"temporary folders of killed processes on this machine: {len(leftovers)} {done}, {size}")
 
 
 @app.command()

@@ -12,13 +12,14 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from flows.runs import mark_abandoned
+from storyframes.scratch import scratch_folder
+from tasks.reaper import reaper
 
 _START_TIMEOUT_S = 120
 _QUIET = {
@@ -86,8 +87,8 @@ def _home() -> Iterator[tuple[Path, bool]]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with tempfile.TemporaryDirectory(prefix="storyframes-prefect-") as passing:
-                yield Path(passing), False
+            with scratch_folder("prefect") as passing, reaper(passing):
+                yield passing, False
             return
         yield kept, True
     finally:

@@ -18,7 +18,7 @@ from flows.progress import watcher
 from flows.request import ExtractionRequest
 from flows.run_report import RunReport
 from flows.settings import SettingsError
-from storyframes import catalogue
+from storyframes import catalogue, scratch
 from storyframes.layout import StoreError, open_store
 from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
@@ -63,6 +63,7 @@ def _extract(request: ExtractionRequest) -> State:
 
 def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     started = time.monotonic()
+    scratch.sweep()  # what an earlier run left on this machine when it was killed
     logger = get_run_logger()
     settings = request.load_settings()
     study = load_study(request.study)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from storyframes.scratch import make_scratch_folder
 from storyframes.storage import Content, FileInfo, StorageError, Update
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ObjectStorage:
                 obstore.delete(self._store, paths)
 
     def work_folder(self, path: str) -> Path:
-        return Path(tempfile.mkdtemp(prefix="storyframes-version-"))
+        return make_scratch_folder("version")
 
     def commit(self, folder: Path, path: str) -> None:
         import obstore

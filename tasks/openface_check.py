@@ -17,6 +17,7 @@ from tasks.extractor import ExtractionError
 from tasks.media import open_container
 from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
 from tasks.openface_tool import ToolOutput
+from tasks.reaper import reaper
 from tasks.recording import read_frame_times
 
 CLIP_S = 2.0
@@ -53,7 +54,7 @@ def check_openface(run: Callable[[Path], AbstractContextManager[ToolOutput]], vi
     Raises:
         ExtractionError: it wrote nothing, or not the whole and sound output of the clip.
     """
-    with scratch_folder("check") as folder:
+    with scratch_folder("check") as folder, reaper(folder):
         clip = folder / "clip.avi"
         cut_clip(video, clip, CLIP_S)
         frames = len(read_frame_times(clip).time)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from storyframes.layout import create_store
 from storyframes.records import Status
+from storyframes.scratch import scratch_folder
 from storyframes.shards import CHUNK_ROWS
 from storyframes.study import Session, Study
 from tasks.cost import recording_s
@@ -18,6 +18,7 @@ from tasks.extract import Outcome, Work, extract
 from tasks.extractor import InputFile, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.plan import CLOCK, named_files
+from tasks.reaper import reaper
 from tasks.sample import as_input, cut_recording, cut_table, cut_transcript
 
 
@@ -72,8 +73,7 @@ def measure_rates(
     settings = settings.model_copy(
         update={"resnet50": settings.resnet50.model_copy(update={"allow_untrained": True})}
     ).resolved()
-    with tempfile.TemporaryDirectory(prefix="storyframes-plan-") as temporary:
-        folder = Path(temporary)
+    with scratch_folder("plan") as folder, reaper(folder):
         length_s = recording_s(Source("", {"video": as_named(study, session)})) or seconds
         long_s = min(seconds, length_s)
         short_s = long_s / 4

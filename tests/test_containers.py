@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import standin
 from test_openface import extract, open_values
+from test_tool_process import children
 
 from tasks.containers import (
     ContainerError,
@@ -246,19 +247,6 @@ def test_a_living_workers_container_is_left_alone(engine, image_of, video: Path,
         worker.terminate()
         worker.wait()
     wait_for(lambda: containers(engine) == [])
-
-
-def children(parent: int, name: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                owner = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if owner == parent and name in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
 
 
 # --- verified output -------------------------------------------------------------------------------------------------

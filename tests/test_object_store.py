@@ -95,6 +95,27 @@ def test_nothing_of_a_version_is_left_on_this_machine(url: str, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
+    url: str, tmp_path: Path, monkeypatch
+) -> None:
+    import tempfile
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    create_store(url)
+    code = (
+        "import os, signal, sys\nimport numpy as np\n"
+        "from storyframes.publish import FeatureWriter\nfrom storyframes.storage import open_storage\n"
+        "with FeatureWriter(open_storage(sys.argv[1]), 'a', 'frames') as out:\n"
+        "    out.write('time', np.zeros(5))\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, url], cwd=ROOT).returncode == -9
+    (left,) = tmp_path.glob("storyframes-version-*")
+    publish(url, "a")
+    assert not left.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
     create_store(url)
     with pytest.raises(RuntimeError), FeatureWriter(open_storage(url), "a", "frames") as out:

@@ -73,3 +73,16 @@ def wait_for(condition, seconds: float = 15) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)
+
+
+def children(parent: int, name: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                owner = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if owner == parent and name in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
