@@ -183,6 +183,8 @@ def _write_openface(path: Path, plan: SyntheticStudy, generator: np.random.Gener
     table["frame"], table["face_id"], table["success"] = frames, 0, 1
     table["timestamp"] = ((frames - 1) / plan.fps).round(3)
     table["confidence"] = 0.98
+    intensities = [column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r")]
+    table[intensities] = (2.5 + 2.5 * table[intensities]).round(2)  # 0 to 5
     presence = [column for column in OPENFACE_COLUMNS if column.endswith("_c")]
     table[presence] = (table[presence] > 0).astype(int)
     with gzip.open(path, "wt", compresslevel=1) as file:
