@@ -209,8 +209,15 @@ def runs(
 
 
 @app.command()
-def verify(features: FeaturesArgument) -> None:
+def verify(
+    features: FeaturesArgument,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
+    ] = False,
+) -> None:
     """Read every byte of every current version and compare it with what was published."""
+    from rich.markup import escape
+
     from storyframes import maintenance
     from storyframes.layout import open_store
 
@@ -223,11 +230,17 @@ def verify(features: FeaturesArgument) -> None:
             checked += 1
             spinner.update(f"verifying {session_id}/{feature}")
 
-        findings = list(maintenance.verify(open_store(features), progress))
+        storage = open_store(features, damaged=True)
+        repaired = maintenance.repair(storage) if repair else []
+        findings = list(maintenance.verify(storage, progress))
     console = terminal.console()
+    for path in repaired:
+        console.print(f"[yellow]repaired[/] {escape(path)}")
     if findings:
         console.print(tables.findings_table(findings))
         console.print("Extract with --force what is damaged; 'storyframes index' writes the tables again.")
+        if unread := sum(finding.unreadable for finding in findings):
+            console.print(f"Whether {unread} of them are sound is not known: they cannot be read.")
         raise typer.Exit(1)
     console.print(f"[green]sound[/] {checked} features: every file is as it was published")
 
@@ -239,11 +252,17 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
 ) -> None:
     """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
+    from rich.markup import escape
+
     from storyframes import maintenance, scratch
     from storyframes.layout import open_store
 
+    unread: dict[str, str] = {}
     with terminal.usage_errors():
-        removals = list(maintenance.collect(open_store(features), grace_hours * 3600, dry_run=dry_run))
+        found = maintenance.collect(
+            open_store(features), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
+        )
+        removals = list(found)
     console = terminal.console()
     if removals:
         console.print(tables.removals_table(removals))
@@ -253,6 +272,10 @@ def gc(
         size = human_bytes(sum(leftover.bytes for leftover in leftovers))
         done = "to be removed" if dry_run else "removed"
         console.print(f"temporary folders of killed processes on this machine: {len(leftovers)} {done}, {size}")
+    if unread:
+        for reason in unread.values():
+            terminal.error_console().print(f"[bold red]not looked at[/] {escape(reason)}")
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -173,7 +173,7 @@ def runs_json(runs: Sequence[Run]) -> str:
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """What ``verify`` found."""
-    table = Table(title=f"{len(findings)} damaged", title_justify="left")
+    table = Table(title=f"{len(findings)} damaged or unreadable", title_justify="left")
     for heading in ("session", "feature", "file", "problem"):
         table.add_column(heading, overflow="fold")
     for finding in findings:

@@ -31,7 +31,7 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         if current := entry.current:
             yield _there(target, current) or _copy(source, target, current)
     catalogue.compact(target)
-    if (clips := source.read(CLIPS)) is not None:
+    if (clips := catalogue.read_table(source, CLIPS)) is not None:
         table = catalogue.parse_table(clips, CLIPS)
         catalogue.replace_table(target, CLIPS, lambda: table)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from storyframes.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
 from storyframes.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
-from storyframes.storage import Storage
+from storyframes.storage import Storage, StorageError
+
+WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
 _SCHEMA = pa.schema(
     [
@@ -61,21 +63,48 @@ class Entry:
 
 
 def read_entry(storage: Storage, session_id: str, feature: str) -> Entry | None:
-    """The entry of one feature, None where nothing was ever attempted to its end there."""
+    """The entry of one feature, None where nothing was ever attempted to its end there.
+
+    Raises:
+        StorageError: a record of it is there and cannot be read.
+    """
     paths = current_path(session_id, feature), attempt_path(session_id, feature)
-    return _entry(session_id, feature, storage.read_many(paths))
+    return _entry(session_id, feature, storage.read_many(paths), {})
 
 
-def scan(storage: Storage, session_id: str = "*") -> Iterator[Entry]:
-    """Every entry of the store (or of one session), from the records themselves."""
-    contents = storage.read_many(storage.records((CURRENT, ATTEMPT), session_id))
-    for folder in sorted({path.rsplit("/", 1)[0] for path in contents}):
-        session, feature = folder.split("/")
-        if entry := _entry(session, feature, contents):
+def scan(storage: Storage, session_id: str = "*", known: Iterable[tuple[str, str]] = ()) -> Iterator[Entry]:
+    """Every entry of the store (or of one session), from the records themselves.
+
+    What cannot be read is an entry as well, failed, with the reason; one of a whole session has the feature ``*``.
+
+    Args:
+        storage: the store.
+        session_id: the session, ``*`` for all.
+        known: sessions and features that are asked for by name where a listing does not show them, because it lags.
+
+    Raises:
+        StorageError: the store as a whole cannot be read.
+    """
+    unreadable: dict[str, str] = {}
+    paths = storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__)
+    if "" in unreadable:
+        raise StorageError(f"{storage.location}: {unreadable['']}")
+    listed = {path.rsplit("/", 1)[0] for path in paths}
+    unlisted = [f"{session}/{feature}" for session, feature in known if f"{session}/{feature}" not in listed]
+    paths += [f"{folder}/{name}" for folder in unlisted for name in (CURRENT, ATTEMPT)]
+    contents = storage.read_many(paths, unreadable.__setitem__)
+    for folder in sorted({"/".join(path.split("/")[:2]) for path in (*contents, *unreadable)}):
+        session, _, feature = folder.partition("/")
+        if not feature:
+            yield Entry(session, WHOLE_SESSION, None, None, damage=unreadable[folder])
+        elif entry := _entry(session, feature, contents, unreadable):
             yield entry
 
 
-def _entry(session_id: str, feature: str, contents: Mapping[str, bytes | None]) -> Entry | None:
+def _entry(
+    session_id: str, feature: str, contents: Mapping[str, bytes | None], unreadable: Mapping[str, str]
+) -> Entry | None:
+    damage = next((why for path, why in unreadable.items() if f"{path}/".startswith(f"{session_id}/{feature}/")), "")
     path = current_path(session_id, feature)
     try:
         current = Current.parse(contents.get(path), path)
@@ -86,9 +115,16 @@ def _entry(session_id: str, feature: str, contents: Mapping[str, bytes | None]) 
         attempt = Attempt.parse(contents.get(path), path)
     except RecordError:
         attempt = None  # only the reason of an older failure is lost
-    if current and attempt and attempt.at <= current.created_at:
+    if current and attempt and not _is_later(attempt, current):
         attempt = None  # a publisher died between making the version current and removing this
-    return Entry(session_id, feature, current, attempt) if current or attempt else None
+    return Entry(session_id, feature, current, attempt, damage) if current or attempt or damage else None
+
+
+def _is_later(attempt: Attempt, current: Current) -> bool:
+    """Whether the attempt was noted after the version was published: by the count, as clocks go wrong."""
+    if attempt.sequence or current.sequence:
+        return attempt.sequence > current.sequence
+    return attempt.at > current.created_at  # records of before there was a count
 
 
 def to_frame(entries: Iterator[Entry] | list[Entry]) -> pd.DataFrame:
@@ -99,22 +135,58 @@ def to_frame(entries: Iterator[Entry] | list[Entry]) -> pd.DataFrame:
 def compact(storage: Storage) -> list[Entry]:
     """Write the catalogue from the records; unchanged content leaves the file alone. Returns the entries.
 
-    Two compactions never undo each other: the one that writes last has read the records after the other wrote.
+    Two compactions never undo each other: the one that writes last has read the records after the other wrote. And
+    what the catalogue knew is forgotten only where its records are gone, not where a listing leaves them out.
     """
     entries: list[Entry] = []
 
     def table() -> pa.Table:
-        entries[:] = scan(storage)
+        entries[:] = scan(storage, known=_known(storage))
         return _to_table(entries)
 
     replace_table(storage, CATALOGUE, table)
     return entries
 
 
-def load(storage: Storage) -> pd.DataFrame:
-    """The catalogue as it was last compacted; made from the records where it was never."""
+def _known(storage: Storage) -> list[tuple[str, str]]:
     content = storage.read(CATALOGUE)
+    try:
+        table = parse_table(content, CATALOGUE).select(["session_id", "feature"]).to_pylist() if content else []
+    except (StoreError, KeyError):
+        return []
+    return [(row["session_id"], row["feature"]) for row in table if row["feature"] != WHOLE_SESSION]
+
+
+def load(storage: Storage) -> pd.DataFrame:
+    """The catalogue as it was last compacted; made from the records where it was never.
+
+    Raises:
+        StoreError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    content = read_table(storage, CATALOGUE)
     return to_frame(scan(storage)) if content is None else read_parquet(content, CATALOGUE)
+
+
+def read_table(storage: Storage, name: str) -> bytes | None:
+    """A table of the store, compared with its checksum; None where there is none.
+
+    Raises:
+        StoreError: it, or the checksum, is damaged.
+        StorageError: it cannot be read.
+    """
+    before: tuple[bytes | None, bytes | None] | None = None
+    while True:  # a writer notes the new checksum before it writes the table, and drops the old one afterwards
+        checksums = storage.read(CHECKSUMS)
+        content = storage.read(name)
+        if content is None or checksums is None or _sha256(content) in _accepted(checksums, name):
+            return content
+        if (checksums, content) == before:
+            raise StoreError(
+                f"{name} is damaged, or {CHECKSUMS} is (it has another checksum there); 'storyframes index' writes "
+                "both again"
+            )
+        before = checksums, content
 
 
 def read_parquet(content: bytes, name: str) -> pd.DataFrame:
@@ -189,6 +261,11 @@ def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
 def table_checksums(storage: Storage) -> dict[str, list[str]]:
     """The SHA-256 that each table of the store may have."""
     return _parse_checksums(storage.read(CHECKSUMS))
+
+
+def _accepted(checksums: bytes, name: str) -> list[str]:
+    found = _parse_checksums(checksums).get(name, [])
+    return found if isinstance(found, list) else []
 
 
 def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:

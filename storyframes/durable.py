@@ -6,32 +6,43 @@ before it makes the new content durable first, the flush of the folder after it 
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from storyframes.locks import lock_new_file
 
 TEMPORARY_SUFFIX = ".tmp"
 _BLOCK = 1 << 20
+_CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # what file systems say that have no such thing
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content`` in one step, durable when this returns; private to the owner."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    """Replace ``path`` by ``content`` in one step, durable when this returns; private to the owner.
+
+    The temporary file is locked until it has its name, so that ``gc`` knows it from a killed writer's.
+    """
+    while not _write(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"), content):
+        """Somebody took the temporary file for a dead one's before it was locked."""
+    flush_folder(path.parent)
+
+
+def _write(path: Path, temporary: Path, content: bytes) -> bool:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            if not lock_new_file(descriptor):
+                return False
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.fsync(descriptor)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    flush_folder(path.parent)
+    return True
 
 
 def write_once(path: Path, content: bytes) -> None:
@@ -44,13 +55,18 @@ def write_once(path: Path, content: bytes) -> None:
     write_atomically(path, content)
 
 
-def flush_folder(folder: Path) -> None:
-    """Make the names in ``folder`` durable."""
+def flush_folder(folder: Path) -> bool:
+    """Make the names in ``folder`` durable; whether the file system can (SMB shares and some in user space cannot)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
+        return False
     finally:
         os.close(descriptor)
+    return True
 
 
 def flush_tree(folder: Path) -> None:
@@ -77,14 +93,3 @@ def sha256_file(path: Path, *, from_disk: bool = False) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on ``path`` (made if absent); freed by the kernel however the process ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -15,8 +15,8 @@ from typing import Any
 
 from storyframes.features import STORIES
 from storyframes.folder_storage import LocalStorage
-from storyframes.records import ATTEMPT, CURRENT, STORE_FORMAT
-from storyframes.storage import Storage, open_storage
+from storyframes.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
+from storyframes.storage import Storage, StorageError, open_storage
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
@@ -85,27 +85,27 @@ def attempt_path(session_id: str, feature: str) -> str:
 
 
 def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
-    """Make the place a feature store unless it is one already.
+    """Make the place a feature store unless it is one already; a damaged root group is written again.
 
     Raises:
         StoreError: it is a file, or a place that holds something else.
-        StorageError: it cannot be reached.
+        StorageError: it cannot be reached, or no store can be written there.
     """
     storage = open_storage(location, options)
-    if is_store(storage):
-        return storage
-    if isinstance(storage, LocalStorage):
-        if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):
-            raise StoreError(f"{storage.root} is not a feature store and not empty: give a new or an empty folder")
-        storage.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    elif storage.files():
-        raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
-    storage.replace(ZARR_JSON, ROOT_GROUP)
+    if not is_store(storage) and not holds_records(storage):
+        if isinstance(storage, LocalStorage):
+            if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):
+                raise StoreError(f"{storage.root} is not a feature store and not empty: give a new or an empty folder")
+        elif storage.files():
+            raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
+    storage.prepare()
+    if storage.read(ZARR_JSON) != ROOT_GROUP:  # which is always the same, so damage to it is mended in passing
+        storage.replace(ZARR_JSON, ROOT_GROUP)
     return storage
 
 
 def is_store(storage: Storage) -> bool:
-    """Whether the place is a feature store of a format that this version reads.
+    """Whether the place is a feature store of a format that this version reads, and says so.
 
     Raises:
         StoreError: it is one of another format.
@@ -115,27 +115,51 @@ def is_store(storage: Storage) -> bool:
         number = attributes["storyframes"]["format"]
     except (ValueError, KeyError, TypeError):
         return False
-    except PermissionError as error:
-        raise StoreError(f"{storage.location} cannot be read: {error.strerror}") from None
-    if number != STORE_FORMAT:
-        raise StoreError(
-            f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}"
-        )
-    return True
+    except StorageError as error:
+        raise error if error.transient else StoreError(f"{storage.location}: {error}") from None
+    if number == STORE_FORMAT:
+        return True
+    if holds_records(storage):
+        return False  # a damaged number: the records are of this format
+    raise StoreError(f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}")
 
 
-def open_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+def holds_records(storage: Storage) -> bool:
+    """Whether there are records of this format: then it is a feature store, whatever its root group says."""
+    for path in storage.records((CURRENT, ATTEMPT), unreadable=lambda *_: None):
+        try:
+            unseal(storage.read(path), path)
+        except (RecordError, StorageError):
+            continue
+        return True
+    return False
+
+
+def open_store(
+    location: str | os.PathLike[str], options: Mapping[str, Any] | None = None, *, damaged: bool = False
+) -> Storage:
     """The feature store at ``location``.
 
+    Args:
+        location: see :func:`storyframes.storage.open_storage`.
+        options: likewise.
+        damaged: open it also where its root group is damaged, to look what else is.
+
     Raises:
-        StoreError: there is none.
+        StoreError: there is none, or its root group is damaged.
         StorageError: the place cannot be reached.
     """
     storage = open_storage(location, options)
     if not is_store(storage):
-        raise StoreError(
-            f"{storage.location} is not a feature store (no {ZARR_JSON} of one); 'storyframes extract' makes one"
-        )
+        if not holds_records(storage):
+            raise StoreError(
+                f"{storage.location} is not a feature store (no {ZARR_JSON} of one); 'storyframes extract' makes one"
+            )
+        if not damaged:
+            raise StoreError(
+                f"{storage.location}: {ZARR_JSON} is missing or damaged; it is always the same, and 'storyframes "
+                f"verify --repair {storage.location}' writes it again"
+            )
     return storage
 
 

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zarr.storage import ObjectStore
+
 from storyframes.scratch import make_scratch_folder
-from storyframes.storage import Content, FileInfo, StorageError, Update
+from storyframes.shard_guard import present
+from storyframes.storage import Content, FileInfo, StorageError, Unreadable, Update
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as ObstoreStore
 
 _REQUESTS_AT_ONCE = 32
+# Between the last object of a version and its publication lies the reading back, which this is enough for.
+_SPARED_S = 3600.0
 
 
 class ObjectStorage:
     """A prefix of an S3-compatible object store, through obstore."""
+
+    knows_the_living = False  # an object store has no locks
+    flushes_folders = True  # a put is durable when it returns
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.location = url.rstrip("/")
@@ -29,18 +41,35 @@ class ObjectStorage:
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectStorage, (self.location, self._options)
 
+    def prepare(self) -> None:
+        """Nothing: the bucket is there or not, and writing tells."""
+
     def read(self, path: str) -> bytes | None:
         return self._get(path).data
 
-    def read_many(self, paths: Iterable[str]) -> dict[str, bytes | None]:
+    def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
+        def read(path: str) -> bytes | StorageError | None:
+            try:
+                return self.read(path)
+            except StorageError as error:
+                return error
+
+        contents: dict[str, bytes | None] = {}
         paths = list(paths)
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            return dict(zip(paths, pool.map(self.read, paths), strict=True))
+            for path, found in zip(paths, pool.map(read, paths), strict=True):
+                if not isinstance(found, StorageError):
+                    contents[path] = found
+                elif unreadable is None:
+                    raise found
+                else:
+                    unreadable(path, f"{path}: cannot be read: {found}")
+        return contents
 
     def replace(self, path: str, data: bytes) -> None:
         import obstore
 
-        with self._errors():
+        with errors(self.location):
             obstore.put(self._store, path, data)
 
     def update(self, path: str, change: Update) -> None:
@@ -54,45 +83,61 @@ class ObjectStorage:
             if data is None:
                 return
             mode: Any = "create" if before.tag is None else {"e_tag": before.tag}
-            with self._errors(), contextlib.suppress(AlreadyExistsError, PreconditionError):
+            with errors(self.location), contextlib.suppress(AlreadyExistsError, PreconditionError):
                 obstore.put(self._store, path, data, mode=mode)
                 return
 
-    def files(self, prefix: str = "") -> dict[str, FileInfo]:
+    def info(self, path: str) -> FileInfo | None:
+        import obstore
+
+        with errors(self.location):
+            try:
+                return _info(obstore.head(self._store, path))
+            except FileNotFoundError:
+                return None
+
+    def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         import obstore
 
         below = f"{prefix.rstrip('/')}/" if prefix else None
-        with self._errors():
-            return {
-                item["path"]: FileInfo(item["size"], round(item["last_modified"].timestamp() * 1e9))
-                for page in obstore.list(self._store, prefix=below)
-                for item in page
-            }
+        with errors(self.location):
+            return {item["path"]: _info(item) for page in obstore.list(self._store, prefix=below) for item in page}
 
-    def empty_folders(self) -> dict[str, FileInfo]:
+    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         return {}  # an object store has none
 
-    def records(self, names: Iterable[str], session_id: str = "*") -> list[str]:
+    def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         wanted = set(names)
         listed = self.files("" if session_id == "*" else session_id)
         return sorted(path for path in listed if path.count("/") == 2 and path.rsplit("/", 1)[1] in wanted)
 
     def digest(self, path: str) -> str:
-        import hashlib
-
         import obstore
 
         digest = hashlib.sha256()
-        for block in obstore.get(self._store, path).stream():
-            digest.update(block)
+        with errors(self.location):
+            try:
+                for block in obstore.get(self._store, path).stream():
+                    digest.update(block)
+            except FileNotFoundError:
+                raise MissingObjectError(f"{self.location}/{path} is not there") from None
         return digest.hexdigest()
 
     def remove(self, paths: Iterable[str]) -> None:
         import obstore
 
         if paths := list(paths):
-            with self._errors():
+            with errors(self.location):
                 obstore.delete(self._store, paths)
+
+    def abandoned(self, path: str) -> AbstractContextManager[bool]:
+        return contextlib.nullcontext(True)  # nobody writes such a thing here
+
+    def writing(self, path: str) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
+        return contextlib.nullcontext(time.time() - newest_ns / 1e9 > _SPARED_S)
 
     def work_folder(self, path: str) -> Path:
         return make_scratch_folder("version")
@@ -104,7 +149,7 @@ class ObjectStorage:
             obstore.put(self._store, f"{path}/{file.relative_to(folder).as_posix()}", file)
 
         files = [file for file in folder.rglob("*") if file.is_file()]
-        with self._errors(), ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+        with errors(self.location), ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
             list(pool.map(send, files))
 
     def release(self, folder: Path) -> None:
@@ -118,29 +163,69 @@ class ObjectStorage:
         return None
 
     def zarr(self, path: str) -> Any:
-        from zarr.storage import ObjectStore
-
-        return {"store": ObjectStore(self._store), "path": path}
+        return {"store": _Prefix(self._store, read_only=True, location=self.location), "path": path}
 
     def _get(self, path: str) -> Content:
         import obstore
 
-        with self._errors():
+        with errors(self.location):
             try:
                 got = obstore.get(self._store, path)
                 return Content(bytes(got.bytes()), got.meta["e_tag"])
             except FileNotFoundError:
                 return Content(None, None)
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """obstore's errors with the place in them, and without its debugging output."""
-        from obstore.exceptions import BaseError
 
-        try:
-            yield
-        except BaseError as error:
-            raise StorageError(f"{self.location}: {_first_line(error)}") from None
+class MissingObjectError(StorageError, FileNotFoundError):
+    """There is no such object."""
+
+
+class _Prefix(ObjectStore[Any]):
+    """Objects for zarr-python to read, with errors as the rest of the library has them."""
+
+    def __init__(self, store: Any, *, read_only: bool = False, location: str = "") -> None:
+        super().__init__(store, read_only=read_only)
+        self.location = location
+
+    def with_read_only(self, read_only: bool = False) -> _Prefix:
+        return type(self)(self.store, read_only=read_only, location=self.location)
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        with errors(self.location):
+            return present(key, await super().get(key, prototype, byte_range))
+
+    async def exists(self, key: str) -> bool:
+        with errors(self.location):
+            return await super().exists(key)
+
+
+@contextlib.contextmanager
+def errors(location: str) -> Iterator[None]:
+    """Every error of obstore as a :class:`StorageError`: with the place, without debugging output, transient or not."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError as error:  # a put where there is no bucket
+        raise StorageError(f"{location}: {_first_line(error)}") from None
+    except BaseError as error:
+        raise StorageError(f"{location}: {_first_line(error)}", transient=_may_pass(error)) from None
+
+
+def _may_pass(error: Exception) -> bool:
+    """A connection that broke and a server that was busy; not what it refused, nor what it does not know."""
+    from obstore.exceptions import GenericError, JoinError
+
+    status = re.search(r"status code: (\d{3})", str(error))
+    if status:
+        return status[1] in {"408", "425", "429"} or status[1].startswith("5")
+    return isinstance(error, GenericError | JoinError)
+
+
+def _info(item: Any) -> FileInfo:
+    return FileInfo(item["size"], round(item["last_modified"].timestamp() * 1e9))
 
 
 def _connect(url: str, options: Mapping[str, Any]) -> ObstoreStore:

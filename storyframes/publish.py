@@ -8,7 +8,9 @@ orphan that ``gc`` removes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,13 +21,30 @@ from zarr.codecs import ZstdCodec
 
 from storyframes.features import ArraySpec, FeatureSpec, feature_spec
 from storyframes.layout import attempt_path, current_path, make_feature_groups, new_version
-from storyframes.records import Attempt, Current, Stamp, Status, StoredArray, StoredFile, now
+from storyframes.records import (
+    Attempt,
+    Current,
+    RecordError,
+    Stamp,
+    Status,
+    StoredArray,
+    StoredFile,
+    condemned,
+    now,
+    unseal,
+)
 from storyframes.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.storage import Storage
 
 
 class PublishError(Exception):
     """What was written is not what the feature promises, or not what the disk gives back."""
+
+
+class RemovedError(PublishError):
+    """The version was taken for a dead writer's and removed; to be written again."""
+
+    transient = True
 
 
 class FeatureWriter:
@@ -51,18 +70,23 @@ class FeatureWriter:
         self._published = False
 
     def __enter__(self) -> Self:
-        self.folder: Path = self.storage.work_folder(self.path)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.storage.writing(self.path))
+            self.folder: Path = self.storage.work_folder(self.path)
+            self._alive = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for writer in self._writers.values():
-            writer.abandon()
-        if self._published or self._is_current():
-            self.storage.release(self.folder)
-        else:
-            self.storage.discard(self.folder, self.path)
+        with self._alive:
+            for writer in self._writers.values():
+                writer.abandon()
+            if self._may_be_current():
+                self.storage.release(self.folder)
+            else:
+                with contextlib.suppress(OSError):  # gc removes it; why it was not published matters more
+                    self.storage.discard(self.folder, self.path)
 
     def array(self, name: str, columns: Sequence[str] | None = None) -> ShardWriter:
         """The array ``name`` of the feature, to append rows to.
@@ -91,6 +115,8 @@ class FeatureWriter:
         """
         shards = {name: writer.close() for name, writer in self._writers.items()}
         self._check_axes(shards)
+        if not self.storage.flushes_folders:
+            self.stamp(Stamp.UNFLUSHED)
         self._write_metadata(shards, provenance)
         self.storage.commit(self.folder, self.path)
         current = Current(
@@ -108,16 +134,46 @@ class FeatureWriter:
             quality=self.quality,
             provenance=provenance,
         )
-        self.storage.replace(current_path(self.session_id, self.spec.name), current.to_json())
+        current = self._make_current(current)
         self._published = True
         self.storage.remove([attempt_path(self.session_id, self.spec.name)])
         return current
 
-    def _is_current(self) -> bool:
-        """Whether readers see this version, for an error that struck after the commit."""
+    def _make_current(self, current: Current) -> Current:
+        """The one step that readers see. In the order that docs/store.md gives reasons for: what ``current.json`` says,
+        then whether the version is whole, then its replacement on condition that it has not changed meanwhile.
+        """
         path = current_path(self.session_id, self.spec.name)
-        current = Current.parse(self.storage.read(path), path)
-        return current is not None and current.version == self.version
+        published = current
+
+        def change(before: bytes | None) -> bytes | None:
+            nonlocal published
+            if _names(before, path) == self.version:
+                return None  # an earlier put did succeed; only its answer was lost
+            forbidden = _condemned(before, path)
+            if self.version in forbidden:
+                raise RemovedError(f"{self.path} was taken for a dead writer's, and removed; extract it again")
+            self._check_whole(current)
+            number = 1 + latest_sequence(self.storage, self.session_id, self.spec.name, current=before)
+            published = replace(current, sequence=number, condemned=forbidden)
+            return published.to_json()
+
+        self.storage.update(path, change)
+        return published
+
+    def _check_whole(self, current: Current) -> None:
+        for name, file in current.files.items():
+            info = self.storage.info(f"{self.path}/{name}")
+            if info is None or info.bytes != file.bytes:
+                raise RemovedError(f"{self.path}/{name} was removed while it was being published; extract it again")
+
+    def _may_be_current(self) -> bool:
+        """Whether readers may see this version: also where an error struck after the commit, or the answer to it."""
+        path = current_path(self.session_id, self.spec.name)
+        try:
+            return self._published or _names(self.storage.read(path), path) == self.version
+        except OSError:
+            return True
 
     def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
         absent = [name for name, spec in self.spec.arrays.items() if name not in shards and not spec.optional]
@@ -159,10 +215,14 @@ class FeatureWriter:
             )
 
     def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
-        files = {
-            path.removeprefix(f"{self.path}/"): StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
-            for path, info in sorted(self.storage.files(self.path).items())
-        }
+        files = {}
+        for file in sorted(path for path in self.folder.rglob("*") if path.is_file()):
+            name = file.relative_to(self.folder).as_posix()
+            path = f"{self.path}/{name}"
+            info = self.storage.info(path)
+            if info is None:
+                raise RemovedError(f"{path} was removed while it was being published; extract it again")
+            files[name] = StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
         group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
         for name, shard in shards.items():
             self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
@@ -204,5 +264,47 @@ def record_attempt(
 ) -> None:
     """Note that the last attempt gave no version, and why; the current version, if any, stays."""
     make_feature_groups(storage, session_id, feature)
-    attempt = Attempt(session_id, feature, Status(status), reason, fingerprint, now())
-    storage.replace(attempt_path(session_id, feature), attempt.to_json())
+
+    def change(before: bytes | None) -> bytes:
+        number = 1 + latest_sequence(storage, session_id, feature, attempt=before)
+        return Attempt(session_id, feature, Status(status), reason, fingerprint, now(), number).to_json()
+
+    storage.update(attempt_path(session_id, feature), change)
+
+
+_READ = b"read it"  # not a record
+
+
+def latest_sequence(
+    storage: Storage, session_id: str, feature: str, *, current: bytes | None = _READ, attempt: bytes | None = _READ
+) -> int:
+    """How much was noted of a feature so far, 0 for nothing; a damaged record counts for nothing.
+
+    Args:
+        storage: the store.
+        session_id: the session.
+        feature: the feature.
+        current: its ``current.json``, where it has been read already.
+        attempt: its ``attempt.json``, where it has been read already.
+    """
+    numbers = [0]
+    for path, data in ((current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)):
+        with contextlib.suppress(RecordError):
+            content = unseal(storage.read(path) if data is _READ else data, path)
+            numbers.append((content or {}).get("sequence", 0))
+    return max(numbers)
+
+
+def _names(data: bytes | None, path: str) -> str | None:
+    try:
+        current = Current.parse(data, path)
+    except RecordError:
+        return None
+    return current.version if current else None
+
+
+def _condemned(data: bytes | None, path: str) -> list[str]:
+    try:
+        return condemned(data, path)
+    except RecordError:
+        return []  # gc removes nothing where it cannot read this

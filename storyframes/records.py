@@ -13,6 +13,7 @@ from typing import Any, Self
 STORE_FORMAT = 1
 CURRENT = "current.json"
 ATTEMPT = "attempt.json"
+_REMEMBERED = 1000  # versions that are forbidden: a writer would have to sleep while as many others are removed
 
 
 class Status(StrEnum):
@@ -34,6 +35,7 @@ class Stamp(StrEnum):
     TRUNCATED_VIDEO = "truncated video"
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
+    UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'
 
 
 class RecordError(ValueError):
@@ -73,6 +75,9 @@ class Current:
         stamps: see :class:`Stamp`.
         quality: numbers about the values (tracked share, known words, …).
         provenance: inputs, settings, models, tools and code; no host, no absolute path.
+        sequence: counts what was noted of this feature, versions and attempts that gave none; the higher is the later,
+            whatever the clocks said. 0 in records of before there was this count.
+        condemned: versions that ``gc`` removes, and that may never become current (docs/store.md).
     """
 
     session_id: str
@@ -85,6 +90,8 @@ class Current:
     stamps: list[str] = field(default_factory=list)
     quality: dict[str, float] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
+    sequence: int = 0
+    condemned: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -102,13 +109,13 @@ class Current:
 
     @classmethod
     def parse(cls, data: bytes | None, where: str) -> Self | None:
-        """The record in ``data`` (None gives None); ``where`` it comes from goes into an error.
+        """The record in ``data``, None where it names no version; ``where`` it comes from goes into an error.
 
         Raises:
             RecordError: it is damaged or of another format.
         """
         content = unseal(data, where)
-        if content is None:
+        if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
             return None
         try:
             content["arrays"] = {
@@ -130,6 +137,7 @@ class Attempt:
         reason: for a person; no transcript text, no path outside the study.
         fingerprint: what was attempted, empty where it could not be computed.
         at: UTC, ISO 8601.
+        sequence: see :class:`Current`.
     """
 
     session_id: str
@@ -138,6 +146,7 @@ class Attempt:
     reason: str
     fingerprint: str
     at: str
+    sequence: int = 0
 
     def to_json(self) -> bytes:
         return seal(dataclasses.asdict(self))
@@ -156,6 +165,26 @@ class Attempt:
             return cls(**content | {"status": Status(content["status"])})
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{where}: not a record of this format ({error})") from None
+
+
+def condemned(data: bytes | None, where: str) -> list[str]:
+    """The versions that the ``current.json`` in ``data`` forbids.
+
+    Raises:
+        RecordError: it is damaged or of another format.
+    """
+    return list((unseal(data, where) or {}).get("condemned", []))
+
+
+def condemn(data: bytes | None, where: str, version: str) -> bytes:
+    """A ``current.json`` that is as the one in ``data`` and forbids ``version`` as well.
+
+    Raises:
+        RecordError: it is damaged or of another format.
+    """
+    content = unseal(data, where) or {"version": None}
+    forbidden = [*content.get("condemned", []), version]
+    return seal(content | {"condemned": forbidden[-_REMEMBERED:]})
 
 
 def now() -> str:

@@ -90,8 +90,6 @@ class ZarrRows:
         self.shape = layout.shape
         self._chunk_rows = layout.chunk_rows
         self._path = path
-        self._shard = f"{path}/{layout.key}"
-        self._storage = storage
         self._cache = cache
 
     def __getitem__(self, rows: slice) -> np.ndarray:
@@ -145,7 +143,4 @@ class ZarrRows:
             values = np.asarray(self.array[start:stop])
         except (OSError, ValueError, RuntimeError) as error:  # what the checksum, the codecs and the disk raise
             raise StoreError(f"{self._path} cannot be read ({error}): run 'storyframes verify'") from None
-        local = self._storage.local(self._shard)
-        if local and not local.exists():  # zarr reads an absent file as the fill value; ours is never absent
-            raise StoreError(f"{self._shard} does not exist: was its version removed by gc?")
         return values

@@ -8,15 +8,35 @@ conditional puts (``If-Match``, ``If-None-Match``).
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+# Errors of a network file system or a busy machine; a missing file, a forbidden one or a full disk stay what they are.
+_MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ECONNRESET, errno.EBUSY, errno.ENOMEM}
+
 
 class StorageError(OSError):
-    """The place cannot be reached or used; the message says what to do."""
+    """The place cannot be reached or used; the message says what to do.
+
+    Attributes:
+        transient: trying again later may help.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether an error is of the kind that is gone when the same is tried again later."""
+    if isinstance(error, OSError) and not isinstance(error, StorageError):
+        return error.errno in _MAY_PASS
+    return bool(getattr(error, "transient", False))
 
 
 @dataclass(frozen=True)
@@ -38,19 +58,41 @@ class Content:
 Update = Callable[[bytes | None], bytes | None]
 """Makes the new content of a file from the old one; None leaves it. May be called again when somebody was faster."""
 
+Unreadable = Callable[[str, str], None]
+"""Told of a path that is there and cannot be read, and why. Where none is given, such a path is an error."""
+
 
 class Storage(Protocol):
-    """A place for a feature store. All paths are relative to it, with forward slashes."""
+    """A place for a feature store. All paths are relative to it, with forward slashes.
+
+    What cannot be read is never taken for absent: every method that reads or lists raises :class:`StorageError`, or
+    reports the path where it is given ``unreadable``.
+    """
 
     @property
     def location(self) -> str:
         """The place, as :func:`open_storage` takes it."""
 
+    @property
+    def knows_the_living(self) -> bool:
+        """Whether :meth:`unused` is certain. Where it is a guess, ``gc`` has to forbid a version before removing it."""
+
+    @property
+    def flushes_folders(self) -> bool:
+        """Whether a name that was made survives a loss of power once it is flushed."""
+
+    def prepare(self) -> None:
+        """Make the place, and see that a store can be written there.
+
+        Raises:
+            StorageError: it cannot, for instance because the file system has no locks.
+        """
+
     def read(self, path: str) -> bytes | None:
         """The content of a small file, None where there is none."""
 
-    def read_many(self, paths: Iterable[str]) -> dict[str, bytes | None]:
-        """The contents of many small files."""
+    def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
+        """The contents of many small files, without those that were unreadable."""
 
     def replace(self, path: str, data: bytes) -> None:
         """Make ``data`` the content of ``path`` in one durable step."""
@@ -58,24 +100,41 @@ class Storage(Protocol):
     def update(self, path: str, change: Update) -> None:
         """Replace ``path`` by what ``change`` makes of it, so that no other update in between is lost."""
 
-    def files(self, prefix: str = "") -> dict[str, FileInfo]:
+    def info(self, path: str) -> FileInfo | None:
+        """One file, asked for by its name: true also where a listing lags behind. None where there is none."""
+
+    def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         """Every file below a folder, by its path below the store."""
 
-    def empty_folders(self) -> dict[str, FileInfo]:
+    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         """Folders with nothing in them, where the place knows such a thing."""
 
-    def records(self, names: Iterable[str], session_id: str = "*") -> list[str]:
+    def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         """The paths ``<session>/<feature>/<name>`` that exist, sorted."""
 
     def digest(self, path: str) -> str:
         """SHA-256 of a file as the place gives it back, past any cache of this machine's.
 
         Raises:
-            OSError: it is not there.
+            FileNotFoundError: it is not there.
         """
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files and empty folders, and the folders that become empty by it."""
+        """Remove files and empty folders, and the folders of a version that become empty by it."""
+
+    def abandoned(self, path: str) -> AbstractContextManager[bool]:
+        """Whether a temporary or a lock file is a dead writer's; nobody takes it as long as the context lasts."""
+
+    def writing(self, path: str) -> AbstractContextManager[None]:
+        """Tell the place, as long as the context lasts, that a version is being written at ``path``."""
+
+    def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
+        """Whether nobody writes the version at ``path``, and nobody begins to as long as the context lasts.
+
+        Args:
+            path: the version's.
+            newest_ns: when its newest file was changed.
+        """
 
     def work_folder(self, path: str) -> Path:
         """A new folder of this machine for what will be ``path``: there already, or to be sent by :meth:`commit`."""
@@ -93,7 +152,10 @@ class Storage(Protocol):
         """Where ``path`` lies on this machine's disk, None where it does not."""
 
     def zarr(self, path: str) -> Any:
-        """What zarr-python opens for the node at ``path``, as keyword arguments."""
+        """What zarr-python opens for the node at ``path``, to read it, as keyword arguments.
+
+        Zarr reads an absent chunk as the fill value; no shard of ours is ever absent, so there it is an error.
+        """
 
 
 def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:

@@ -186,8 +186,12 @@ class FeatureStore:
         return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
     def clips(self) -> pd.DataFrame:
-        """The clip index (design: one row per window and rating)."""
-        content = self.storage.read(CLIPS)
+        """The clip index (design: one row per window and rating).
+
+        Raises:
+            StoreError: there is none, or it is damaged.
+        """
+        content = catalogue.read_table(self.storage, CLIPS)
         if content is None:
             where = self.storage.location
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
@@ -217,7 +221,8 @@ class FeatureStore:
             raise StoreError(self._absence(session_id, feature)) from None
 
     def _absence(self, session_id: str, feature: str) -> str:
-        rows = self.catalogue[(self.catalogue["session_id"] == session_id) & (self.catalogue["feature"] == feature)]
+        of_session = self.catalogue[self.catalogue["session_id"] == session_id]
+        rows = of_session[of_session["feature"].isin([feature, catalogue.WHOLE_SESSION])]
         if len(rows):
             return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
         if there := self.features(session_id):

@@ -36,7 +36,7 @@ class DigestCache:
         self.root = root
         try:
             content = unseal(storage.read(cache), cache)
-        except RecordError:
+        except (RecordError, OSError):
             content = None  # only a cache: read the files again
         self._known: dict[str, dict] = (content or {}).get("files", {})
         self._changed = False

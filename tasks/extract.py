@@ -13,7 +13,7 @@ import os
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from storyframes.catalogue import Entry, read_entry
@@ -21,14 +21,12 @@ from storyframes.durable import sha256_file
 from storyframes.maintenance import is_intact
 from storyframes.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.records import Current, Status
-from storyframes.storage import FileInfo, Storage, StorageError, open_storage
+from storyframes.storage import FileInfo, Storage, StorageError, may_pass, open_storage
 from tasks.extractor import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor, run_frame_pass
 
 _LOG = logging.getLogger("storyframes")
-# Errors of a network file system or a busy machine; a missing file, a forbidden one or a full disk stay what they are.
-_MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ECONNRESET, errno.EBUSY, errno.ENOMEM}
 _TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote the transcript
 
 
@@ -41,8 +39,8 @@ class Work:
         source: the session's files as they were when the work was planned.
         features: one feature, or several that share one pass over the frames.
         settings: of all extractors.
-        since: a sound version published since then (UTC, ISO 8601) with the right fingerprint is this work done, by
-            whomever; empty accepts any.
+        since: by feature that is forced, the count of the version that was current when the work was planned: a later
+            one with the right fingerprint is this work done, by whomever. Of other features any will do.
         cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first.
     """
 
@@ -50,7 +48,7 @@ class Work:
     source: Source
     features: tuple[str, ...]
     settings: ExtractorsSettings
-    since: str = ""
+    since: Mapping[str, int] = field(default_factory=dict)
     cost: float = 0.0
 
     @property
@@ -172,19 +170,25 @@ def _check_unchanged(fingerprint: Fingerprint) -> None:
 
 def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
     """The current version if it is what the work would give, and intact; None otherwise."""
-    return current_if_sound(storage, read_entry(storage, work.session_id, feature), fingerprint, work.since)
+    return current_if_sound(
+        storage, read_entry(storage, work.session_id, feature), fingerprint, work.since.get(feature)
+    )
 
 
 def current_if_sound(
     storage: Storage,
     entry: Entry | None,
     fingerprint: str,
-    since: str,
+    since: int | None,
     files: Mapping[str, FileInfo] | None = None,
 ) -> Current | None:
-    """The entry's version if it has this fingerprint, was published since then, and is intact."""
+    """The entry's version if it has this fingerprint, is later than ``since``, and is intact.
+
+    Raises:
+        StorageError: whether it is intact cannot be told.
+    """
     current = entry.current if entry else None
-    if current is None or current.fingerprint != fingerprint or current.created_at < since:
+    if current is None or current.fingerprint != fingerprint or (since is not None and current.sequence <= since):
         return None
     return current if is_intact(storage, current, files) else None
 
@@ -214,8 +218,7 @@ def failed(storage: Storage, session_id: str, feature: str, error: Exception, fi
         case _:
             reason = _explain_unexpected(error, feature)
     outcome = not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
-    passing = isinstance(error, StorageError) or (isinstance(error, OSError) and error.errno in _MAY_PASS)
-    return replace(outcome, transient=passing)
+    return replace(outcome, transient=may_pass(error))
 
 
 def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:

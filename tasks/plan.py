@@ -14,7 +14,7 @@ from pathlib import Path
 from storyframes.catalogue import Entry, scan
 from storyframes.features import STORIES
 from storyframes.layout import INPUTS, create_store
-from storyframes.records import Status, now
+from storyframes.records import Status
 from storyframes.storage import FileInfo, Storage
 from storyframes.study import Session, Study, StudyFileError
 from tasks.cost import expected_cost, recording_s
@@ -86,7 +86,6 @@ def plan_extraction(
     digests = DigestCache(storage, INPUTS, study.root)
     known = _Known.of(storage, session_ids[0] if len(session_ids) == 1 else "*")
     plan = Plan()
-    since = now() if selection.force else ""
     only = settings.features if selection.only is None else selection.only
     of_sessions = _selected_extractors(build_extractors(settings, ""), only)
     of_stories = _selected_extractors(build_extractors(settings, STORIES), only)
@@ -97,8 +96,9 @@ def plan_extraction(
             source = _source(study, session_id, settings, digests)
             due = []
             for extractor in extractors.values():
-                forced = since if selection.only is None or extractor.name in selection.only else ""
-                work = Work(storage.location, source, (extractor.name,), settings, forced)
+                forced = selection.force and (selection.only is None or extractor.name in selection.only)
+                since = {extractor.name: known.count(session_id, extractor.name)} if forced else {}
+                work = Work(storage.location, source, (extractor.name,), settings, since)
                 if settled := _settled(known, work, extractor):
                     plan.settled.append(settled)
                 else:
@@ -160,7 +160,13 @@ class _Known:
     @classmethod
     def of(cls, storage: Storage, session_id: str) -> _Known:
         entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
-        return cls(storage, entries, storage.files("" if session_id == "*" else session_id))
+        files = storage.files("" if session_id == "*" else session_id, unreadable=lambda *_: None)  # asked for again
+        return cls(storage, entries, files)
+
+    def count(self, session_id: str, feature: str) -> int:
+        """The count of the current version, 0 where there is none."""
+        entry = self.entries.get((session_id, feature))
+        return entry.current.sequence if entry and entry.current else 0
 
 
 def most_expensive_first(work: Iterable[Work]) -> list[Work]:
@@ -212,8 +218,12 @@ def _settled(known: _Known, work: Work, extractor: Extractor) -> Outcome | None:
     except (MissingInputError, ExtractionError) as error:
         return failed(known.storage, session_id, feature, error, "")
     entry = known.entries.get((session_id, feature))
-    if current := current_if_sound(known.storage, entry, fingerprint, work.since, known.files):
-        return done(current, skipped=True)
+    try:
+        since = work.since.get(feature)
+        if current := current_if_sound(known.storage, entry, fingerprint, since, known.files):
+            return done(current, skipped=True)
+    except OSError:  # whether it is intact cannot be told: the attempt will say so, and leave the others alone
+        return None
     attempt = entry.attempt if entry else None
     if attempt and attempt.status is Status.MISSING and attempt.fingerprint == fingerprint and not work.since:
         # An earlier attempt on the very same input found nothing to extract: so would this one.
@@ -224,9 +234,10 @@ def _settled(known: _Known, work: Work, extractor: Extractor) -> Outcome | None:
 def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[Work]:
     """The work with the features that want the same decoded frames made one."""
     frame_by_frame = [work for work in due if isinstance(extractors[work.features[0]], FrameExtractor)]
-    if len(frame_by_frame) < 2 or len({work.since for work in frame_by_frame}) > 1:
+    if len(frame_by_frame) < 2 or len({bool(work.since) for work in frame_by_frame}) > 1:
         return due
-    together = replace(frame_by_frame[0], features=tuple(work.features[0] for work in frame_by_frame))
+    since = {feature: count for work in frame_by_frame for feature, count in work.since.items()}
+    together = replace(frame_by_frame[0], features=tuple(work.features[0] for work in frame_by_frame), since=since)
     return [together if work is frame_by_frame[0] else work for work in due if work not in frame_by_frame[1:]]
 
 

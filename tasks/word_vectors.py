@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storyframes.durable import flush_tree, locked
+from storyframes.durable import flush_tree
+from storyframes.locks import locked
 from tasks.digests import model_digest, user_cache
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storyframes import catalogue, maintenance
+from storyframes import catalogue, maintenance, object_storage
 from storyframes.layout import StoreError, create_store
 from storyframes.object_storage import ObjectStorage
 from storyframes.publish import FeatureWriter, record_attempt
@@ -125,24 +125,26 @@ def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
     assert FeatureStore(url).sessions == []
 
 
-def test_a_writer_killed_before_the_commit_is_never_seen(url: str) -> None:
+def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) -> None:
     create_store(url)
     before = publish(url, "a", seed=1)
     code = (
         "import os, signal, sys; sys.path.insert(0, 'tests')\n"
         "from storyframes.object_storage import ObjectStorage\n"
         "import test_object_store as t\n"
-        "real = ObjectStorage.replace\n"
-        "def deadly(self, path, data):\n"
+        "real = ObjectStorage.update\n"
+        "def deadly(self, path, change):\n"
         "    if path.endswith('current.json'): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    real(self, path, data)\n"
-        "ObjectStorage.replace = deadly\n"
+        "    real(self, path, change)\n"
+        "ObjectStorage.update = deadly\n"
         "t.publish(sys.argv[1], 'a', seed=2)\n"
     )
     assert subprocess.run([sys.executable, "-c", code, url], cwd=ROOT).returncode == -9
     assert current(url, "a").version == before
     catalogue.compact(open_storage(url))
     assert not list(maintenance.verify(open_storage(url)))
+    assert not list(maintenance.collect(open_storage(url), grace_s=-5))  # it could be about to publish
+    monkeypatch.setattr(object_storage, "_SPARED_S", -5)
     (removal,) = maintenance.collect(open_storage(url), grace_s=-5)
     assert removal.path != f"a/frames/{before}"
     assert len(FeatureStore(url).read("a", "frames", array="time")) == 70

@@ -1,0 +1,97 @@
+"""The power fails while a version is published: the disk holds the old version or the new one, whole."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import faulty_disk
+import numpy as np
+import pytest
+from faulty_disk import Loss, Recording
+from stores import local
+
+from storyframes import catalogue, maintenance
+from storyframes.publish import FeatureWriter, record_attempt
+from storyframes.records import Current, Status
+from storyframes.store import FeatureStore
+
+PUBLISH = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from storyframes import catalogue
+from storyframes.folder_storage import LocalStorage
+from storyframes.publish import FeatureWriter
+{mutant}
+storage = LocalStorage(Path(sys.argv[1]))
+with FeatureWriter(storage, "a", "frames") as out:
+    out.write("time", np.arange(70.0))
+    out.publish("new", {{}})
+catalogue.compact(storage)
+"""
+
+MUTANTS = {
+    "a version's files are not flushed": "import storyframes.folder_storage as f; f.flush_tree = lambda folder: None",
+    "current.json is not flushed": "import storyframes.durable as d; d.os = type('os', (), "
+    "{**vars(os), 'fsync': staticmethod(lambda fd: None)})",
+    "folders are not flushed": "import storyframes.durable as d, storyframes.folder_storage as f; "
+    "d.flush_folder = f.flush_folder = lambda folder: True",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return faulty_disk.build(tmp_path_factory.mktemp("library"))
+
+
+def recorded_publication(root: Path, library: Path, mutant: str = "") -> Recording:
+    with FeatureWriter(local(root), "a", "frames") as out:
+        out.write("time", np.arange(60.0))
+        out.publish("old", {})
+    record_attempt(local(root), "a", "frames", Status.FAILED, "an earlier failure", "")
+    catalogue.compact(local(root))
+    recording = faulty_disk.recorded(library, root, PUBLISH.format(mutant=mutant), str(root))
+    assert recording.is_complete()
+    return recording
+
+
+def problems(recording: Recording, steps: int, loss: Loss, disk: Path, seed: int = 0) -> list[str]:
+    """What is wrong with the disk that is found."""
+    recording.disk_after(steps, loss, disk, seed)
+    try:
+        found = Current.parse((disk / "a/frames/current.json").read_bytes(), "current.json")
+        wrong = [] if found else ["no version is current"]
+        wrong += [f"{finding.path}: {finding.problem}" for finding in maintenance.verify(local(disk))]
+        if found and not wrong:
+            (disk / "catalogue.parquet").unlink()  # as 'index' and the next extraction make it anew
+            (disk / "checksums.json").unlink()
+            rows = {"old": 60, "new": 70}[found.fingerprint]
+            read = FeatureStore(disk).read("a", "frames", array="time")
+            wrong += [] if np.array_equal(read, np.arange(float(rows))) else ["other values"]
+            if steps == len(recording.steps) and found.fingerprint != "new":
+                wrong.append("what was published is lost")
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+    else:
+        return wrong
+    finally:
+        shutil.rmtree(disk)
+
+
+def test_whatever_the_power_loss_leaves_is_the_old_or_the_new_version(
+    store_root: Path, library: Path, tmp_path: Path
+) -> None:
+    recording = recorded_publication(store_root, library)
+    assert len(recording.steps) > 40
+    cases = [(steps, loss, seed) for steps in range(len(recording.steps) + 1) for loss, seed in (
+        (Loss.ALL, 0), (Loss.CONTENTS, 0), (Loss.SOME, 1), (Loss.SOME, 2))]  # fmt: skip
+    for steps, loss, seed in cases:
+        assert not problems(recording, steps, loss, tmp_path / "disk", seed), (loss, recording.steps[:steps][-3:])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
+def test_a_flush_that_is_left_out_is_noticed(store_root: Path, library: Path, tmp_path: Path, mutant: str) -> None:
+    recording = recorded_publication(store_root, library, mutant)
+    after = range(len(recording.steps) + 1)
+    assert any(problems(recording, steps, loss, tmp_path / "disk") for steps in after for loss in Loss)
