@@ -116,11 +116,27 @@ def _status_notes(entries: Sequence[Entry]) -> list[str]:
             reasons.setdefault((entry.status, entry.feature, entry.reason), []).append(entry.session_id)
     for (status, feature, reason), sessions in reasons.items():
         notes.append(f"[{_STYLE[status]}]{status}[/] {escape(_named(sessions))} {feature}: {escape(reason)}")
+    notes += _unknown_words(entries)
     size = sum(entry.current.nbytes for entry in entries if entry.current)
     counts = Counter(entry.status for entry in entries)
     total = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
     notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(size)}")
     return notes
+
+
+def _unknown_words(entries: Sequence[Entry]) -> list[str]:
+    """Which sessions have the most words without a vector."""
+    unknown = {
+        entry.session_id: 1 - entry.current.quality["words_known"]
+        for entry in entries
+        if entry.current and "words_known" in entry.current.quality
+    }
+    if not any(unknown.values()):
+        return []
+    most = sorted(unknown, key=lambda session_id: (-unknown[session_id], session_id))
+    shown = ", ".join(f"{unknown[session_id]:.1%} of {escape(session_id)}" for session_id in most[:3])
+    more = f", less of {len(most) - 3} more" if len(most) > 3 else ""
+    return [f"glove: words without a vector: {shown}{more} (--json has all)"]
 
 
 def _named(sessions: Sequence[str]) -> str:

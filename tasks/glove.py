@@ -17,13 +17,13 @@ from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Sou
 from tasks.frames import RecordingSettings, read_clock
 from tasks.speech import TranscriptSettings, note_after_end, note_interpolation, read_speech
 from tasks.stories import read_stories
+from tasks.word_forms import is_symbol, split_forms, whole_forms
 from tasks.word_vectors import WordVectorsError, load_word_vectors
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 WIDTH = 300
-_EDGES = "\"'“”‘’«»„()[]{}<>.,;:!?…–—-*_/\\"
 
 
 class GloveSettings(ExtractorSettings):
@@ -87,19 +87,23 @@ class StoryGlove:
     def fingerprint(self, source: Source) -> Fingerprint:
         models = {"vectors": model_digest(vectors_file(self.settings))}
         return Fingerprint(
-            self.name, 1, {STORIES: source.file(STORIES)}, {"demo_vectors": self.settings.demo_vectors}, models
+            self.name, 2, {STORIES: source.file(STORIES)}, {"demo_vectors": self.settings.demo_vectors}, models
         )
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         stories = read_stories(source)
         vectors = _load(self.settings, out)
         values, known = out.array("values"), out.array("known")
+        words = words_known = 0
         for story in stories:
             found, is_known = look_up(story.text.split(), vectors)
             share = is_known.mean() if len(is_known) else 0.0
             mean = found[is_known].mean(axis=0) if is_known.any() else np.full(WIDTH, np.nan, np.float32)
             values.append(mean[None])
             known.append(np.array([share], np.float32))
+            words, words_known = words + len(is_known), words_known + int(is_known.sum())
+        if words:
+            out.quality["words_known"] = words_known / words
         out.attributes["story_ids"] = [story.story_id for story in stories]
 
 
@@ -135,23 +139,25 @@ def _load(settings: GloveSettings, out: FeatureWriter) -> KeyedVectors:
 
 
 def look_up(words: Sequence[str], vectors: KeyedVectors) -> tuple[np.ndarray, np.ndarray]:
-    """The words' vectors.
+    """The words' vectors, by the rule of docs/study.md.
 
-    A word is looked up as it is written, then without the punctuation around it, then in lower case.
+    A word that the vocabulary has as a whole gets that vector. One that it has in parts (``20%``, ``don't``) gets the
+    mean of its parts' vectors, if every part with a letter or digit is known.
 
     Returns:
         (W, 300) float32 with NaN for unknown words, and (W,) bool: which are known.
     """
     values = np.full((len(words), WIDTH), np.nan, np.float32)
     for row, word in enumerate(words):
-        for form in _forms(word):
-            if form in vectors.key_to_index:
-                values[row] = vectors[form]
-                break
+        if whole := _first_known(whole_forms(word), vectors):
+            values[row] = vectors[whole]
+            continue
+        tokens = [(token, _first_known([token, token.lower()], vectors)) for token in split_forms(word)]
+        found = [vectors[form] for _, form in tokens if form]
+        if found and all(form or is_symbol(token) for token, form in tokens):
+            values[row] = np.mean(found, axis=0)
     return values, ~np.isnan(values[:, 0])
 
 
-def _forms(word: str) -> list[str]:
-    plain = word.replace("’", "'")
-    bare = plain.strip(_EDGES)
-    return [form for form in (word, plain, bare, bare.lower()) if form]
+def _first_known(forms: Sequence[str], vectors: KeyedVectors) -> str | None:
+    return next((form for form in forms if form in vectors.key_to_index), None)

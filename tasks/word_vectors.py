@@ -80,7 +80,8 @@ def _measure(path: Path) -> tuple[int, int]:
         width = 0
         while width < len(first) and _is_number(first[-1 - width]):
             width += 1
-        if width < 2 or width == len(first):
+        width = min(width, len(first) - 1)  # the word may be a number itself
+        if width < 2:
             raise WordVectorsError(f"{path.name}, line 1: is not a word and its numbers")
         return 1 + sum(1 for _ in file), width
 

@@ -54,12 +54,77 @@ def known(vectors, word: str) -> float | None:
         ("über", 8),
         ("U.S.", 9),
         ("zebra", None),
+        ("don`t", 5),
+        ("“don´t”", 5),
+        ("(U.S.),", 9),
+        ("U.S.?!", 9),
         ("...", None),
         ("", None),
     ],
 )
 def test_how_a_word_is_looked_up(vectors, word: str, value: float | None) -> None:
     assert known(vectors, word) == value
+
+
+PARTS = [
+    "20",
+    "%",
+    "$",
+    "yes",
+    "no",
+    "e.g.",
+    "do",
+    "n't",
+    "it",
+    "'s",
+    "can",
+    "not",
+    "ca",
+    "Well",
+    "garden",
+    "and/or",
+    "...",
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("20%", ["20", "%"]),
+        ("$20", ["$", "20"]),
+        ("$20.", ["$", "20"]),
+        ("yes—no", ["yes", "no"]),
+        ("yes--no", ["yes", "no"]),
+        ("yes…no", ["yes", "no"]),
+        ("Yes—NO!", ["yes", "no"]),
+        ("(e.g.)", ["e.g."]),
+        ("E.G.", ["e.g."]),
+        ("don`t", ["do", "n't"]),
+        ("don’t", ["do", "n't"]),
+        ("DON'T", ["do", "n't"]),
+        ("can't", ["ca", "n't"]),
+        ("cannot", ["can", "not"]),
+        ("it's", ["it", "'s"]),
+        ("it's—no!", ["it", "'s", "no"]),
+        ("garden", ["garden"]),
+        ("20€", ["20"]),  # a symbol that the vocabulary has not
+        ("...", ["..."]),
+        ("garden...", ["garden"]),
+        ("and/or", ["and/or"]),
+        ("yes—zebra", None),  # one part is unknown: so is the word
+        ("yes-no", None),  # hyphens stay in Stanford's tokens, and so in the vocabulary
+        ("yes/no", None),
+        ("—", None),
+        ("€", None),
+    ],
+)
+def test_a_word_of_several_of_the_vectors_tokens_is_their_mean(tmp_path: Path, word: str, parts: list | None) -> None:
+    path = tmp_path / "parts.txt"
+    path.write_text("".join(vector_line(part, 2**i) for i, part in enumerate(PARTS)), encoding="utf-8")
+    values, is_known = look_up([word], load_word_vectors(path))
+    assert is_known[0] == (parts is not None)
+    if parts:
+        np.testing.assert_allclose(values[0], np.mean([2 ** PARTS.index(part) for part in parts]))
 
 
 def test_unknown_words_are_nan_and_masked(vectors) -> None:
