@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -83,6 +84,7 @@ def summary(report: RunReport) -> str:
         f"It took {human_time(report.seconds)}; {_index(report)}.",
         *_rates(report),
         *_failures(report),
+        *_without_clips(report),
         *_stamps(report),
     ]
     return "\n".join(lines)
@@ -117,6 +119,18 @@ def _failures(report: RunReport) -> list[str]:
     ]
     more = len(report.failed) - _FAILURES_SHOWN
     return [*lines, f"| … | | and {more} more: see the table of this run |"] if more > 0 else lines
+
+
+def _without_clips(report: RunReport) -> list[str]:
+    lines: list[str] = []
+    for heading, sessions in (("Sessions without clips", report.excluded), ("Look at these", report.warnings)):
+        if sessions:
+            lines += ["", f"## {heading}", "", "| session | why |", "|---|---|"]
+            shown = islice(sessions.items(), _FAILURES_SHOWN)
+            lines += [f"| {session_id} | {_cell(reason)} |" for session_id, reason in shown]
+            more = len(sessions) - _FAILURES_SHOWN
+            lines += [f"| … | and {more} more |"] if more > 0 else []
+    return lines
 
 
 def _stamps(report: RunReport) -> list[str]:

@@ -120,6 +120,8 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     entries = [entry for entry in catalogue.scan(open_store(features)) if (entry.session_id, entry.feature) in touched]
     console = terminal.console()
     console.print(*tables.status(entries), sep="\n")
+    for line in tables.without_clips(report.excluded, report.warnings):
+        console.print(line)
     index = "" if report.problem else f"; the clip index has {report.clips} clips"
     console.print(escape(f"This run: {report}{index}."))
 
@@ -147,15 +149,19 @@ def index(
         if features is not None:
             storage = open_store(features)
             catalogue.compact(storage)
-            clips = build_clip_index(loaded, settings.clips, FeatureStore(features))
-            write_clip_index(clips, storage)
+            built = build_clip_index(loaded, settings.clips, FeatureStore(features))
+            write_clip_index(built.clips, storage)
         elif out is not None:
-            clips = build_clip_index(loaded, settings.clips, None)
-            export_clip_index(clips, out)
-    console = terminal.console()
+            built = build_clip_index(loaded, settings.clips, None)
+            export_clip_index(built.clips, out)
+    console, clips = terminal.console(), built.clips
     console.print(f"{len(clips)} clips of {settings.clips.window} frames, stride {settings.clips.stride}")
     if len(clips):
         console.print(tables.clips_table(clips))
+    for line in tables.without_clips(built.excluded, built.warnings):
+        terminal.error_console().print(line)
+    if built.excluded:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from prefect.states import Completed, Failed, State
 
 from storyframes.records import Status
 from tasks.extract import Outcome
+
+_NAMED = 5  # sessions in a sentence
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class RunReport:
         clips: rows of the clip index after it.
         seconds: how long it took.
         problem: why the catalogue or the clip index could not be written; empty if they could.
+        excluded: sessions asked for that give no clips because something is wrong with them, and what it is.
+        warnings: by session, what is odd about its clips.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -28,6 +32,8 @@ class RunReport:
     clips: int
     seconds: float
     problem: str = ""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
@@ -36,7 +42,7 @@ class RunReport:
     @property
     def good(self) -> bool:
         """Nothing failed."""
-        return not self.failed and not self.problem
+        return not self.failed and not self.problem and not self.excluded
 
     @property
     def extracted(self) -> tuple[Outcome, ...]:
@@ -54,11 +60,21 @@ class RunReport:
         return (
             f"{len(self.extracted)} extracted, {len(self.up_to_date)} up to date, "
             f"{len(self.without_input)} without input, {len(self.failed)} failed"
-            f"{f'; {self.problem}' if self.problem else ''}"
+            f"{self._without_clips()}{f'; {self.problem}' if self.problem else ''}"
         )
 
+    def _without_clips(self) -> str:
+        if not self.excluded:
+            return ""
+        named = ", ".join(sorted(self.excluded)[:_NAMED])
+        more = f" and {len(self.excluded) - _NAMED} more" if len(self.excluded) > _NAMED else ""
+        return f"; no clips of {named}{more}"
+
     def state(self) -> State:
-        """Completed; PartialSuccess where some features failed; Failed where all did. The report is its data."""
+        """Completed; PartialSuccess where some features failed or sessions have no clips; Failed where all failed.
+
+        The report is its data.
+        """
         if self.good:
             return Completed(message=str(self), data=self)
         name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
+import pandas as pd
 from prefect import flow, get_run_logger
 from prefect.states import Failed, State
 
@@ -24,7 +25,7 @@ from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
 from storyframes.study import Study, StudyError, load_study
 from tasks.extract import Outcome
-from tasks.index import ClipsSettings, build_clip_index, write_clip_index
+from tasks.index import ClipIndex, ClipsSettings, build_clip_index, write_clip_index
 from tasks.plan import SelectionError, plan_extraction
 from tasks.report.facts import read_facts
 from tasks.report.key_tables import key_tables
@@ -73,25 +74,33 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
     attempted = run_work(plan.work, settings.cluster, _tell(due))
-    clips, problem = _write_tables(study, request.features, settings.clips)
+    index, problem = _write_tables(study, request.features, settings.clips)
+    for session_id, reason in index.excluded.items():
+        logger.warning("%s gives no clips: %s", session_id, reason)
+    for session_id, reason in index.warnings.items():
+        logger.warning("%s: %s", session_id, reason)
+    asked = request.session_ids or tuple(study.sessions)
+    excluded = {session_id: reason for session_id, reason in index.excluded.items() if session_id in asked}
     seconds = time.monotonic() - started
-    report = RunReport((*plan.settled, *attempted), len(plan.work), clips, seconds, problem)
+    outcomes = (*plan.settled, *attempted)
+    report = RunReport(outcomes, len(plan.work), len(index.clips), seconds, problem, excluded, index.warnings)
     publish_report(report)
     if not problem:
         publish_key_tables(key_tables(read_facts(study, FeatureStore(request.features), settings)))
     return report
 
 
-def _write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[int, str]:
-    """Write the catalogue and the clip index; gives the number of clips, and why it could not be done."""
+def _write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[ClipIndex, str]:
+    """Write the catalogue and the clip index; gives the index, and why they could not be written."""
     try:
         storage = open_store(features)
         catalogue.compact(storage)
         index = build_clip_index(study, settings, FeatureStore(features))
-        write_clip_index(index, storage)
+        write_clip_index(index.clips, storage)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
-        return 0, f"the catalogue and the clip index could not be written ({error}): extract again"
-    return len(index), ""
+        problem = f"the catalogue and the clip index could not be written ({error}): extract again"
+        return ClipIndex(pd.DataFrame(), {}, {}), problem
+    return index, ""
 
 
 def _tell(due: int) -> Callable[[Outcome], None]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -19,7 +20,7 @@ from storyframes.features import FEATURES, STORIES
 from storyframes.maintenance import Finding, Removal
 from storyframes.records import Status
 from storyframes.study import Problem, Study
-from storyframes.study_problems import shortened
+from storyframes.study_problems import SHOWN_OF_A_KIND, shortened
 from storyframes.windows import SPLITS
 from tasks.human import human_bytes, human_time
 from tasks.openface_check import OpenFaceCheck
@@ -70,6 +71,17 @@ def study_table(study: Study) -> Table:
     for name, columns in study.unread.items():
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
     return table
+
+
+def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str]) -> list[str]:
+    """A line for each session that gives no clips, or odd ones, and why; of very many the first."""
+    lines = []
+    for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
+        shown = islice(sessions.items(), SHOWN_OF_A_KIND)
+        lines += [f"{begin} {escape(session_id)}:[/] {escape(reason)}" for session_id, reason in shown]
+        if len(sessions) > SHOWN_OF_A_KIND:
+            lines.append(f"{begin} {len(sessions) - SHOWN_OF_A_KIND} more sessions[/]")
+    return lines
 
 
 def status(entries: Sequence[Entry]) -> list[RenderableType]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -11,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from storyframes.catalogue import replace_table, to_parquet
 from storyframes.durable import write_atomically
 from storyframes.features import FEATURES
-from storyframes.layout import CLIPS
+from storyframes.layout import CLIPS, StoreError
 from storyframes.storage import Storage
 from storyframes.store import FeatureStore
 from storyframes.study import Study
 from storyframes.windows import SessionSignals, WindowSpec, build_index
 
 ROW_GROUP = 16_384
+_SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 
 class ClipsSettings(BaseModel):
@@ -52,23 +55,62 @@ class ClipsSettings(BaseModel):
         return WindowSpec(**self.model_dump())
 
 
-def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore | None) -> pd.DataFrame:
-    """One row per window and rating (see :func:`storyframes.windows.build_index`).
+@dataclass(frozen=True)
+class ClipIndex:
+    """The clips of a study.
+
+    Attributes:
+        clips: one row per window and rating (see :func:`storyframes.windows.build_index`).
+        excluded: sessions that give no clips because something is wrong with them, and what it is.
+        warnings: by session, what is odd about those that do.
+    """
+
+    clips: pd.DataFrame
+    excluded: Mapping[str, str]
+    warnings: Mapping[str, str]
+
+
+def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore | None) -> ClipIndex:
+    """Cut the study into clips; what is wrong with one session costs its clips and nobody else's.
 
     Args:
         study: a valid study.
         settings: how clips are cut.
         store: the study's features; None makes the index from the tables alone.
     """
-    signals = {session: _signals(store, session) for session in store.sessions} if store else {}
-    return build_index(
-        study.frame("sessions"),
-        study.frame("phases"),
+    sessions, phases = study.frame("sessions"), study.frame("phases")
+    excluded = dict(study.excluded)
+    signals = {}
+    if store:
+        for session_id in sorted(set(store.sessions) & set(sessions["session_id"])):
+            try:
+                signals[session_id] = _signals(store, session_id)
+            except (StoreError, OSError, ValueError) as error:
+                reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
+                excluded.setdefault(session_id, f"{reason}: 'storyframes verify' says what is damaged")
+    clips = build_index(
+        sessions,  # all of them: the splits do not move when a session is mended
+        phases[~phases["session_id"].isin(list(excluded))],
         study.frame("ratings"),
         settings.spec(),
         signals,
         list(FEATURES) if store else [],
     )
+    return ClipIndex(clips, excluded, dict(_phases_beyond_the_end(phases, signals)))
+
+
+def _phases_beyond_the_end(phases: pd.DataFrame, signals: Mapping[str, SessionSignals]) -> Iterator[tuple[str, str]]:
+    """Sessions with a phase that ends well after the last frame: cut recordings, or another session's times."""
+    for session_id, of_session in phases.groupby("session_id"):
+        time = signals[session_id].time if session_id in signals else None
+        if time is None or not len(time):
+            continue
+        last = of_session.loc[of_session["end_s"].idxmax()]
+        if last["end_s"] > time[-1] + _SLACK_S:
+            yield (
+                str(session_id),
+                f"the phase {last['phase']!r} ends at {last['end_s']:.2f} s, the last frame is at {time[-1]:.2f} s",
+            )
 
 
 def write_clip_index(index: pd.DataFrame, storage: Storage) -> None:

@@ -57,7 +57,9 @@ def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
     publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": STORY_IDS})
     catalogue.compact(local(root))
     settings = ClipsSettings(window=spec.window, stride=spec.stride, fps=FPS)
-    index = build_clip_index(SimpleNamespace(frame=tables(spec, sessions).get), settings, FeatureStore(root))
+    index = build_clip_index(
+        SimpleNamespace(frame=tables(spec, sessions).get, excluded={}), settings, FeatureStore(root)
+    ).clips
     write_clip_index(index, local(root))
     return SyntheticStudy(root, arrays | {(STORIES, "sbert", "values"): vectors}, index)
 

@@ -64,3 +64,15 @@ def test_the_state_is_called_what_it_is(outcomes: tuple[Outcome, ...], name: str
 @pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0 s"), (59, "59 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")])
 def test_times_for_people(seconds: float, shown: str) -> None:
     assert human_time(seconds) == shown
+
+
+def test_sessions_without_clips_are_named_and_make_the_run_a_partial_success() -> None:
+    excluded = {f"s{number}": "row 5 | <b>ends</b>" for number in range(60)}
+    found = RunReport((DONE,), 1, 42, 75.0, excluded=excluded, warnings={"s99": "odd"})
+    text = summary(found).splitlines()
+    assert "| s0 | row 5 &#124; &lt;b&gt;ends&lt;/b&gt; |" in text
+    assert "| … | and 10 more |" in text
+    assert "| s99 | odd |" in text
+    assert found.state().name == "PartialSuccess"
+    assert str(found).endswith("; no clips of s0, s1, s10, s11, s12 and 55 more")
+    assert not found.good

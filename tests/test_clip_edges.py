@@ -44,7 +44,7 @@ def make_store(
         "ratings": pd.DataFrame({"session_id": ["s"], "story_id": ["x"], "position": [1], "empathy": [3]}),
     }
     settings = ClipsSettings(window=WINDOW, stride=STRIDE)
-    index = build_clip_index(SimpleNamespace(frame=tables.get), settings, FeatureStore(root))
+    index = build_clip_index(SimpleNamespace(frame=tables.get, excluded={}), settings, FeatureStore(root)).clips
     write_clip_index(index, local(root))
     return FeatureStore(root)
 

@@ -203,6 +203,21 @@ def test_a_file_that_is_missing_makes_the_run_a_partial_success(server, small_st
     assert (state.name, report.good) == ("Completed", True)
 
 
+def test_absurd_phases_of_one_session_leave_the_others_their_clips(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    phases = (study / "phases.csv").read_text().splitlines()
+    assert phases[1].startswith("s0001,")
+    phases[1] = "s0001,warm_up,0,1700000000000"
+    (study / "phases.csv").write_text("\n".join([phases[0], phases[1], *phases[5:]]) + "\n")
+    state, report = extract(study, tmp_path / "features", only=["frames"])
+    assert (state.name, report.good, report.failed) == ("PartialSuccess", False, ())
+    assert list(report.excluded) == ["s0001"]
+    assert "no clips of s0001" in str(report)
+    assert set(FeatureStore(tmp_path / "features").clips()["session_id"]) == {"s0002"}
+    state, report = extract(study, tmp_path / "features", only=["frames"], session_ids=("s0002",))
+    assert (state.name, report.excluded) == ("Completed", {})
+
+
 def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
     for video in (study / "videos").iterdir():

@@ -180,7 +180,7 @@ def test_the_index_of_the_demo_study(demo_study: Path) -> None:
     from storyframes.study import load_study
     from tasks.index import ClipsSettings, build_clip_index
 
-    index = build_clip_index(load_study(demo_study), ClipsSettings(), None)
+    index = build_clip_index(load_study(demo_study), ClipsSettings(), None).clips
     assert len(index) == 3 * (3 + 3) * 3
     assert index[["story_id", "position", "empathy"]].iloc[0].to_dict() == {
         "story_id": "st-garden",
