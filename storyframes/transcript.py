@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from storyframes.captions import CaptionsError, read_captions
 
@@ -192,15 +192,15 @@ class _OwnWord(BaseModel):
 
 
 class _OwnUtterance(BaseModel):
-    speaker: str = ""
+    speaker: str | None = None
     start_s: float
     end_s: float
     text: str
-    words: list[_OwnWord] = Field(default_factory=list)
+    words: list[_OwnWord] | None = None
 
     def draft(self) -> _Draft:
-        words = tuple(_DraftWord(word.word, word.start_s, word.end_s) for word in self.words)
-        return _Draft(self.speaker, self.start_s, self.end_s, self.text, words)
+        words = tuple(_DraftWord(word.word, word.start_s, word.end_s) for word in self.words or ())
+        return _Draft(self.speaker or "", self.start_s, self.end_s, self.text, words)
 
 
 class _Own(BaseModel):
@@ -223,11 +223,11 @@ class _AssemblyWord(BaseModel):
 
 
 class _AssemblyUtterance(BaseModel):
-    speaker: str = ""
+    speaker: str | None = None
     start: int
     end: int
     text: str
-    words: list[_AssemblyWord] = Field(default_factory=list)
+    words: list[_AssemblyWord] | None = None
 
 
 class _Assembly(BaseModel):
@@ -238,8 +238,8 @@ class _Assembly(BaseModel):
 
     def drafts(self) -> Iterator[_Draft]:
         for utterance in self.utterances or ():
-            words = tuple(word.draft() for word in utterance.words)
-            yield _Draft(utterance.speaker, utterance.start / 1000, utterance.end / 1000, utterance.text, words)
+            words = tuple(word.draft() for word in utterance.words or ())
+            yield _Draft(utterance.speaker or "", utterance.start / 1000, utterance.end / 1000, utterance.text, words)
         if self.utterances is None:
             yield from self._sentences()
 
@@ -271,8 +271,8 @@ class _WhisperSegment(BaseModel):
     start: float
     end: float
     text: str
-    speaker: str = ""
-    words: list[_WhisperWord] = Field(default_factory=list)
+    speaker: str | None = None
+    words: list[_WhisperWord] | None = None
 
 
 class _Whisper(BaseModel):
@@ -282,8 +282,8 @@ class _Whisper(BaseModel):
 
     def drafts(self) -> Iterator[_Draft]:
         for segment in self.segments:
-            words = tuple(_DraftWord(word.word.strip(), word.start, word.end) for word in segment.words)
-            yield _Draft(segment.speaker, segment.start, segment.end, segment.text.strip(), words)
+            words = tuple(_DraftWord(word.word.strip(), word.start, word.end) for word in segment.words or ())
+            yield _Draft(segment.speaker or "", segment.start, segment.end, segment.text.strip(), words)
 
 
 def _read_json(path: Path, faults: list[str]) -> Iterator[_Draft]:

@@ -165,8 +165,17 @@ def _frozen(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindin
 
 
 def _lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
-    if curves.sound_end_s is None:
+    if curves.sound_end_s is None or curves.sound_time is None:
         return
+    start_s = float(curves.sound_time[0])
+    if abs(start_s) > limits.lengths_s:
+        where = "after" if start_s > 0 else "before"
+        yield QualityFinding(
+            Rule.LENGTHS,
+            f"picture and sound begin within {limits.lengths_s:g} s of each other",
+            f"the sound begins {abs(start_s):.2f} s {where} the picture",
+            (tuple(sorted((0.0, start_s))),),  # type: ignore[arg-type]
+        )
     difference = curves.sound_end_s - curves.end_s
     if abs(difference) > limits.lengths_s:
         longer, shorter = ("sound", "picture") if difference > 0 else ("picture", "sound")

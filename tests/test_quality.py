@@ -149,6 +149,18 @@ def test_sound_and_picture_of_different_lengths(end_s: float, longer: str) -> No
     assert finding.spans == ((min(end_s, 30.0), max(end_s, 30.0)),)
 
 
+@pytest.mark.parametrize(("begins_s", "expected"), [(0.3, None), (3.0, "3.00 s after"), (-2.0, "2.00 s before")])
+def test_sound_that_does_not_begin_with_the_picture(begins_s: float, expected: str | None) -> None:
+    curves = good()
+    curves.sound_time = curves.sound_time + begins_s
+    if expected is None:
+        assert not [finding for finding in find_problems(curves) if finding.rule is Rule.LENGTHS]
+    else:
+        (finding,) = [finding for finding in find_problems(curves) if finding.rule is Rule.LENGTHS]
+        assert finding.message == f"the sound begins {expected} the picture"
+        assert finding.spans == ((min(begins_s, 0.0), max(begins_s, 0.0)),)
+
+
 def test_times_that_jump() -> None:
     curves = good()
     curves.time[200:] += 0.5

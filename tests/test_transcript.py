@@ -80,6 +80,17 @@ def whisper(*words: dict, start: float = 1.0, end: float = 4.0) -> dict:
     return {"segments": [{"start": start, "end": end, "text": "x", "words": list(words)}]}
 
 
+def test_words_and_speakers_that_are_null_are_as_if_not_there(tmp_path: Path) -> None:
+    """faster-whisper writes that without word times; so does AssemblyAI without labels."""
+    segment = {"start": 1.0, "end": 2.0, "text": " Hi you", "words": None, "speaker": None}
+    utterance = {"start": 1000, "end": 2000, "text": "Hi you", "words": None, "speaker": None}
+    own = {"start_s": 1.0, "end_s": 2.0, "text": "Hi you", "words": None, "speaker": None}
+    for content in ({"segments": [segment]}, {"utterances": [utterance]}, {"utterances": [own]}):
+        transcript = read_transcript(write(tmp_path, content))
+        assert spans(transcript) == [("Hi", 1.0, 1.4, False), ("you", 1.4, 2.0, False)]
+        assert transcript.utterances[0].speaker == ""
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
