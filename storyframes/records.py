@@ -33,6 +33,7 @@ class Stamp(StrEnum):
     MALFORMED_CUES = "malformed cues left out"
     SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
+    INTERLACED_VIDEO = "interlaced video"
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'

@@ -11,8 +11,8 @@ from tasks.extractor import Source
 from tasks.extractors import ExtractorsSettings
 from tasks.media import RecordingError
 from tasks.openface import Backend
-from tasks.recording import VideoHeader, read_header
 from tasks.resnet50.settings import Precision
+from tasks.video_header import VideoHeader, read_header
 
 _FIXED_S = 1.0  # starting a task, publishing; all there is where no recording says how long it will take
 _OF_TEXT = ("glove", "sbert")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from storyframes.publish import FeatureWriter
+from tasks.deinterlace import POLICY as DEINTERLACING
 from tasks.extractor import ExtractionError, Extractor, Source
 from tasks.frames import RecordingSettings, read_clock
 from tasks.media import RecordingError
@@ -74,6 +75,8 @@ def run_frame_pass(
         for extractor, out in features.items():
             try:
                 consumers[extractor] = extractor.open(source, out)
+                if clocks[0].interlaced:
+                    out.attributes["deinterlacing"] = DEINTERLACING
             except Exception as error:
                 failures[extractor] = error
         if consumers:

@@ -1,4 +1,7 @@
-"""frames: the clock of a session, one time for every frame that decodes. Every per-frame array has its length."""
+"""frames: the clock of a session, one time for every frame that decodes. Every per-frame array has its length.
+
+Second 0 is the moment the first frame is shown.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Sou
 from tasks.media import RecordingError
 from tasks.recording import read_frame_times
 
+VERSION = 2  # of this extractor; a clock of another one counts from another moment, and is not used with this one
+_OF_PICTURES = ("openface", "resnet50", "dope")
+
 
 class RecordingSettings(ExtractorSettings):
     """``[recording]``: how strictly a video is read.
@@ -32,13 +38,13 @@ class Frames:
 
     name = "frames"
     needs: Mapping[str, float] = {"CPU": 1}
-    libraries = ("opencv-python-headless", "av")
+    libraries = ("av",)
 
     def __init__(self, recording: RecordingSettings) -> None:
         self.recording = recording
 
     def fingerprint(self, source: Source) -> Fingerprint:
-        return Fingerprint(self.name, 1, {"video": source.file("video")}, self.recording.model_dump())
+        return Fingerprint(self.name, VERSION, {"video": source.file("video")}, self.recording.model_dump())
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         try:
@@ -47,6 +53,9 @@ class Frames:
             raise ExtractionError(str(error)) from None
         if frames.truncated:
             out.stamp(Stamp.TRUNCATED_VIDEO)
+        if frames.interlaced:
+            out.stamp(Stamp.INTERLACED_VIDEO)
+            out.attributes["interlaced_frames"] = frames.interlaced
         out.write("time", frames.time)
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
         if len(frames.time) > 1:
@@ -60,10 +69,12 @@ class Clock:
     Attributes:
         time: (T,) float64 seconds.
         truncated: whether the video ends before its header says.
+        interlaced: whether frames of the video are interlaced.
     """
 
     time: np.ndarray
     truncated: bool
+    interlaced: bool = False
 
     def __len__(self) -> int:
         return len(self.time)
@@ -95,7 +106,7 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
     """The session's clock as published by ``frames``; carries its stamp over to ``out``.
 
     Raises:
-        ExtractionError: there is none, or it is another video's.
+        ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
     """
     session_id, video = source.session_id, source.file("video")
     entry = read_entry(out.storage, session_id, "frames")
@@ -105,9 +116,16 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
         raise ExtractionError(
             f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
         )
+    if current.provenance["extractor"] != VERSION:
+        raise ExtractionError(
+            f"the frame times are those of version {current.provenance['extractor']} of frames, this one is {VERSION}: "
+            "extract frames again, and what was made with them"
+        )
     path = f"{session_id}/frames/{current.version}/time"
     time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
-    truncated = Stamp.TRUNCATED_VIDEO in current.stamps
+    truncated, interlaced = Stamp.TRUNCATED_VIDEO in current.stamps, Stamp.INTERLACED_VIDEO in current.stamps
     if truncated:
         out.stamp(Stamp.TRUNCATED_VIDEO)
-    return Clock(time, truncated)
+    if interlaced and out.spec.name in _OF_PICTURES:
+        out.stamp(Stamp.INTERLACED_VIDEO)
+    return Clock(time, truncated, interlaced)

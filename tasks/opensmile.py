@@ -24,8 +24,8 @@ from tasks.extractor import (
 from tasks.frame_means import FrameMeans
 from tasks.frames import Clock, RecordingSettings, read_clock
 from tasks.media import RecordingError
-from tasks.recording import read_header
 from tasks.sound import AudioBlock, NoAudioError, read_audio
+from tasks.video_header import read_header
 
 SAMPLE_RATE = 16_000
 _FITS_S = 0.5  # sound that begins and ends this close to the picture fits it; coders pad by a few hundredths

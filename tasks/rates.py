@@ -109,8 +109,7 @@ def _extract_sample(
     named = dict(named_files(session, settings))
     for kind in ("video", "audio"):
         if relative := named.get(kind):
-            target = folder / kind / Path(relative).name  # errors name the recording by it
-            target.parent.mkdir()
+            target = folder / f"{kind}{Path(relative).suffix}"
             cut_recording(study.path(relative), target, seconds)
             files[kind] = as_input(target)
     if session.transcript:

@@ -17,9 +17,9 @@ from tasks.media import RecordingError, open_container
 from tasks.openface import Backend
 from tasks.openface_csv import OpenFaceOutputError, peek_openface_csv
 from tasks.opensmile import SAMPLE_RATE
-from tasks.recording import VideoHeader, read_header
 from tasks.sound import read_audio
 from tasks.speech import SLACK_S
+from tasks.video_header import VideoHeader, read_header
 
 _FEWER = 0.9  # a container may count frames that do not decode; so many less than it says is another recording's table
 

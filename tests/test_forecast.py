@@ -76,12 +76,9 @@ def test_samples_are_what_the_recording_begins_with(demo_study: Path, tmp_path: 
 
 
 def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
-    for name, cut, why in (
-        ("a.avi", cut_recording, "is not a media file that FFmpeg can read"),
-        ("a.csv.gz", cut_table, "no sample of it can be cut \\(Not a gzipped file"),
-    ):
+    for name, cut in (("a.avi", cut_recording), ("a.csv.gz", cut_table)):
         (tmp_path / name).write_bytes(b"neither this nor that")
-        with pytest.raises(SampleError, match=f"{name}: {why}"):
+        with pytest.raises(SampleError, match=f"{name}: no sample of it can be cut"):
             cut(tmp_path / name, tmp_path / f"cut-{name}", 3)
 
 

@@ -4,17 +4,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-import cv2
 import numpy as np
 import pytest
 
-from tasks.recording import (
-    RecordingError,
-    TruncatedError,
-    read_frame_times,
-    read_frames,
-    read_header,
-)
+from tasks.media import RecordingError
+from tasks.recording import read_frame_times, read_frames
+from tasks.video_header import TruncatedError, read_header
 
 
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
@@ -47,7 +42,9 @@ def test_the_header(demo_study: Path) -> None:
 def test_a_variable_frame_rate_gives_true_times(tmp_path: Path, name: str, codec: str) -> None:
     milliseconds = (500 + np.cumsum(np.random.default_rng(0).integers(30, 200, 50))).tolist()
     path = write_video(tmp_path / name, codec, milliseconds)
-    np.testing.assert_allclose(read_frame_times(path).time, np.array(milliseconds) / 1000, atol=1e-6)
+    shown = np.array(milliseconds) / 1000
+    np.testing.assert_allclose(read_frame_times(path).time, shown - shown[0], atol=1e-6)
+    assert read_header(path).start_s == pytest.approx(shown[0], abs=1e-6)
 
 
 def test_batches_hold_every_frame_once_in_rgb_with_its_time(demo_study: Path) -> None:
@@ -123,24 +120,3 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_a_name_with_a_pattern_in_it_is_just_a_name(tmp_path: Path) -> None:
     path = write_video(tmp_path / "take %02d [a], 'b'.avi", "mpeg4", list(range(0, 660, 66)))
     assert len(read_frame_times(path).time) == 10
-
-
-def test_a_change_of_size_in_the_middle_is_an_error(tmp_path: Path, monkeypatch) -> None:
-    path = write_video(tmp_path / "v.avi", "mpeg4", list(range(0, 660, 66)))
-    sizes = iter([48] * 5 + [24] * 5)
-    real = cv2.VideoCapture
-
-    class Changing:
-        def __init__(self, *args) -> None:
-            self._capture = real(*args)
-
-        def __getattr__(self, name: str):
-            return getattr(self._capture, name)
-
-        def retrieve(self):
-            ok, image = self._capture.retrieve()
-            return ok, np.ascontiguousarray(image[: next(sizes)])
-
-    monkeypatch.setattr(cv2, "VideoCapture", Changing)
-    with pytest.raises(RecordingError, match="frame 6 is 64x24, the frames before it are 64x48"):
-        list(read_frames(path, 3))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_study import write_recording, write_wave
 
-from tasks.recording import RecordingError
+from tasks.media import RecordingError
 from tasks.sound import NoAudioError, mean_of_channels, read_audio
 
 

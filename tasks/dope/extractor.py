@@ -81,7 +81,7 @@ class Dope:
     """The ``dope`` extractor."""
 
     name = "dope"
-    libraries = ("torch", "torchvision", "opencv-python-headless")
+    libraries = ("torch", "torchvision", "opencv-python-headless", "av")
 
     def __init__(self, settings: DopeExtractorSettings, recording: RecordingSettings) -> None:
         self.settings = settings
@@ -94,7 +94,7 @@ class Dope:
     def fingerprint(self, source: Source) -> Fingerprint:
         settings = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE) | self.recording.model_dump()
         return Fingerprint(
-            self.name, 1, {"video": source.file("video")}, settings, {"dope": model_digest(self._model_file())}
+            self.name, 2, {"video": source.file("video")}, settings, {"dope": model_digest(self._model_file())}
         )
 
     def open(self, source: Source, out: FeatureWriter) -> PoseWriter:

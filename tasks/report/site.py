@@ -19,7 +19,6 @@ from tasks.extractors import ExtractorsSettings
 from tasks.media import RecordingError
 from tasks.overlay import OverlayError
 from tasks.quality import QualityFinding, find_problems
-from tasks.recording import read_header
 from tasks.report.chart import Chart
 from tasks.report.facts import StudyFacts, read_clips, read_facts
 from tasks.report.folder import new_site
@@ -30,6 +29,7 @@ from tasks.report.study_charts import study_charts
 from tasks.report.thumbnails import Picture, write_thumbnails
 from tasks.report.timeline import timeline
 from tasks.sound import NoAudioError
+from tasks.video_header import read_header
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class ResNet50:
     """The ``resnet50`` extractor."""
 
     name = "resnet50"
-    libraries = ("torch", "torchvision", "openvino", "opencv-python-headless")
+    libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
 
     def __init__(self, settings: ResNet50Settings, recording: RecordingSettings) -> None:
         self.settings = settings.resolved()
@@ -44,7 +44,7 @@ class ResNet50:
     def fingerprint(self, source: Source) -> Fingerprint:
         chosen = {name: str(getattr(self.settings, name)) for name in ("weights", "engine", "precision")}
         settings = {**chosen, **self.recording.model_dump()}
-        return Fingerprint(self.name, 2, {"video": source.file("video")}, settings, {"resnet50": self._model().digest})
+        return Fingerprint(self.name, 3, {"video": source.file("video")}, settings, {"resnet50": self._model().digest})
 
     def open(self, source: Source, out: FeatureWriter) -> EmbeddingWriter:
         from tasks.resnet50.crops import cropper

@@ -1,0 +1,296 @@
+"""Recordings that are cut, trimmed, turned, damaged or misread: nothing of them gets into a store in silence."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import cv2
+import numpy as np
+import pytest
+from test_recording import write_video
+from test_video_variants import INTERLACED, Variant, ffmpeg, make
+
+from tasks.media import RecordingError
+from tasks.opencv_frames import SAMPLED
+from tasks.recording import read_frame_times, read_frames
+from tasks.shown_frames import ShownFrame
+from tasks.video_header import TruncatedError, read_header
+
+PATTERN = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25")
+
+
+def numbers(path: Path) -> np.ndarray:
+    """Which frame each is: the videos of ``write_video`` are of grey level 4 i."""
+    levels = np.concatenate([batch.rgb for batch in read_frames(path, 8, allow_truncated=True)]).mean(axis=(1, 2, 3))
+    return np.rint(levels / 4).astype(int)
+
+
+# --- AVI with B-frames -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", ["-c:v mpeg4 -bf 2", "-c:v mpeg4 -bf 1 -vtag XVID", "-c:v libx264", "-c:v libxvid"])
+def test_frames_that_the_recorder_of_an_avi_with_b_frames_dropped(tmp_path: Path, options: str) -> None:
+    """Of those up to 40 one in seven is left out at its source; the times of the others stay theirs."""
+    path, kept = tmp_path / "v.avi", np.array([number for number in range(50) if number % 7 != 5 or number > 40])
+    drop = ["-vf", "select=not(eq(mod(n\\,7)\\,5))+gt(n\\,40)", "-fps_mode", "passthrough", "-enc_time_base", "1/25"]
+    ffmpeg(*PATTERN, "-t", "2", *drop, "-pix_fmt", "yuv420p", *options.split(), path)
+    times = read_frame_times(path)
+    np.testing.assert_allclose(times.time, kept / 25, atol=1e-9)
+    assert not times.truncated
+
+
+@pytest.mark.parametrize(
+    ("container", "video"),
+    [
+        *[("avi", codec) for codec in ("libx264", "mpeg4", "mpeg4 -bf 2", "libxvid", "libxvid -bf 2", "mjpeg")],
+        *[("mp4", "libx264"), ("mov", "mpeg4"), ("mkv", "libx264"), ("ts", "libx264"), ("mpg", "mpeg2video -bf 2")],
+        *[("flv", "flv"), ("wmv", "wmv2")],
+    ],
+)
+def test_the_container_says_when_its_first_frame_is_shown(tmp_path: Path, container: str, video: str) -> None:
+    """A flash and a click of the same moment are at the same second, counted from the first frame, B-frames or not."""
+    path = tmp_path / f"v.{container}"
+    flash = "color=black:size=96x80:rate=25:duration=3,drawbox=color=white:t=fill:enable=between(n\\,50\\,51)"
+    click = "aevalsrc=if(between(t\\,2\\,2.08)\\,sin(2500*t)\\,0):sample_rate=16000:duration=3"
+    sound = {"avi": "pcm_s16le", "mkv": "pcm_s16le", "flv": "libmp3lame", "wmv": "wmav2", "mpg": "mp2", "ts": "mp2"}
+    rate = ["-ar", "44100" if container == "flv" else "48000"]
+    codecs = [
+        "-pix_fmt",
+        "yuvj420p" if video == "mjpeg" else "yuv420p",
+        "-c:v",
+        *video.split(),
+        "-c:a",
+        sound.get(container, "aac"),
+        "-ac",
+        "1",
+        *rate,
+    ]
+    ffmpeg("-f", "lavfi", "-i", flash, "-f", "lavfi", "-i", click, *codecs, path)
+    frames = np.concatenate([batch.rgb for batch in read_frames(path, 16)])
+    flash_s = read_frame_times(path).time[int(np.argmax(frames.mean(axis=(1, 2, 3)) > 128))]
+    assert flash_s == pytest.approx(2.0, abs=0.002)
+    with av.open(str(path)) as opened:
+        for block in opened.decode(audio=0):
+            samples = np.abs(block.to_ndarray().astype(float))
+            loud = np.flatnonzero(samples.max(axis=0) > (0.25 if "flt" in block.format.name else 8000))
+            if len(loud):
+                click_s = block.time + loud[0] / block.sample_rate
+                break
+    assert click_s - read_header(path).start_s == pytest.approx(2.0, abs=0.005)
+
+
+# --- edit lists ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mov"])
+@pytest.mark.parametrize("options", ["-c:v libx264 -g 25", "-c:v libx264 -bf 0 -g 25", "-c:v mpeg4 -g 12"])
+@pytest.mark.parametrize("part", ["-ss 0.5", "-ss 0.52 -t 0.9", "-t 1.3"])
+def test_a_video_that_was_trimmed_without_coding_it_again(tmp_path: Path, suffix: str, options: str, part: str) -> None:
+    whole, path = tmp_path / "whole.mp4", tmp_path / f"v.{suffix}"
+    ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", *options.split(), whole)
+    ffmpeg(*part.split(), "-i", whole, "-c", "copy", path)
+    shown = ffmpeg("-i", path, "-f", "rawvideo", "-pix_fmt", "bgr24", "-fps_mode", "passthrough", "-")
+    expected = np.frombuffer(shown, np.uint8).reshape(-1, 80, 96, 3)[..., ::-1]
+    rgb = np.concatenate([batch.rgb for batch in read_frames(path, 16)])
+    np.testing.assert_array_equal(rgb.shape, expected.shape)
+    assert np.abs(rgb.astype(np.int16) - expected).max() <= 2
+    times = read_frame_times(path)
+    assert (len(times.time), times.truncated, times.time[0]) == (len(expected), False, 0.0)
+    assert read_header(path).promised_frames == len(expected)
+
+
+def test_a_trimmed_video_that_is_cut_off_is_still_noticed(tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.mp4", tmp_path / "v.mp4"
+    ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "25", whole)
+    ffmpeg("-ss", "0.5", "-i", whole, "-c", "copy", "-movflags", "+faststart", path)
+    path.write_bytes(path.read_bytes()[:-700])
+    with pytest.raises(TruncatedError, match=r"v\.mp4: the header promises 37 frames, 3\d decode"):
+        read_frame_times(path)
+
+
+# --- cut off and damaged ---------------------------------------------------------------------------------------------
+
+
+def packets(path: Path) -> list[tuple[int, int]]:
+    """Where each frame's bytes lie in the file, and how many there are."""
+    with av.open(str(path)) as container:
+        return [(packet.pos, packet.size) for packet in container.demux(video=0) if packet.size]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "fragments.mp4"])
+def test_a_file_that_lost_its_last_frames(tmp_path: Path, suffix: str, lost: int) -> None:
+    path = tmp_path / f"v.{suffix}"
+    layout = {"mp4": "+faststart", "fragments.mp4": "+frag_keyframe+empty_moov"}.get(suffix)
+    flags = ["-movflags", layout] if layout else []
+    ffmpeg(*PATTERN, "-t", "4", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", "-g", "5", *flags, path)
+    whole = read_frame_times(path)
+    position, size = packets(path)[-lost]
+    assert len(whole.time) == 100
+    path.write_bytes(path.read_bytes()[: position + size // 2])
+    for read in (read_frame_times, lambda path: list(read_frames(path, 16))):
+        with pytest.raises(
+            TruncatedError, match=rf"v\.{suffix}: (the header promises|the file is \d+ bytes|of 1 of its packets)"
+        ):
+            read(path)
+    rest = read_frame_times(path, allow_truncated=True)
+    assert rest.truncated
+    np.testing.assert_array_equal(rest.time, whole.time[: len(rest.time)])
+    assert 100 - lost - 1 <= len(rest.time) <= 100 - lost + 1
+
+
+def test_a_recorder_that_dropped_frames_at_the_end_is_told_from_a_file_that_was_cut(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "v.avi", "mpeg4", [0, 66, 133, 200, 400, 466, 600])
+    assert not read_frame_times(path).truncated
+    position, size = packets(path)[-1]
+    path.write_bytes(path.read_bytes()[: position + size - 2])
+    with pytest.raises(
+        TruncatedError,
+        match=r"v\.avi: (the header promises \d+ frames, 7 decode|of 1 of its packets a part is missing)",
+    ):
+        read_frame_times(path)
+
+
+@pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4"])
+def test_a_first_frame_that_does_not_decode(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"v.{suffix}"
+    ffmpeg(*PATTERN, "-t", "0.8", "-pix_fmt", "yuvj420p", "-c:v", "mjpeg", path)
+    whole = next(read_frames(path, 20))
+    content = bytearray(path.read_bytes())
+    position, size = packets(path)[0]
+    start = content.index(b"\xff\xd8", position)
+    content[start : start + size - 8] = bytes(size - 8)
+    path.write_bytes(content)
+    with pytest.raises(TruncatedError, match=rf"v\.{suffix}: (the header promises 20 frames, 19|1 of its packets)"):
+        read_frame_times(path)
+    times = read_frame_times(path, allow_truncated=True)
+    np.testing.assert_allclose(times.time, whole.time[1:] - whole.time[1], atol=1e-9)
+    assert times.truncated
+    np.testing.assert_array_equal(next(read_frames(path, 20, allow_truncated=True)).rgb, whole.rgb[1:])
+    assert read_header(path).start_s == pytest.approx(0.04, abs=1e-9)
+
+
+def test_a_broadcast_may_begin_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "v.ts"
+    ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-g", "10", path)
+    content = path.read_bytes()
+    path.write_bytes(content[188 * (len(content) // 188 // 2) :])
+    times = read_frame_times(path)
+    assert 10 < len(times.time) < 40
+    assert times.time[0] == 0.0
+    assert sum(len(batch) for batch in read_frames(path, 16)) == len(times.time)
+
+
+def test_a_change_of_size_in_mid_stream(tmp_path: Path) -> None:
+    parts = []
+    for number, size in enumerate(("96x80", "64x48")):
+        parts.append(tmp_path / f"{number}.ts")
+        source = ("-f", "lavfi", "-i", f"testsrc2=size={size}:rate=25")
+        ffmpeg(*source, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-output_ts_offset", number + 1, parts[-1])
+    path = tmp_path / "v.ts"
+    path.write_bytes(b"".join(part.read_bytes() for part in parts))
+    message = r"v\.ts: frame 26 is 64x48, the frames before it are 96x80"
+    for read in (read_frame_times, lambda path: list(read_frames(path, 16))):
+        with pytest.raises(RecordingError, match=message):
+            read(path)
+
+
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_video_to_be_shown_turned_is_refused(tmp_path: Path, degrees: int) -> None:
+    upright, path = tmp_path / "upright.mp4", tmp_path / "v.mp4"
+    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libx264", upright)
+    ffmpeg("-i", upright, "-c", "copy", "-metadata:s:v:0", f"rotate={degrees}", path)
+    assert cv2.VideoCapture(str(path), cv2.CAP_FFMPEG).get(cv2.CAP_PROP_ORIENTATION_META) != 0
+    for read in (read_frame_times, read_header, lambda path: list(read_frames(path, 16))):
+        with pytest.raises(RecordingError, match=r"v\.mp4: frame 1 is to be shown turned by \d+ degrees .* ffmpeg -i"):
+            read(path)
+    ffmpeg("-i", path, tmp_path / "turned.mp4")  # what the message advises
+    assert len(read_frame_times(tmp_path / "turned.mp4").time) == 25
+
+
+def test_frames_without_a_time_of_their_own(tmp_path: Path) -> None:
+    """An MPEG program stream has a time for every block of bytes, not for every frame."""
+    path = tmp_path / "v.mpg"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg1video", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for number in range(30):
+            picture = av.VideoFrame.from_ndarray(np.full((48, 64, 3), 4 * number, np.uint8), "rgb24")
+            picture.pts, picture.time_base = number, Fraction(1, 25)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    np.testing.assert_allclose(read_frame_times(path).time, np.arange(30) / 25, atol=1e-4)
+    np.testing.assert_array_equal(numbers(path), np.arange(30))
+
+
+# --- a decoder that lies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", INTERLACED, ids=lambda variant: variant.name)
+def test_a_decoder_that_hands_out_unwritten_memory_is_caught_at_once(
+    tmp_path: Path, variant: Variant, monkeypatch
+) -> None:
+    """OpenCV 5.0 is one, where frames are interlaced; so it is given such frames."""
+    path = make(tmp_path, variant, interlaced=True)
+    monkeypatch.setattr(ShownFrame, "interlaced", False)
+    with pytest.raises(RecordingError, match=rf"{variant.name}: frame 1 is another picture with OpenCV than"):
+        list(read_frames(path, 8))
+
+
+@pytest.mark.parametrize("first_wrong", [0, 1, SAMPLED, SAMPLED + 1, 2 * SAMPLED])
+def test_a_decoder_that_gives_an_old_picture_is_caught_at_the_next_sample(
+    tmp_path: Path, first_wrong: int, monkeypatch
+) -> None:
+    path = tmp_path / "v.avi"
+    ffmpeg(*PATTERN, "-t", "4", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", path)
+    old = next(read_frames(path, 100)).rgb[max(first_wrong - 1, 0), ..., ::-1]
+    _spoil(monkeypatch, first_wrong, lambda picture: old if first_wrong else old[::-1])
+    sample = SAMPLED * -(-first_wrong // SAMPLED)
+    with pytest.raises(RecordingError, match=rf"v\.avi: frame {sample + 1} is another picture with OpenCV"):
+        list(read_frames(path, 8))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        (lambda picture: None, "frame 11 .* decodes with FFmpeg, but not with OpenCV"),
+        (lambda picture: picture[:24], "frame 11 is 96x80, but OpenCV gives 96x24"),
+    ],
+)
+def test_a_decoder_that_stops_or_changes_size_is_caught(tmp_path: Path, spoilt, message: str, monkeypatch) -> None:
+    path = tmp_path / "v.avi"
+    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", path)
+    _spoil(monkeypatch, 10, spoilt)
+    with pytest.raises(RecordingError, match=rf"v\.avi: {message}"):
+        list(read_frames(path, 8))
+
+
+def test_a_codec_that_opencv_does_not_decode_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "v.mkv"
+    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libsvtav1", path)
+    assert len(read_frame_times(path).time) == 25
+    with pytest.raises(RecordingError, match=r"v\.mkv: frame 1 \(av1\) decodes with FFmpeg, but not with OpenCV"):
+        next(read_frames(path, 8))
+
+
+def _spoil(monkeypatch, first: int, spoilt) -> None:
+    """OpenCV's pictures go through ``spoilt`` from this frame on; None means that there is none."""
+    real = cv2.VideoCapture
+
+    class Spoiling:
+        def __init__(self, *args) -> None:
+            self._capture, self._read = real(*args), 0
+
+        def __getattr__(self, name: str):
+            return getattr(self._capture, name)
+
+        def read(self):
+            ok, picture = self._capture.read()
+            self._read += 1
+            if self._read > first:
+                picture = spoilt(picture)
+            return ok and picture is not None, picture
+
+    monkeypatch.setattr(cv2, "VideoCapture", Spoiling)
