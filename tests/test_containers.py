@@ -253,10 +253,8 @@ def test_a_living_workers_container_is_left_alone(engine, image_of, video: Path,
 
 
 def extract_in(engine: Engine, image: str, study: Path, root: Path, **settings):
-    settings = {"timeout_s": 60, "timeout_s_per_video_s": 0.01, "memory_gib": 0.5} | settings
-    return extract(
-        study, root, "p01-s01", backend="container", image=image, engine=engine.name, binary=standin.BINARY, **settings
-    )
+    settings = {"timeout_s": 60, "timeout_s_per_video_s": 0.01, "memory_gib": 0.5, "binary": standin.BINARY} | settings
+    return extract(study, root, "p01-s01", backend="container", image=image, engine=engine.name, **settings)
 
 
 def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, study_copy, store_root, tmp_path) -> None:

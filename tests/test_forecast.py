@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +75,21 @@ def test_samples_are_what_the_recording_begins_with(demo_study: Path, tmp_path: 
     cut_transcript(demo_study / "transcripts/p01-s01.json", tmp_path / "cut.json", 3, 24)
     (utterance,) = read_transcript(tmp_path / "cut.json").utterances
     assert utterance.end_s == pytest.approx(3)
+
+
+@pytest.mark.parametrize(("owner", "mode"), [(0, 0o644), (0, 0o600), (12345, 0o440), (12345, 0o600)])
+def test_who_may_read_a_recording_may_read_its_cut(demo_study: Path, tmp_path: Path, owner: int, mode: int) -> None:
+    video = Path(shutil.copy(demo_study / "videos/p01-s01.avi", tmp_path / "a.avi"))
+    video.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(video, owner, owner)
+    before = os.umask(0o077)
+    try:
+        cut_recording(video, tmp_path / "cut.avi", 1)
+    finally:
+        os.umask(before)
+    cut = (tmp_path / "cut.avi").stat()
+    assert (cut.st_uid, cut.st_mode & 0o777) == (video.stat().st_uid, mode | 0o600)
 
 
 def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
