@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import storyframes
 from flows.cluster import ClusterError
+from tasks.extractors import ExtractorsSettings
+from tasks.required_tools import missing_tools
 
 if TYPE_CHECKING:
     from tasks.extract import Work
@@ -27,6 +29,8 @@ class Expectations:
         inputs: some files of the study; they stand for all, which lie beside them.
         store: the feature store's location; a folder has to be there and writable.
         api: the Prefect server's URL.
+        settings: of the extractors.
+        features: what they are to extract; the programs that they run have to be there.
     """
 
     version: str
@@ -34,6 +38,8 @@ class Expectations:
     inputs: tuple[Path, ...]
     store: str
     api: str
+    settings: ExtractorsSettings
+    features: tuple[str, ...]
 
 
 def check_workers(address: str, work: Sequence[Work]) -> None:
@@ -53,6 +59,8 @@ def check_workers(address: str, work: Sequence[Work]) -> None:
         inputs=tuple(_examples(work)),
         store=work[0].store,
         api=PREFECT_API_URL.value() or "",
+        settings=work[0].settings,
+        features=tuple(sorted({feature for unit in work for feature in unit.features})),
     )
     with Client(address, set_as_default=False) as client:
         answers: Mapping[str, object] = client.run(problems_here, expected, on_error="return")
@@ -81,7 +89,7 @@ def problems_here(expected: Expectations) -> list[str]:
         found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
     if expected.api and not _answers(expected.api):
         found.append(f"it does not reach the Prefect server at {expected.api}: set PREFECT_API_URL to one that it does")
-    return found
+    return found + missing_tools(expected.settings, expected.features)
 
 
 def _examples(work: Iterable[Work]) -> list[Path]:

@@ -16,6 +16,7 @@ from flows.server import ServerError, prefect_server
 from storyframes.layout import create_store
 from storyframes.study import load_study
 from tasks.plan import check_selection
+from tasks.required_tools import check_tools
 
 if TYPE_CHECKING:
     from flows.run_report import RunReport
@@ -25,12 +26,14 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
     """Extract what is asked for, showing progress on ``console``.
 
     Raises:
-        StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError: what was asked for cannot be done;
-            nothing was started.
+        StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError, MissingToolError: what was asked
+            for cannot be done; nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
-    check_selection(load_study(request.study), request.load_settings(), request.selection)
+    settings = request.load_settings()
+    check_selection(load_study(request.study), settings, request.selection)
+    check_tools(settings, request.selection.only)
     create_store(request.features)
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")

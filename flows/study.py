@@ -29,8 +29,18 @@ from tasks.index import ClipIndex, ClipsSettings, build_clip_index, write_clip_i
 from tasks.plan import SelectionError, plan_extraction
 from tasks.report.facts import read_facts
 from tasks.report.key_tables import key_tables
+from tasks.required_tools import MissingToolError, check_tools
 
-_REFUSALS = (StudyError, SettingsError, ClusterSettingsError, ClusterError, SelectionError, StoreError, StorageError)
+_REFUSALS = (
+    StudyError,
+    SettingsError,
+    ClusterSettingsError,
+    ClusterError,
+    SelectionError,
+    MissingToolError,
+    StoreError,
+    StorageError,
+)
 
 
 @flow(name="extract-study", persist_result=False)
@@ -68,6 +78,7 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     logger = get_run_logger()
     settings = request.load_settings()
     study = load_study(request.study)
+    check_tools(settings, request.selection.only)
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
     plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)

@@ -63,12 +63,14 @@ def usage_errors() -> Iterator[None]:
     from storyframes.storage import StorageError
     from storyframes.study import StudyError, StudyFileError
     from tasks.plan import SelectionError
+    from tasks.required_tools import MissingToolError
 
+    refusals = (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError, StudyFileError)
     try:
         yield
     except StudyError as error:
         fail_with_problems(error)
-    except (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError, StudyFileError) as error:
+    except (*refusals, MissingToolError) as error:
         fail(str(error), 2)
 
 

@@ -124,6 +124,14 @@ class OpenFace:
                 raise ExtractionError(f"{error}{output.remark}") from None
         out.attributes["exit_code"] = output.exit_code
 
+    def check_tool(self) -> None:
+        """Look for what is configured; see :class:`tasks.required_tools.RunsTool`."""
+        match self.settings.backend:
+            case Backend.BINARY:
+                self._tool_files  # noqa: B018
+            case Backend.CONTAINER:
+                self._container  # noqa: B018
+
     def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
         """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:

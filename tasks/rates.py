@@ -109,7 +109,8 @@ def _extract_sample(
     named = dict(named_files(session, settings))
     for kind in ("video", "audio"):
         if relative := named.get(kind):
-            target = folder / f"{kind}{Path(relative).suffix}"
+            target = folder / kind / Path(relative).name  # errors name the recording by it
+            target.parent.mkdir()
             cut_recording(study.path(relative), target, seconds)
             files[kind] = as_input(target)
     if session.transcript:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import av
 
 from storyframes.durable import sha256_file
 from storyframes.transcript import TranscriptError, read_transcript
+from tasks.disk_space import NO_ROOM, no_room_for_temporary_files
 from tasks.extractor import InputFile
 from tasks.media import RecordingError, open_container
 
@@ -21,6 +24,8 @@ class SampleError(Exception):
 
 def cut_recording(path: Path, target: Path, seconds: float) -> None:
     """Copy the packets of the first ``seconds`` of a recording, picture and sound, without coding them again.
+
+    Whoever may read the recording may read the copy: root's extraction gives it to a container's user.
 
     Raises:
         SampleError: FFmpeg cannot read it, or not write such a file.
@@ -39,11 +44,22 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
                 elif packet.stream.index not in ended:
                     packet.stream = copies[packet.stream.index]
                     cut.mux(packet)
+        status = path.stat()
+        if os.geteuid() == 0:
+            os.chown(target, status.st_uid, status.st_gid)
+        target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
     except RecordingError as error:
         reason = str(error).removeprefix(f"{path.name}: ")
         raise SampleError(f"{path.name}: no sample of it can be cut: it {reason}") from None
     except (av.FFmpegError, ValueError, OSError) as error:
-        raise SampleError(f"{path.name}: no sample of it can be cut ({type(error).__name__})") from None
+        raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
+
+
+def _explain(error: Exception) -> str:
+    """Without the paths that FFmpeg puts behind its reasons."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return no_room_for_temporary_files()
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def cut_table(path: Path, target: Path, rows: int) -> None:
@@ -60,7 +76,7 @@ def cut_table(path: Path, target: Path, rows: int) -> None:
         with opened(path, "rb") as source, opened(target, "wb") as cut:
             cut.writelines(islice(source, rows + 1))
     except (OSError, EOFError) as error:
-        raise SampleError(f"{path.name}: no sample of it can be cut ({type(error).__name__})") from None
+        raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
 
 
 def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> None:

@@ -93,9 +93,12 @@ def test_who_may_read_a_recording_may_read_its_cut(demo_study: Path, tmp_path: P
 
 
 def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
-    for name, cut in (("a.avi", cut_recording), ("a.csv.gz", cut_table)):
+    for name, cut, why in (
+        ("a.avi", cut_recording, "is not a media file that FFmpeg can read"),
+        ("a.csv.gz", cut_table, "no sample of it can be cut \\(Not a gzipped file"),
+    ):
         (tmp_path / name).write_bytes(b"neither this nor that")
-        with pytest.raises(SampleError, match=f"{name}: no sample of it can be cut"):
+        with pytest.raises(SampleError, match=f"{name}: {why}"):
             cut(tmp_path / name, tmp_path / f"cut-{name}", 3)
 
 
