@@ -7,7 +7,6 @@ wrong with an input: that is an outcome too, recorded beside the versions, and l
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 import time
@@ -22,6 +21,7 @@ from storyframes.maintenance import is_intact
 from storyframes.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.records import Current, Status
 from storyframes.storage import FileInfo, Storage, StorageError, may_pass, open_storage
+from tasks.disk_space import NO_ROOM, no_room_for_temporary_files
 from tasks.extractor import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.frame_pass import FrameExtractor, run_frame_pass
@@ -214,7 +214,7 @@ def failed(storage: Storage, session_id: str, feature: str, error: Exception, fi
         case ExtractionError() | PublishError() | StorageError():
             reason = str(error)
         case OSError():
-            reason = _explain_os_error(error)
+            reason = _explain_os_error(error, storage)
         case _:
             reason = _explain_unexpected(error, feature)
     outcome = not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
@@ -230,9 +230,12 @@ def not_done(storage: Storage, session_id: str, feature: str, status: Status, re
     return Outcome(session_id, feature, status, reason=reason)
 
 
-def _explain_os_error(error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        return "the disk of the feature store is full: nothing was published, make room and extract again"
+def _explain_os_error(error: OSError, storage: Storage) -> str:
+    if error.errno in NO_ROOM:
+        folder = storage.local("")
+        if folder is None:  # a version is made on this machine and sent when it is whole
+            return f"{no_room_for_temporary_files()}; nothing was published"
+        return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
     where = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
     return f"{where}{error.strerror or type(error).__name__}"
 

@@ -120,7 +120,7 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
     state, report = extract(small_study, root, sections, only=["openface"])
     assert state.name == "PartialSuccess"
     assert {(o.session_id, o.feature) for o in report.failed} == {("s0001", "openface"), ("s0002", "openface")}
-    assert all("disk of the feature store is full" in outcome.reason for outcome in report.failed)
+    assert all(f"disk of the feature store is full: make room at {root}" in outcome.reason for outcome in report.failed)
     assert not list(maintenance.verify(local(root)))
     assert current(root, "frames") == before
     (small_disk / "filler").unlink()

@@ -116,6 +116,18 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_of_this_machine_is_named_not_the_object_stores(
+    url: str, demo_study: Path, small_disk: Path, monkeypatch
+) -> None:
+    from test_openface import extract
+
+    monkeypatch.setenv("TMPDIR", str(small_disk))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    outcome = extract(demo_study, url, "p01-s01")  # 1 MB of values
+    assert outcome.reason.startswith(f"the disk of the temporary folder (TMPDIR, {small_disk}) is full: make room")
+    assert list(small_disk.iterdir()) == []
+
+
 def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
     create_store(url)
     with pytest.raises(RuntimeError), FeatureWriter(open_storage(url), "a", "frames") as out:
