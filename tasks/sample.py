@@ -49,8 +49,7 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
             os.chown(target, status.st_uid, status.st_gid)
         target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
     except RecordingError as error:
-        reason = str(error).removeprefix(f"{path.name}: ")
-        raise SampleError(f"{path.name}: no sample of it can be cut: it {reason}") from None
+        raise SampleError(str(error)) from None
     except (av.FFmpegError, ValueError, OSError) as error:
         raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
 

@@ -1,0 +1,185 @@
+"""What is stored of a recording's pictures and of its clock, from the file to the array."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from small_study import extract_session, make_study, write_recording
+from stores import local
+from test_resnet50 import V1, torchvisions_embeddings, transform
+from test_video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
+
+from storyframes.layout import create_store
+from storyframes.publish import FeatureWriter
+from storyframes.store import FeatureStore
+from storyframes.study import load_study
+from tasks import frame_pass, frames
+from tasks.deinterlace import POLICY
+from tasks.extract import extract as do_work
+from tasks.extractor import ExtractionError, Source
+from tasks.extractors import ExtractorsSettings
+from tasks.frames import read_clock
+from tasks.plan import Selection, plan_extraction
+from tasks.sample import as_input
+from tasks.torchvision_import import import_torchvision
+
+UNTRAINED = {"allow_untrained": True, "engine": "torch"}
+
+
+def clock_as_seen_by(root: Path, feature: str, video: Path):
+    """The clock of the session, and the stamps that it leaves on this feature."""
+    with FeatureWriter(local(root), "s", feature) as out:
+        return read_clock(Source("s", {"video": as_input(video)}), out), out.stamps
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_stored_embeddings_are_torchvisions_of_the_very_colours(tmp_path: Path) -> None:
+    """Pictures whose red, green and blue are as different as can be: any other order of them is another embedding."""
+    draw = np.random.default_rng(5)
+    pictures = np.kron(draw.integers(0, 90, (9, 6, 8, 3)), np.ones((1, 40, 40, 1))).astype(np.uint8)
+    pictures += np.array([150, 60, 0], np.uint8)
+    study, raw = make_study(tmp_path / "study", video="v.avi"), tmp_path / "raw"
+    raw.write_bytes(pictures.tobytes())
+    exactly = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", "320x240", "-r", "15", "-i", raw]
+    ffmpeg(*exactly, "-c:v", "rawvideo", "-pix_fmt", "bgr24", study / "v.avi")
+
+    torch.manual_seed(3)
+    network = import_torchvision().models.resnet50(weights=None)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = None
+    with torch.inference_mode():
+        network.train()(torch.stack([transform(V1)(Image.fromarray(picture)) for picture in pictures]))
+    weights = tmp_path / "resnet50.pth"
+    torch.save(network.state_dict(), weights)
+
+    store, outcomes = extract_session(study, tmp_path / "store", "resnet50", resnet50={"path": weights})
+    assert outcomes["resnet50"].rows == 9
+    stored = store.read("s", "resnet50")
+    expected = torchvisions_embeddings(weights, V1, pictures)
+    assert np.abs(stored - expected).max() <= 1.5e-3 * np.abs(expected).max()
+    for order in ([2, 1, 0], [1, 0, 2], [0, 2, 1]):
+        other = torchvisions_embeddings(weights, V1, np.ascontiguousarray(pictures[..., order]))
+        assert np.abs(stored - other).max() > 0.05 * np.abs(expected).max()
+
+
+def test_an_interlaced_session_is_deinterlaced_and_says_so_where_pictures_are_read(tmp_path: Path) -> None:
+    study, root = make_study(tmp_path / "study", video="mpeg4_top.avi"), tmp_path / "store"
+    make(study, next(variant for variant in INTERLACED if variant.name == "mpeg4_top.avi"), interlaced=True)
+    store, outcomes = extract_session(study, root, "resnet50", resnet50=UNTRAINED)
+    assert outcomes["frames"].stamps == ("interlaced video",)
+    assert set(outcomes["resnet50"].stamps) == {"interlaced video", "untrained weights"}
+    assert store.attributes("s", "frames")["interlaced_frames"] == 36
+    assert store.attributes("s", "resnet50")["deinterlacing"] == POLICY
+    stored = store.read("s", "resnet50")
+    assert len({row.tobytes() for row in stored}) == 36  # unwritten memory gave the same row again and again
+    video = study / "mpeg4_top.avi"
+    for feature, stamped in (("openface", True), ("dope", True), ("glove", False), ("opensmile", False)):
+        clock, stamps = clock_as_seen_by(root, feature, video)
+        assert clock.interlaced
+        assert (stamps == {"interlaced video"}) == stamped
+    again, _ = extract_session(study, tmp_path / "again", "resnet50", resnet50=UNTRAINED)
+    np.testing.assert_array_equal(again.read("s", "resnet50"), stored)
+
+
+def test_a_progressive_session_is_not_stamped(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="mpeg4_b.avi")
+    make(study, next(variant for variant in PROGRESSIVE if variant.name == "mpeg4_b.avi"))
+    store, outcomes = extract_session(study, tmp_path / "store", "frames")
+    assert outcomes["frames"].stamps == ()
+    assert "interlaced_frames" not in store.attributes("s", "frames")
+    np.testing.assert_allclose(store.read("s", "frames", array="time"), np.arange(36) / 25, atol=1e-9)
+
+
+# --- whose clock it is -----------------------------------------------------------------------------------------------
+
+
+def test_the_clock_of_another_video_is_refused(tmp_path: Path) -> None:
+    study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
+    write_recording(study / "v.avi", 20)
+    extract_session(study, root, "frames")
+    clock, _ = clock_as_seen_by(root, "glove", study / "v.avi")
+    assert len(clock) == 20
+    other = write_recording(tmp_path / "other.avi", 20)
+    content = bytearray(other.read_bytes())
+    content[-1] ^= 1
+    other.write_bytes(content)
+    with pytest.raises(ExtractionError, match="frames has not been extracted from this video"):
+        clock_as_seen_by(root, "glove", other)
+
+
+def test_a_clock_of_an_older_version_is_refused_and_made_again(tmp_path: Path, monkeypatch) -> None:
+    study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
+    video = write_recording(study / "v.avi", 20)
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "VERSION", frames.VERSION - 1)
+        extract_session(study, root, "frames")
+    with pytest.raises(ExtractionError, match=r"those of version \d+ of frames, this one is \d+: extract frames again"):
+        clock_as_seen_by(root, "glove", video)
+    _, outcomes = extract_session(study, root, "frames")
+    assert not outcomes["frames"].skipped
+    assert len(clock_as_seen_by(root, "glove", video)[0]) == 20
+
+
+# --- a video that is replaced while it is read -----------------------------------------------------------------------
+
+
+def replace_by_renaming(path: Path, other: Path) -> None:
+    shutil.copy(other, path.with_suffix(".new"))
+    os.replace(path.with_suffix(".new"), path)
+
+
+def replace_in_place(path: Path, other: Path) -> None:
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("replace", [replace_by_renaming, replace_in_place])
+@pytest.mark.parametrize("other_frames", [20, 12])
+def test_a_video_that_is_replaced_between_planning_and_extraction(tmp_path: Path, replace, other_frames: int) -> None:
+    study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
+    write_recording(study / "v.avi", 20)
+    other = write_recording(tmp_path / "other.avi", other_frames)
+    content = other.read_bytes().replace(b"Lavf", b"lavf")
+    other.write_bytes(content)
+    create_store(root)
+    plan = plan_extraction(load_study(study), root, ExtractorsSettings(), Selection(("s",), ("frames",)))
+    replace(study / "v.avi", other)
+    (outcome,) = do_work(plan.work[0])
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "v.avi: changed while it was being read; run the extraction again",
+    )
+    assert not FeatureStore(root).sessions
+
+
+@pytest.mark.parametrize("replace", [replace_by_renaming, replace_in_place])
+def test_a_video_that_is_replaced_in_the_middle_of_a_pass(tmp_path: Path, replace, monkeypatch) -> None:
+    study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
+    write_recording(study / "v.avi", 20)
+    other = write_recording(tmp_path / "other.avi", 24)
+    extract_session(study, root, "frames")
+    real = frame_pass.read_frames
+
+    def replacing(path: Path, *args, **kwargs):
+        batches = real(path, *args, **kwargs)
+        yield next(batches)
+        replace(path, other)
+        yield from batches
+
+    monkeypatch.setattr(frame_pass, "read_frames", replacing)
+    store, outcomes = extract_session(study, root, "resnet50", resnet50=UNTRAINED)
+    assert outcomes["frames"].skipped
+    assert outcomes["resnet50"].status == "failed"
+    assert outcomes["resnet50"].reason.startswith("v.avi: ")
+    assert store.features("s") == ["frames"]
+    monkeypatch.setattr(frame_pass, "read_frames", real)
+    store, outcomes = extract_session(study, root, "resnet50", resnet50=UNTRAINED)
+    assert (outcomes["frames"].rows, outcomes["resnet50"].rows) == (24, 24)
