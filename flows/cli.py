@@ -117,7 +117,9 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     from storyframes.layout import open_store
 
     touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
-    entries = [entry for entry in catalogue.scan(open_store(features)) if (entry.session_id, entry.feature) in touched]
+    entries = list(catalogue.scan(open_store(features)))
+    if touched:  # else nobody could say what the run did
+        entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
     console = terminal.console()
     console.print(*tables.status(entries), sep="\n")
     for line in tables.without_clips(report.excluded, report.warnings):
@@ -201,13 +203,14 @@ def runs(
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended."""
     from flows.runs import recent_runs
-    from flows.server import ServerError, prefect_server
+    from flows.server import prefect_server
 
-    try:
-        with terminal.error_console().status("asking the Prefect server"), prefect_server():
-            found = recent_runs(limit)
-    except ServerError as error:
-        terminal.fail(str(error), 1)
+    with (
+        terminal.usage_errors(),
+        terminal.error_console().status("asking the Prefect server"),
+        prefect_server(looking=True),
+    ):
+        found = recent_runs(limit)
     if json:
         print(tables.runs_json(found))  # noqa: T201
     else:

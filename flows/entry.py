@@ -28,6 +28,8 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code in _INTERRUPTED:
             _end(int(ended.code))
+        if interruption.is_leaving_at_once() and isinstance(ended.code, int):
+            _leave(ended.code)
         raise
 
 
@@ -36,7 +38,12 @@ def _on_terminate(number: int, frame: object) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
+    print(interruption.described(code), file=sys.stderr)  # noqa: T201
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
     """At once: the cluster and the server are down, and what libraries do at exit would wait for them, or complain."""
-    print(interruption.described(code), file=sys.stderr, flush=True)  # noqa: T201
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code)

@@ -49,12 +49,23 @@ def heeded() -> Iterator[None]:
 
 
 _promise = ""
+_at_once = False
 
 
 def promise(what: str) -> None:
     """What holds if the command is interrupted from now on."""
     global _promise
     _promise = what
+
+
+def leave_at_once() -> None:
+    """End the process without what libraries do at exit: Prefect would try for minutes to reach a dead server."""
+    global _at_once
+    _at_once = True
+
+
+def is_leaving_at_once() -> bool:
+    return _at_once
 
 
 def described(code: int) -> str:

@@ -10,10 +10,13 @@ from rich.console import Console
 
 from flows import interruption
 from flows.console import ConsoleWatcher
+from flows.own_server import ServerLostError
 from flows.progress import watched_by
 from flows.request import ExtractionRequest
-from flows.server import ServerError, prefect_server
-from storyframes.layout import create_store
+from flows.runs import own_tag
+from flows.server import prefect_server
+from storyframes.layout import StoreError, create_store
+from storyframes.storage import Storage
 from storyframes.study import load_study
 from tasks.plan import check_selection
 from tasks.required_tools import check_tools
@@ -28,32 +31,54 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
     Raises:
         StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError, MissingToolError: what was asked
             for cannot be done; nothing was started.
+        ServerError: there is no Prefect server to use; nothing was started.
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
     settings = request.load_settings()
     check_selection(load_study(request.study), settings, request.selection)
     check_tools(settings, request.selection.only)
-    create_store(request.features)
+    _check_writable(create_store(request.features))
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
     with ConsoleWatcher(console) as watcher, watched_by(watcher):
         watcher.starting("starting the Prefect server")
         try:
             with prefect_server():
                 watcher.starting("planning")
                 return _run_flow(request)
-        except ServerError as error:
-            sys.exit(str(error))
+        except ServerLostError:
+            return _without_server(request)
+
+
+def _check_writable(storage: Storage) -> None:
+    folder = storage.local("")
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"{folder} cannot be written to: it is another user's, or on a read-only file system")
 
 
 def _run_flow(request: ExtractionRequest) -> RunReport:
-    from flows.extraction import result_of  # Prefect reads its environment when it is imported
+    from prefect import tags  # Prefect reads its environment when it is imported
+
+    from flows.extraction import result_of
     from flows.run_report import RunReport
     from flows.study import extract_study
 
-    state = extract_study(request, return_state=True)
+    with tags(own_tag()):
+        state = extract_study(request, return_state=True)
     report = result_of(state)
     if not isinstance(report, RunReport):
         sys.exit(f"the run ended as {state.name}: {state.message}")
     return report
+
+
+def _without_server(request: ExtractionRequest) -> RunReport:
+    """The report of a run whose server died too often: the tables are written of all that was published."""
+    from flows.run_report import RunReport
+    from flows.study import write_tables
+
+    interruption.leave_at_once()
+    index, problem = write_tables(load_study(request.study), request.features, request.load_settings().clips)
+    lost = "the command's own Prefect server died again and again: extract again, what was published stays"
+    return RunReport((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))

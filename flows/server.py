@@ -7,21 +7,18 @@ server serves them all and ends with the command, however that ends.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.runs import mark_abandoned
+from flows.configured_server import ServerError, check_server
+from flows.own_server import OwnServer
+from flows.runs import end_dead_runs
 from storyframes.scratch import scratch_folder
 from tasks.reaper import reaper
 
-_START_TIMEOUT_S = 120
 _QUIET = {
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -43,34 +40,65 @@ _NOT_NEEDED = {
 }
 
 
-class ServerError(Exception):
-    """The Prefect server did not start; the message holds what it printed."""
+_SAY_WHERE = "set XDG_STATE_HOME to a folder that can be written to"
+# What never goes through a proxy, whatever http_proxy says.
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextlib.contextmanager
-def prefect_server() -> Iterator[str]:
+def prefect_server(*, looking: bool = False) -> Iterator[str]:
     """The URL of the Prefect API to use: the configured one, else that of a server started for this block.
 
+    Args:
+        looking: the caller only asks: nothing is written of the runs that the server knows.
+
     Raises:
-        ServerError: it did not come up.
+        ServerError: it cannot be used, or did not start.
+        ServerLostError: the one started for this block died again and again.
     """
     os.environ.update(_QUIET)
-    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
+    spare_loopback()
+    try:
+        from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
-    if configured := PREFECT_API_URL.value():
+        configured = PREFECT_API_URL.value()
+    except ValueError as error:  # pydantic's
+        raise ServerError(f"Prefect's settings cannot be used: {str(error).splitlines()[-2].strip()}") from None
+    if configured:
+        check_server(configured)
         yield configured
         return
     with contextlib.ExitStack() as stack:
         home, alone = stack.enter_context(_home())
-        url = stack.enter_context(_dedicated_server(home))
+        server = OwnServer(home, _environment(home))
+        stack.enter_context(server.running())
         # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
-        os.environ.update(PREFECT_API_URL=url, PREFECT_LOGGING_TO_API_ENABLED="false")  # Dask workers inherit both
+        os.environ.update(PREFECT_API_URL=server.url, PREFECT_LOGGING_TO_API_ENABLED="false")  # workers inherit both
         stack.callback(os.environ.pop, "PREFECT_API_URL", None)
         stack.callback(os.environ.pop, "PREFECT_LOGGING_TO_API_ENABLED", None)
-        stack.enter_context(temporary_settings({PREFECT_API_URL: url, PREFECT_LOGGING_TO_API_ENABLED: False}))
-        if alone:
-            mark_abandoned()
-        yield url
+        stack.enter_context(temporary_settings({PREFECT_API_URL: server.url, PREFECT_LOGGING_TO_API_ENABLED: False}))
+        if alone and not looking:
+            end_dead_runs()
+        yield server.url
+
+
+def spare_loopback() -> None:
+    """Keep what goes to this machine from a configured proxy, in this process and in all that it starts."""
+    there = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]
+    hosts = ",".join(dict.fromkeys(host for host in (*map(str.strip, there), *_LOOPBACK) if host))
+    os.environ.update(no_proxy=hosts, NO_PROXY=hosts)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Of the command's own server: nothing of what is configured for another one, a production database least."""
+    inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
+    return inherited | {
+        **_QUIET,
+        **_NOT_NEEDED,
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home}/prefect.db",
+        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+    }
 
 
 @contextlib.contextmanager
@@ -79,9 +107,7 @@ def _home() -> Iterator[tuple[Path, bool]]:
 
     While another command uses that, it is a passing one.
     """
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    kept = state / "storyframes" / "prefect"
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    kept = _kept_home()
     lock = os.open(kept / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -95,50 +121,17 @@ def _home() -> Iterator[tuple[Path, bool]]:
         os.close(lock)
 
 
-@contextlib.contextmanager
-def _dedicated_server(home: Path) -> Iterator[str]:
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}/api"
-    guard = Path(__file__).parent.parent / "tasks" / "parent_death.py"
-    command = [sys.executable, str(guard), str(os.getpid()), sys.executable, "-m", "prefect", "server", "start"]
-    environment = os.environ | {
-        **_NOT_NEEDED,
-        "PREFECT_HOME": str(home),
-        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
-    }
-    with (home / "server.log").open("wb+") as log:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            _wait_until_healthy(url, process, log)
-            yield url
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310
-            return
-        time.sleep(0.1)
-    log.seek(0)
-    printed = log.read().decode(errors="replace").strip()[-1500:]
-    raise ServerError(f"the Prefect server did not start (exit {process.poll()}); it printed:\n{printed}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _kept_home() -> Path:
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        kept = state / "storyframes" / "prefect"
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(kept, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(kept))
+    except RuntimeError:
+        raise ServerError(f"there is no home folder for Prefect's database: {_SAY_WHERE}") from None
+    except OSError as error:
+        raise ServerError(
+            f"Prefect's database cannot be kept in {error.filename} ({error.strerror}): {_SAY_WHERE}"
+        ) from None
+    return kept

@@ -85,7 +85,7 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     watcher().planned(due, len(plan.settled))
     logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
     attempted = run_work(plan.work, settings.cluster, _tell(due))
-    index, problem = _write_tables(study, request.features, settings.clips)
+    index, problem = write_tables(study, request.features, settings.clips)
     for session_id, reason in index.excluded.items():
         logger.warning("%s gives no clips: %s", session_id, reason)
     for session_id, reason in index.warnings.items():
@@ -101,7 +101,7 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     return report
 
 
-def _write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[ClipIndex, str]:
+def write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[ClipIndex, str]:
     """Write the catalogue and the clip index; gives the index, and why they could not be written."""
     try:
         storage = open_store(features)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,14 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (
 
 
 _UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
+
+
+_LONGEST = 300
+# A place that cannot be what it is given for; anything else (a full disk, a broken one) may be otherwise tomorrow.
+_UNUSABLE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
+    *(errno.EISDIR, errno.EEXIST, errno.EINVAL),
+}
 
 
 def is_terminal() -> bool:
@@ -58,6 +68,7 @@ def fail(message: str, code: int) -> NoReturn:
 def usage_errors() -> Iterator[None]:
     """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
     from flows.cluster_settings import ClusterSettingsError
+    from flows.configured_server import ServerError
     from flows.settings import SettingsError
     from storyframes.layout import StoreError
     from storyframes.storage import StorageError
@@ -65,13 +76,33 @@ def usage_errors() -> Iterator[None]:
     from tasks.plan import SelectionError
     from tasks.required_tools import MissingToolError
 
-    refusals = (SettingsError, ClusterSettingsError, StoreError, StorageError, SelectionError, StudyFileError)
+    refusals = (
+        SettingsError,
+        ClusterSettingsError,
+        ServerError,
+        StoreError,
+        StorageError,
+        SelectionError,
+        StudyFileError,
+    )
     try:
         yield
     except StudyError as error:
         fail_with_problems(error)
-    except (*refusals, MissingToolError) as error:
+    except refusals as error:
         fail(str(error), 2)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read the output has gone: nobody is left to tell
+            raise
+        fail(describe(error), 2 if error.errno in _UNUSABLE else 1)
+
+
+def describe(error: OSError) -> str:
+    """What the system refused, and for which file."""
+    why = error.strerror or type(error).__name__
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return f"{shown}: {why[0].lower()}{why[1:]}" if shown else why
 
 
 def fail_with_problems(error: StudyError) -> NoReturn:

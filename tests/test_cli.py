@@ -16,6 +16,9 @@ import pandas as pd
 import pytest
 from stores import publish_openface
 from terminals import in_terminal
+from typer.testing import CliRunner
+
+from flows.cli import app
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,6 +77,43 @@ def test_bad_usage_ends_with_2_and_a_message(tmp_path: Path, arguments: list[str
     assert result.returncode == 2, result.stderr
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+_ON_STORES = (
+    "extract demo/study {}",
+    "index demo/study {}",
+    "status {}",
+    "verify {}",
+    "gc {}",
+    "archive {} {}2",
+    "show {} s1",
+)
+
+
+@pytest.mark.parametrize("command", _ON_STORES)
+def test_a_place_that_cannot_be_a_store_is_one_sentence(tmp_path: Path, command: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    for name in ("loop", "loop/below", "x" * 300, "file/below"):
+        result = CliRunner().invoke(app, command.format(*[tmp_path / name] * 2).split())
+        assert result.exit_code == 2, (name, result.stderr)
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"error {tmp_path}/{name[:100]}")
+
+
+@pytest.mark.parametrize("command", ["extract demo/study {}", "index demo/study {}", "extract demo/study {}/new"])
+def test_a_store_on_a_read_only_file_system_is_one_sentence(small_disk: Path, command: str) -> None:
+    from storyframes.layout import create_store
+
+    create_store(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    result = CliRunner().invoke(app, command.format(small_disk).split())
+    assert result.exit_code == 2, result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error {small_disk}")
+    assert "read-only file system" in line
+    assert CliRunner().invoke(app, ["status", str(small_disk)]).exit_code == 0  # looking needs no writing
 
 
 def test_the_clip_index_from_the_tables_alone(study_copy: Path, tmp_path: Path) -> None:
