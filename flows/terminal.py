@@ -84,6 +84,7 @@ def usage_errors() -> Iterator[None]:
         StorageError,
         SelectionError,
         StudyFileError,
+        MissingToolError,
     )
     try:
         yield

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from storyframes.owner import Owner
 from storyframes.storage import StorageError
 
+WAIT_S = 120.0  # for whoever holds a lock: writing a table takes seconds
+_LOOK_EVERY_S = 0.05
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
     """Hold an exclusive lock on ``path`` (made if absent, and kept); freed by the kernel however the process ends.
 
+    While it is held, the file says by whom.
+
+    Args:
+        path: the lock.
+        wait_s: seconds to wait for whoever holds it; :data:`WAIT_S` without it.
+
     Raises:
-        StorageError: the file system has no locks.
+        StorageError: the file system has no locks; or somebody holds it for longer than that.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        _lock(descriptor, path)
+        wait_s = WAIT_S if wait_s is None else wait_s
+        deadline = time.monotonic() + wait_s
+        while not _lock(descriptor, path, wait=False):
+            if time.monotonic() > deadline:
+                raise StorageError(f"{path} has been locked for {wait_s:.0f} s {_by_whom(descriptor)}")
+            time.sleep(_LOOK_EVERY_S)
+        with contextlib.suppress(OSError):  # on a full disk nobody is told who it was
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, Owner.this_process().text().encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def _by_whom(descriptor: int) -> str:
+    """Who holds a lock, and what to do about it."""
+    owner = Owner.parse(os.pread(descriptor, 1000, 0).decode(errors="replace"))
+    if owner is None or not owner.can_be_asked_after:
+        return "by a process of another machine or container: end it if it hangs, then run this again"
+    if owner.is_gone:  # it has passed its lock on to a child
+        return f"by a child of process {owner.pid}: end it, then run this again"
+    if owner.is_stopped:
+        return f"by process {owner.pid}, which is stopped: let it go on (kill -CONT {owner.pid}) or end it"
+    return f"by process {owner.pid}, which is running: wait for it, or end it if it hangs"
 
 
 @contextmanager

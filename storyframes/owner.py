@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 _SEPARATOR = ":"
+_STOPPED = "Tt"
 _ENDED = "ZX"  # a zombie has ended; only its parent has not asked yet
 
 
@@ -62,6 +63,11 @@ class Owner:
         """Whether the process is known to have ended; False where that cannot be told from here."""
         return self.can_be_asked_after and _started(self.pid) != self.started
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the process is there and does not run, by SIGSTOP, Ctrl-Z or a debugger."""
+        return self.can_be_asked_after and not self.is_gone and _stat(self.pid)[0] in _STOPPED
+
 
 @cache
 def _boot() -> str:
@@ -77,8 +83,13 @@ def _pid_namespace() -> str:
 
 def _started(pid: int) -> str:
     """When the process started; empty where there is none, or it has ended."""
-    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    return fields[19] if fields and fields[0] not in _ENDED else ""
+    fields = _stat(pid)
+    return fields[19] if fields[0] not in _ENDED else ""
+
+
+def _stat(pid: int) -> list[str]:
+    """What /proc tells of a process, from its state on; ``X``, as of a dead one, where there is none."""
+    return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() or ["X"]
 
 
 def _read(path: Path) -> str:

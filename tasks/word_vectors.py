@@ -22,6 +22,7 @@ from tasks.digests import model_digest, user_cache
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
+_CONVERSION_S = 3600  # of the largest vectors on a slow disk
 _FILE = "vectors.kv"
 
 
@@ -45,7 +46,9 @@ def load_word_vectors(path: Path, progress: Callable[[int, int], None] = lambda 
     folder = user_cache() / "word-vectors" / digest[:32]
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not folder.is_dir():
-        with locked(folder.parent / f".{folder.name}.lock"):  # one worker converts, the others wait for it
+        with locked(
+            folder.parent / f".{folder.name}.lock", _CONVERSION_S
+        ):  # one worker converts, the others wait for it
             if not folder.is_dir():
                 _convert(path, folder, progress)
     return KeyedVectors.load(str(folder / _FILE), mmap="r")
