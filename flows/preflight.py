@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import storyframes
 from flows.cluster import ClusterError
-from tasks.extractors import ExtractorsSettings
+from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.required_tools import missing_tools
 
 if TYPE_CHECKING:
+    from distributed import Worker
+
     from tasks.extract import Work
 
 
@@ -73,8 +75,8 @@ def check_workers(address: str, work: Sequence[Work]) -> None:
         raise ClusterError("\n".join(["this cluster's workers cannot do the work:", *lines]))
 
 
-def problems_here(expected: Expectations) -> list[str]:
-    """What this process lacks."""
+def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:
+    """What this process lacks; Dask says which of its workers it is."""
     found = []
     if storyframes.__version__ != expected.version:
         found.append(f"it has storyframes {storyframes.__version__}, the flow has {expected.version}")
@@ -89,7 +91,18 @@ def problems_here(expected: Expectations) -> list[str]:
         found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
     if expected.api and not _answers(expected.api):
         found.append(f"it does not reach the Prefect server at {expected.api}: set PREFECT_API_URL to one that it does")
-    return found + missing_tools(expected.settings, expected.features)
+    return found + missing_tools(expected.settings, _features_of(expected, dask_worker))
+
+
+def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
+    """The features that this worker may be given: one with a GPU alone needs no OpenFace."""
+    resources = worker.state.total_resources if worker else {}
+    extractors = build_extractors(expected.settings, "")
+    return [
+        feature
+        for feature in expected.features
+        if worker is None or all(resources.get(name, 0) >= amount for name, amount in extractors[feature].needs.items())
+    ]
 
 
 def _examples(work: Iterable[Work]) -> list[Path]:

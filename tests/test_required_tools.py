@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from distributed import Client, LocalCluster
 from test_openface import script
 
 import storyframes
@@ -62,6 +63,12 @@ def test_every_worker_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     (problem,) = problems_here(expected)
     assert problem.startswith("openface cannot be extracted here: no container engine")
     assert problems_here(dataclasses.replace(expected, features=("opensmile",))) == []
+    for resources, problems in (({"CPU": 2}, [problem]), ({"GPU": 1}, []), ({"CPU": 1}, [])):
+        with (
+            LocalCluster(1, processes=False, resources=resources, dashboard_address=None) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            assert list(client.run(problems_here, expected).values()) == [problems]
 
 
 def test_without_the_image_nothing_is_begun(study_copy: Path, tmp_path: Path, engine) -> None:
