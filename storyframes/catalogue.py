@@ -20,6 +20,7 @@ from storyframes.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, c
 from storyframes.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
 from storyframes.storage import Storage, StorageError
 
+_REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
 _SCHEMA = pa.schema(
@@ -176,10 +177,10 @@ def read_table(storage: Storage, name: str) -> bytes | None:
         StorageError: it cannot be read.
     """
     before: tuple[bytes | None, bytes | None] | None = None
-    while True:  # a writer notes the new checksum before it writes the table, and drops the old one afterwards
+    while True:  # a writer notes the new checksum before it writes the table
         checksums = storage.read(CHECKSUMS)
         content = storage.read(name)
-        if content is None or checksums is None or _sha256(content) in _accepted(checksums, name):
+        if content is None or checksums is None or _matches(checksums, name, content):
             return content
         if (checksums, content) == before:
             raise StoreError(
@@ -216,8 +217,8 @@ def replace_table(
 ) -> None:
     """Write the Parquet file ``name`` of the store, and note its checksum.
 
-    The checksums are widened to both contents before the replacement and narrowed after it, so that being killed
-    between the two leaves nothing that looks damaged.
+    The new checksum is noted before the table is replaced, and the last ones stay beside it: another writer may be at
+    the same point, and being killed between the two leaves nothing that looks damaged.
 
     Args:
         storage: the store.
@@ -225,24 +226,27 @@ def replace_table(
         table: makes the table; called again where another writer was faster.
         row_group_size: rows of a row group.
     """
+    noted = ""
 
     def change(before: bytes | None) -> bytes | None:
+        nonlocal noted
         content = to_parquet(table(), row_group_size)
-        if content == before:
-            return None
-        _accept(storage, name, lambda accepted: sorted({*accepted, _sha256(content)}))
-        return content
+        noted = _sha256(content)
+        _accept(storage, name, noted)
+        return None if content == before else content
 
     storage.update(name, change)
-    content = storage.read(name)
-    _accept(storage, name, lambda _: [_sha256(content or b"")])
+    _accept(storage, name, noted)
 
 
-def _accept(storage: Storage, name: str, change: Callable[[list[str]], list[str]]) -> None:
+def _accept(storage: Storage, name: str, sha256: str) -> None:
     def update(before: bytes | None) -> bytes | None:
         checksums = _parse_checksums(before)
-        after = {**checksums, name: change(checksums.get(name, []))}
-        return None if after == checksums else json.dumps(after, indent=1, sort_keys=True).encode() + b"\n"
+        there = checksums.get(name, [])
+        if sha256 in there:
+            return None
+        after = {**checksums, name: [*there, sha256][-_REMEMBERED:]}
+        return json.dumps(after, indent=1, sort_keys=True).encode() + b"\n"
 
     storage.update(CHECKSUMS, update)
 
@@ -263,17 +267,17 @@ def table_checksums(storage: Storage) -> dict[str, list[str]]:
     return _parse_checksums(storage.read(CHECKSUMS))
 
 
-def _accepted(checksums: bytes, name: str) -> list[str]:
-    found = _parse_checksums(checksums).get(name, [])
-    return found if isinstance(found, list) else []
+def _matches(checksums: bytes, name: str, content: bytes) -> bool:
+    return _sha256(content) in _parse_checksums(checksums).get(name, [])
 
 
 def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
+    """What is noted, by table; nothing where it is damaged."""
     try:
         content = json.loads(data or b"")
-    except ValueError:
+        return {str(name): [str(one) for one in noted] for name, noted in content.items()}
+    except (ValueError, AttributeError, TypeError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _to_table(entries: Iterator[Entry] | list[Entry]) -> pa.Table:

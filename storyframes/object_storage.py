@@ -67,14 +67,11 @@ class ObjectStorage:
         return contents
 
     def replace(self, path: str, data: bytes) -> None:
-        import obstore
-
         with errors(self.location):
-            obstore.put(self._store, path, data)
+            self._put(path, data)
 
     def update(self, path: str, change: Update) -> None:
         """A conditional put that starts over where somebody else was faster."""
-        import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         while True:
@@ -84,7 +81,7 @@ class ObjectStorage:
                 return
             mode: Any = "create" if before.tag is None else {"e_tag": before.tag}
             with errors(self.location), contextlib.suppress(AlreadyExistsError, PreconditionError):
-                obstore.put(self._store, path, data, mode=mode)
+                self._put(path, data, mode)
                 return
 
     def info(self, path: str) -> FileInfo | None:
@@ -143,10 +140,8 @@ class ObjectStorage:
         return make_scratch_folder("version")
 
     def commit(self, folder: Path, path: str) -> None:
-        import obstore
-
         def send(file: Path) -> None:
-            obstore.put(self._store, f"{path}/{file.relative_to(folder).as_posix()}", file)
+            self._put(f"{path}/{file.relative_to(folder).as_posix()}", file)
 
         files = [file for file in folder.rglob("*") if file.is_file()]
         with errors(self.location), ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
@@ -164,6 +159,11 @@ class ObjectStorage:
 
     def zarr(self, path: str) -> Any:
         return {"store": _Prefix(self._store, read_only=True, location=self.location), "path": path}
+
+    def _put(self, path: str, data: bytes | Path, mode: Any = "overwrite") -> None:
+        import obstore
+
+        obstore.put(self._store, path, data, mode=mode)
 
     def _get(self, path: str) -> Content:
         import obstore

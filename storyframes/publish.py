@@ -165,7 +165,7 @@ class FeatureWriter:
         for name, file in current.files.items():
             info = self.storage.info(f"{self.path}/{name}")
             if info is None or info.bytes != file.bytes:
-                raise RemovedError(f"{self.path}/{name} was removed while it was being published; extract it again")
+                raise _removed(f"{self.path}/{name}")
 
     def _may_be_current(self) -> bool:
         """Whether readers may see this version: also where an error struck after the commit, or the answer to it."""
@@ -215,18 +215,24 @@ class FeatureWriter:
             )
 
     def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
-        files = {}
-        for file in sorted(path for path in self.folder.rglob("*") if path.is_file()):
-            name = file.relative_to(self.folder).as_posix()
-            path = f"{self.path}/{name}"
-            info = self.storage.info(path)
-            if info is None:
-                raise RemovedError(f"{path} was removed while it was being published; extract it again")
-            files[name] = StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
-        group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
-        for name, shard in shards.items():
-            self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
+        names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
+        try:
+            files = {name: self._stored(name) for name in names}
+            group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
+            for name, shard in shards.items():
+                self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
+        except (OSError, KeyError, PublishError):
+            if gone := [name for name in names if self.storage.info(f"{self.path}/{name}") is None]:
+                raise _removed(f"{self.path}/{gone[0]}") from None
+            raise
         return files
+
+    def _stored(self, name: str) -> StoredFile:
+        path = f"{self.path}/{name}"
+        info = self.storage.info(path)
+        if info is None:
+            raise _removed(path)
+        return StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
 
     def _prove(self, array: Any, shard: WrittenShard, file: StoredFile | None) -> None:
         where = f"{self.spec.name}/{array.basename}"
@@ -242,6 +248,10 @@ class FeatureWriter:
         for row, written in ((array[0], shard.first_row), (array[-1], shard.last_row)):
             if np.asarray(row).tobytes() != written.tobytes():
                 raise PublishError(f"{where}: zarr reads other values than were written")
+
+
+def _removed(path: str) -> RemovedError:
+    return RemovedError(f"{path} was removed while it was being published; extract it again")
 
 
 def _codec(compression: Compression) -> ZstdCodec | None:
