@@ -71,7 +71,9 @@ def test_stored_descriptors_are_of_filtered_sound_where_it_is_resampled(tmp_path
     np.testing.assert_allclose(stored[3:-3, energy], expected[3:-3, energy], rtol=0.01)
 
 
-@pytest.mark.parametrize(("picture_at_s", "sound_at_s"), [(0.0, 0.0), (0.0, 0.32), (0.0, 1.04)])
+@pytest.mark.parametrize(
+    ("picture_at_s", "sound_at_s"), [(0.0, 0.0), (0.0, 0.32), (0.4, 0.68), (0.72, 0.4), (1.4, 1.4)]
+)
 def test_the_stored_times_count_from_the_first_frame(tmp_path: Path, picture_at_s: float, sound_at_s: float) -> None:
     sound = voices(2, 16_000, 3.0)
     path = tmp_path / "v.mkv"
@@ -86,6 +88,38 @@ def test_the_stored_times_count_from_the_first_frame(tmp_path: Path, picture_at_
         assert len(rows) in (0, 4)
         expected = rows.mean(axis=0) if len(rows) else np.full(65, np.nan)
         np.testing.assert_allclose(per_frame[frame], expected, rtol=1e-5, atol=1e-5)
+
+
+CONTAINERS = [
+    ("v.mkv", "pcm_s16le"),
+    ("v.mov", "pcm_s16le"),
+    ("v.mp4", "aac"),
+    ("v.ts", "mp2"),
+    ("v.mkv", "libopus"),
+    ("v.wmv", "wmav2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "picture_at_s"),
+    [
+        ("v.avi", "pcm_s16le", 0.0),  # whose streams begin together
+        *((*each, picture_at_s) for each in CONTAINERS for picture_at_s in (0.0, 0.48)),
+    ],
+)
+def test_what_is_heard_with_a_frame_is_stored_at_the_frames_time(
+    tmp_path: Path, name: str, codec: str, picture_at_s: float
+) -> None:
+    """A beep that begins one second after the first frame is shown, whatever the container's clock and delays."""
+    sound = np.zeros((96_000, 2))
+    begins = round(48_000 * (1.0 + picture_at_s))
+    sound[begins : begins + 24_000] = 9000 * np.sin(np.arange(24_000) / 10)[:, None]
+    write_recording(tmp_path / name, 50, sound, 48_000, picture_at_s=picture_at_s, codec=codec)
+    store, _ = extract_session(make_study(tmp_path, video=name), tmp_path / "features", "opensmile")
+    assert store.read("s", "frames", array="time")[0] == 0
+    energy = store.read("s", "opensmile")[:, COMPARE_2016_COLUMNS.index("pcm_RMSenergy_sma")]
+    begun = store.read("s", "opensmile", array="time")[np.flatnonzero(energy > energy.max() / 2)[0]]
+    assert begun + 0.03 == pytest.approx(1.0, abs=0.05), (name, codec)  # a row's window is 60 ms long
 
 
 @pytest.mark.parametrize("name", ["s.ts", "s.mkv", "s.wmv", "s.m4a"])
