@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 try:
     import typer
@@ -22,24 +22,20 @@ except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import interruption, look, plan_command, tables, terminal
+from flows import interruption, look, models_commands, plan_command, tables, terminal
 from flows.entry import main
 from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
-from tasks.human import human_bytes
+from tasks.human import counted, human_bytes
 
-_LOOK: dict[str, Any] = (
-    {} if terminal.is_terminal() else {"rich_markup_mode": None, "context_settings": {"terminal_width": 1000}}
-)
 app = typer.Typer(
     name="storyframes",
     help="From session recordings to training-ready multimodal features.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    **_LOOK,
+    **terminal.LOOK,
 )
-models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **_LOOK)
-app.add_typer(models_app, name="models")
+app.add_typer(models_commands.models_app, name="models")
 
 
 def _version(asked: bool) -> None:
@@ -124,7 +120,7 @@ def _show_report(features: str, report) -> None:  # type: ignore[no-untyped-def]
     console.print(*tables.status(entries), sep="\n")
     for line in tables.without_clips(report.excluded, report.warnings):
         console.print(line)
-    index = "" if report.problem else f"; the clip index has {report.clips} clips"
+    index = "" if report.problem else f"; the clip index has {counted(report.clips, 'clip')}"
     console.print(escape(f"This run: {report}{index}."))
 
 
@@ -157,7 +153,7 @@ def index(
             built = build_clip_index(loaded, settings.clips, None)
             export_clip_index(built.clips, out)
     console, clips = terminal.console(), built.clips
-    console.print(f"{len(clips)} clips of {settings.clips.window} frames, stride {settings.clips.stride}")
+    console.print(f"{counted(len(clips), 'clip')} of {settings.clips.window} frames, stride {settings.clips.stride}")
     if len(clips):
         console.print(tables.clips_table(clips))
     for line in tables.without_clips(built.excluded, built.warnings):
@@ -225,8 +221,7 @@ def verify(
     ] = False,
 ) -> None:
     """Read every byte of every current version and compare it with what was published."""
-    from rich.markup import escape
-
+    from flows.repair_advice import repair_advice
     from storyframes import maintenance
     from storyframes.layout import open_store
 
@@ -247,11 +242,12 @@ def verify(
         console.print(f"[yellow]repaired[/] {escape(path)}")
     if findings:
         console.print(tables.findings_table(findings))
-        console.print("Extract with --force what is damaged; 'storyframes index' writes the tables again.")
+        for line in repair_advice(storage, findings):
+            console.print(escape(line))
         if unread := sum(finding.unreadable for finding in findings):
             console.print(f"Whether {unread} of them are sound is not known: they cannot be read.")
         raise typer.Exit(1)
-    console.print(f"[green]sound[/] {checked} features: every file is as it was published")
+    console.print(f"[green]sound[/] {counted(checked, 'feature')}: every file is as it was published")
 
 
 @app.command()
@@ -276,7 +272,7 @@ def gc(
     if removals:
         console.print(tables.removals_table(removals))
     size = human_bytes(sum(removal.bytes for removal in removals))
-    console.print(f"{'would remove' if dry_run else 'removed'} {len(removals)} paths, {size}")
+    console.print(f"{'would remove' if dry_run else 'removed'} {counted(len(removals), 'path')}, {size}")
     if leftovers := scratch.sweep(dry_run=dry_run):
         size = human_bytes(sum(leftover.bytes for leftover in leftovers))
         done = "to be removed" if dry_run else "removed"
@@ -307,7 +303,9 @@ def archive(
             after += current.nbytes
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
-    terminal.console().print(f"{count} features, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")
+    terminal.console().print(
+        f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}"
+    )
 
 
 @app.command()
@@ -327,7 +325,7 @@ def synthesize(
             write_study(folder, plan, lambda name: spinner.update(f"synthesizing {name}"))
         except SynthesisError as error:
             terminal.fail(str(error), 2)
-    terminal.console().print(f"{sessions} sessions of {seconds:g} s in {escape(str(folder))}")
+    terminal.console().print(f"{counted(sessions, 'session')} of {seconds:g} s in {escape(str(folder))}")
 
 
 @app.command()
@@ -396,70 +394,6 @@ def overlay(
 
 
 look.register(app)
-
-
-@models_app.command("list")
-def models_list() -> None:
-    """Show the model files: which are here, where they come from, under which licence."""
-    from tasks import weights
-
-    terminal.console().print(tables.models_table(list(weights.MODELS.values())))
-
-
-@models_app.command("fetch")
-def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models list' shows them.")]) -> None:
-    """Download model files; each is checked by its SHA-256."""
-    from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
-
-    from tasks import weights
-
-    for name in names:
-        if name not in weights.MODELS:
-            terminal.fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
-    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
-    for name in names:
-        with Progress(*columns, console=terminal.error_console()) as bars:
-            bar = bars.add_task(name, total=None)
-
-            def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
-                bars.update(bar, completed=done, total=total)
-
-            try:
-                path = weights.fetch(weights.MODELS[name], show)
-            except weights.WeightsError as error:
-                bars.stop()
-                terminal.fail(str(error), 1)
-        terminal.console().print(escape(str(path)))
-
-
-@models_app.command("check")
-def models_check(
-    tool: Annotated[str, typer.Argument(help="What to try: openface.")],
-    config: ConfigOption = None,
-) -> None:
-    """Try OpenFace out on a clip of two seconds: version, speed, columns, determinism."""
-    from flows.demo import demo_video
-    from flows.settings import load_settings
-    from storyframes.layout import new_version
-    from tasks.extractor import ExtractionError
-    from tasks.openface import Backend, OpenFace
-    from tasks.openface_check import CLIP_S, check_openface
-
-    if tool != "openface":
-        terminal.fail(f"there is nothing to check for {tool!r}; there is openface", 2)
-    with terminal.usage_errors():
-        settings = load_settings(config)
-    if settings.openface.backend is Backend.CSV:
-        settings = settings.model_copy(
-            update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
-        )
-    openface = OpenFace(settings.openface, settings.recording)
-    with terminal.error_console().status("running OpenFace twice"):
-        try:
-            checked = check_openface(lambda clip: openface.run(clip, CLIP_S, new_version()), demo_video())
-        except ExtractionError as error:
-            terminal.fail(str(error), 1)
-    terminal.console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))
 
 
 if __name__ == "__main__":

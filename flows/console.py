@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from storyframes.records import Status
 from tasks.extract import Outcome
+from tasks.human import counted
 
 
 class ConsoleWatcher:
@@ -50,13 +51,14 @@ class ConsoleWatcher:
 
     def planned(self, due: int, settled: int) -> None:
         self._progress.update(self._task, description="extracting", completed=0, total=due, last="")
-        self._console.print(f"{due} features are due, {settled} need nothing done")
+        is_due, needs = "is" if due == 1 else "are", "needs" if settled == 1 else "need"
+        self._console.print(f"{counted(due, 'feature')} {is_due} due, {settled} {needs} nothing done")
 
     def finished(self, outcome: Outcome) -> None:
         name = escape(f"{outcome.session_id}/{outcome.feature}")
         self._progress.update(self._task, advance=1, last=name)
         if outcome.status is Status.DONE:
-            self._console.print(f"[green]done[/] {name}: {outcome.rows} rows in {outcome.seconds:.1f} s")
+            self._console.print(f"[green]done[/] {name}: {counted(outcome.rows, 'row')} in {outcome.seconds:.1f} s")
         else:
             style = "yellow" if outcome.status is Status.MISSING else "bold red"
             self._console.print(f"[{style}]{outcome.status}[/] {name}: {escape(outcome.reason)}")

@@ -17,6 +17,7 @@ from storyframes.records import Status
 from tasks.compare import ColumnDifference, Comparison
 from tasks.curve_summary import summarize_curves
 from tasks.curves import SessionCurves
+from tasks.human import counted
 from tasks.quality import QualityFinding, find_problems
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def report_table(built: ReportSummary) -> Table:
     table.add_row("on disk", human_bytes(facts.bytes))
     for state, count in facts.matrix.counts().items():
         table.add_row(f"features {state}", str(count))
-    table.add_row("findings", f"{sum(built.findings.values())} in {sum(map(bool, built.findings.values()))} sessions")
+    having = sum(map(bool, built.findings.values()))
+    table.add_row("findings", f"{sum(built.findings.values())} in {counted(having, 'session')}")
     return table
 
 
@@ -84,7 +86,7 @@ def _curves_table(curves: SessionCurves) -> Table:
 
 
 def _findings_table(findings: Sequence[QualityFinding]) -> Table:
-    table = Table(title=f"{len(findings)} findings", title_justify="left")
+    table = Table(title=counted(len(findings), "finding"), title_justify="left")
     for heading in ("finding", "what", "rule", "times (s)"):
         table.add_column(heading, overflow="fold")
     for one in findings:
@@ -126,11 +128,13 @@ def comparison_tables(compared: Comparison) -> Iterator[Table | str]:
             time = "" if row.time_s is None else f"{row.time_s:.2f}"
             table.add_row(escape(row.session_id), row.array, str(row.row), time, str(row.columns))
         yield table
-    counted = f"{compared.sessions} sessions in both, {len(compared.columns)} columns compared"
+    columns = counted(len(compared.columns), "column")
+    compared_all = f"{counted(compared.sessions, 'session')} in both, {columns} compared"
+    mismatches = f"{len(compared.mismatches)} {'mismatch' if len(compared.mismatches) == 1 else 'mismatches'}"
     if compared.same:
-        yield f"[green]the same[/] within tolerance: {counted}"
+        yield f"[green]the same[/] within tolerance: {compared_all}"
     else:
-        yield f"[bold red]different[/]: {len(different)} columns, {len(compared.mismatches)} mismatches; {counted}"
+        yield f"[bold red]different[/]: {counted(len(different), 'column')}, {mismatches}; {compared_all}"
 
 
 def _mismatches_table(compared: Comparison) -> Table:
@@ -164,7 +168,7 @@ def _arrays_table(compared: Comparison) -> Table:
 
 
 def _columns_table(different: Sequence[ColumnDifference]) -> Table:
-    table = Table(title=f"{len(different)} columns beyond tolerance", title_justify="left")
+    table = Table(title=f"{counted(len(different), 'column')} beyond tolerance", title_justify="left")
     table.add_column("column", overflow="fold")
     for heading in ("beyond", "only one has", "largest", "mean", "tolerance"):
         table.add_column(heading, justify="right")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -38,6 +38,10 @@ _UNUSABLE = {
 def is_terminal() -> bool:
     """Whether a person looks at both outputs; help and usage errors are drawn as panels then."""
     return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+# How the help and usage errors look: panels where a person looks, plain lines where a program reads.
+LOOK: dict[str, Any] = {} if is_terminal() else {"rich_markup_mode": None, "context_settings": {"terminal_width": 1000}}
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -110,7 +110,7 @@ def _entry(
     try:
         current = Current.parse(contents.get(path), path)
     except RecordError as error:
-        return Entry(session_id, feature, None, None, damage=f"{error}; extract it again with --force")
+        return Entry(session_id, feature, None, None, damage=f"{error}; the next extraction makes it again")
     path = attempt_path(session_id, feature)
     try:
         attempt = Attempt.parse(contents.get(path), path)

@@ -32,6 +32,11 @@ def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.D
         except (pa.ArrowException, SyntaxError, TypeError, ValueError, OverflowError) as error:
             columns = ", ".join(index.columns)
             raise ValueError(f"where={where!r} cannot be applied ({error}); the clip index has {columns}") from None
+    if len(index) == 0:
+        raise ValueError(
+            "the clip index has no clips: a clip needs a phase at least as long as the window, and a rating; "
+            "'storyframes check STUDY' says which sessions have none"
+        )
     if len(clips) == 0:
         raise ValueError(f"no clip is left: none of the {len(index)} in the clip index has {where!r}")
     return clips.reset_index(drop=True)

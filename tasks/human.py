@@ -12,6 +12,11 @@ def human_bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def counted(count: int, noun: str) -> str:
+    """``2`` and ``"clip"`` are ``2 clips``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def human_time(seconds: float) -> str:
     """``75`` is ``1 min 15 s``."""
     minutes, rest = divmod(round(seconds), 60)

@@ -26,6 +26,10 @@ from tasks.openface_files import ToolFiles, find_tool_files
 from tasks.openface_tool import ToolOutput, run_binary, run_container
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
+_NO_CSV = (
+    "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
+    "backend = 'container' or 'binary' (docs/openface.md)"
+)
 _CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
 
@@ -106,7 +110,7 @@ class OpenFace:
         match self.settings.backend:
             case Backend.CSV:
                 if not source.names("openface"):
-                    raise MissingInputError("the study names no OpenFace CSV for this session (backend = 'csv')")
+                    raise MissingInputError(_NO_CSV)
                 inputs["openface"] = source.file("openface")
             case Backend.BINARY:
                 models |= self._tool_files.digests

@@ -98,5 +98,5 @@ def test_the_command(store_root: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flows.cli", "archive", str(store_root), str(tmp_path / "archive")]
     done = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("1 features, ")
+    assert done.stdout.startswith("1 feature, ")
     assert FeatureStore(tmp_path / "archive").read("a", "openface").shape == (200, 714)

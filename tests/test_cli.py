@@ -19,6 +19,7 @@ from terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli import app
+from storyframes.study import load_study
 
 ROOT = Path(__file__).parent.parent
 
@@ -203,7 +204,7 @@ def test_one_feature_of_one_session_by_force(demo) -> None:
     folder, _ = demo
     result = extract_demo(folder, "--session", "p01-s02", "--only", "opensmile", "--force")
     assert result.returncode == 0
-    assert "1 features are due, 1 need nothing done" in result.stderr
+    assert "1 feature is due, 1 needs nothing done" in result.stderr
     assert "done p01-s02/opensmile: 2396 rows" in result.stderr
 
 
@@ -357,3 +358,35 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
     assert "1 h 2 min" in shown
     assert "[red]no" in shown
     assert max(map(len, shown.splitlines())) <= 100
+
+
+@pytest.mark.slow
+def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
+    """A file that is gone is made again by the next extraction, one that rots unseen only by force."""
+    from flows.repair_advice import repair_advice
+    from storyframes import maintenance
+    from storyframes.layout import create_store
+    from tasks.extract import extract
+    from tasks.extractors import ExtractorsSettings
+    from tasks.plan import Selection, plan_extraction
+
+    root, study = tmp_path / "features", load_study(study_copy)
+    storage = create_store(root)
+    settings = ExtractorsSettings(features=("frames",))
+
+    def due() -> list[str]:
+        return [unit.name for unit in plan_extraction(study, str(root), settings, Selection()).work]
+
+    for unit in plan_extraction(study, str(root), settings, Selection()).work:
+        extract(unit)
+    gone, rotten = (next(root.glob(f"{name}/frames/*/time/c/0")) for name in ("p01-s01", "p01-s02"))
+    gone.unlink()
+    status = rotten.stat()
+    rotten.write_bytes(bytes([rotten.read_bytes()[0] ^ 1]) + rotten.read_bytes()[1:])
+    os.utime(rotten, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert repair_advice(storage, list(maintenance.verify(storage))) == [
+        "The next 'storyframes extract' makes again what is missing or was changed.",
+        "Sizes and times of p01-s02/frames are as they were published, so only force makes it again: "
+        "'storyframes extract' with --session p01-s02 --only frames --force.",
+    ]
+    assert due() == ["p01-s01/frames"]  # the advice is true
