@@ -35,9 +35,10 @@ def cut_recording(path: Path, target: Path, seconds: float) -> None:
             chosen = [*source.streams.video[:1], *source.streams.audio[:1]]
             copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
             ended: set[int] = set()
+            end_s = (source.start_time or 0) / av.time_base + seconds  # a broadcast does not begin at 0
             for packet in source.demux(chosen):
                 start = packet.dts if packet.dts is not None else packet.pts
-                if start is None or start * packet.time_base >= seconds:
+                if start is None or start * packet.time_base >= end_s:
                     ended.add(packet.stream.index)
                     if len(ended) == len(copies):
                         break

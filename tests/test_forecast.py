@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_study import write_recording
 
 from storyframes.study import load_study
 from storyframes.transcript import read_transcript
@@ -90,6 +91,13 @@ def test_who_may_read_a_recording_may_read_its_cut(demo_study: Path, tmp_path: P
         os.umask(before)
     cut = (tmp_path / "cut.avi").stat()
     assert (cut.st_uid, cut.st_mode & 0o777) == (video.stat().st_uid, mode | 0o600)
+
+
+@pytest.mark.parametrize("suffix", ["avi", "mp4", "mkv", "ts"])
+def test_a_cut_of_a_recording_wherever_its_clock_begins(tmp_path: Path, suffix: str) -> None:
+    video = write_recording(tmp_path / f"v.{suffix}", 50, picture_at_s=3.0 if suffix in ("mkv", "ts") else 0.0)
+    cut_recording(video, tmp_path / f"cut.{suffix}", 1)
+    assert len(read_frame_times(tmp_path / f"cut.{suffix}").time) == 25
 
 
 def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:

@@ -61,7 +61,9 @@ def test_the_stored_embeddings_are_torchvisions_of_the_very_colours(tmp_path: Pa
     weights = tmp_path / "resnet50.pth"
     torch.save(network.state_dict(), weights)
 
-    store, outcomes = extract_session(study, tmp_path / "store", "resnet50", resnet50={"path": weights})
+    store, outcomes = extract_session(
+        study, tmp_path / "store", "resnet50", resnet50={"path": weights, "engine": "torch"}
+    )
     assert outcomes["resnet50"].rows == 9
     stored = store.read("s", "resnet50")
     expected = torchvisions_embeddings(weights, V1, pictures)
