@@ -1,6 +1,6 @@
 """A session of 29 minutes in 1080p, feature after feature in one process, as a worker does it: what memory it takes.
 
-    python -m benchmarks.long_session [--minutes 29] [--precision float32]
+    python -m benchmarks.long_session [--minutes 29] [--features opensmile] [--precision float32]
 
 The video is ten seconds of synthetic 1080p, encoded once and repeated by copying its packets, so it decodes like any
 other. The network is the real one, with random weights; in bfloat16 where the processor has it, so that it ends in
@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import av
@@ -28,7 +29,7 @@ from tasks.openvino_import import import_openvino
 from tasks.plan import Selection, plan_extraction
 from tasks.synthesize import SyntheticStudy, write_study
 
-FEATURES = ("resnet50", "opensmile")
+FEATURES = ("resnet50", "opensmile")  # and frames, which all need
 _PIECE_S = 10
 
 
@@ -101,11 +102,12 @@ def extract_measured(work: Work) -> None:
     print(f"  {outcome.feature:<10} {outcome.rows:8d} {cpu:8.1f} {wall:8.1f} {readings} {largest:8.0f}", flush=True)
 
 
-def work_through(folder: Path, precision: str) -> None:
+def work_through(folder: Path, features: Sequence[str], precision: str) -> None:
     """Every unit of work, one after the other, in this process."""
     torch.set_num_threads(1)
     settings = ExtractorsSettings.model_validate({"resnet50": {"allow_untrained": True, "precision": precision}})
-    plan = plan_extraction(load_study(folder / "study"), folder / "features", settings, Selection(("s0001",), FEATURES))
+    selection = Selection(("s0001",), tuple(features))
+    plan = plan_extraction(load_study(folder / "study"), folder / "features", settings, selection)
     for work in plan.work:
         extract_measured(work)
 
@@ -113,13 +115,14 @@ def work_through(folder: Path, precision: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=29)
+    parser.add_argument("--features", nargs="+", default=FEATURES)
     parser.add_argument("--precision")
     parser.add_argument("--work-through", type=Path, help=argparse.SUPPRESS)
     arguments, _ = parser.parse_known_args()
     has_bfloat16 = "BF16" in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     precision = arguments.precision or ("bfloat16" if has_bfloat16 else "float32")
     if arguments.work_through:
-        work_through(arguments.work_through, precision)
+        work_through(arguments.work_through, arguments.features, precision)
         return
     print_machine()
     print(f"a session of {arguments.minutes:g} minutes in 1080p, network in {precision}; resident memory in MB")
@@ -129,7 +132,7 @@ def main() -> None:
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as temporary:
         write_long_study(Path(temporary) / "study", arguments.minutes)
-        options = ["--work-through", temporary, "--precision", precision]
+        options = ["--work-through", temporary, "--precision", precision, "--features", *arguments.features]
         subprocess.run([sys.executable, "-m", "benchmarks.long_session", *options], check=True)
 
 

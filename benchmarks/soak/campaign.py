@@ -1,0 +1,196 @@
+"""The disturbed part: extraction after extraction, struck at random, with other commands and a reader beside them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from benchmarks.soak.commands import Command
+from benchmarks.soak.disturbance import Strike, Striker, draw_strikes
+from benchmarks.soak.ground import Ground
+from benchmarks.soak.sightings import Holdings, Role, of_the_soak
+from storyframes import catalogue
+from storyframes.layout import open_store
+from storyframes.records import Status
+
+_RUN_LIMIT_S = 420  # a run of this small study takes half a minute, several where the machine is busy
+_BESIDE_LIMIT_S = 240
+_MOST_STRIKES = 6
+_TWO_AT_ONCE = 0.15
+_READER_S = 40
+
+
+@dataclass
+class Campaign:
+    """One soak's disturbed part.
+
+    Attributes:
+        ground: where.
+        seed: of everything that is drawn.
+        sessions: of the study.
+        run_s: how long an undisturbed run takes; blows fall into about that time.
+        ended: how commands ended, by name and exit code.
+        findings: what must not be.
+    """
+
+    ground: Ground
+    seed: int
+    sessions: tuple[str, ...]
+    run_s: float = 30
+    striker: Striker = field(default_factory=Striker)
+    holdings: Holdings = field(default_factory=Holdings)
+    ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    read: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    _runs: list[tuple[Command, list[Strike]]] = field(default_factory=list)
+    _beside: list[Command] = field(default_factory=list)
+    _struck_at: list[tuple[float, str]] = field(default_factory=list)  # times, and the kind, of the blows
+    _next_run: float = 0.0
+    _next_beside: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Each kind of thing has dice of its own: how fast the machine is changes no other's numbers.
+        self._dice = {kind: random.Random(f"{self.seed} {kind}") for kind in ("runs", "strikes", "beside", "reader")}
+        self._numbers = itertools.count()
+
+    def run(self, seconds: float) -> None:
+        """Until the time is up and everything that was started has ended."""
+        until = time.time() + seconds
+        try:
+            while time.time() < until or self._runs or self._beside:
+                self._tick(going_on=time.time() < until)
+                time.sleep(0.1)
+        finally:
+            self.striker.wake(everybody=True)
+
+    def _tick(self, *, going_on: bool) -> None:
+        processes = of_the_soak(self.ground.folder)
+        self.holdings.note(processes)
+        self.striker.wake()
+        victims = [process for process in processes if process.role is not Role.READER]
+        for command, strikes in self._runs:
+            while going_on and strikes and strikes[0].at_s <= command.seconds:
+                strike = strikes.pop(0)
+                hit = self.striker.strike(strike, victims)
+                self._struck_at.append((time.time(), ", ".join(f"{strike.blow} {each.role}" for each in hit)))
+        for command, strikes in [pair for pair in self._runs if pair[0].is_over()]:
+            self._runs.remove((command, strikes))
+            self._judge_run(command)
+        for command in [command for command in self._beside if command.is_over()]:
+            self._beside.remove(command)
+            self._judge_beside(command)
+        if going_on:
+            self._start_runs()
+            self._start_beside()
+
+    def _start_runs(self) -> None:
+        dice = self._dice["runs"]
+        if time.time() < self._next_run or len(self._runs) > 1:
+            return
+        if self._runs and (self._runs[0][0].seconds < 5 or dice.random() > _TWO_AT_ONCE / 100):
+            return
+        selection = self._draw_selection(dice)
+        line = self.ground.extract(self.ground.store, *selection)
+        command = Command.start(self.ground, "extract", line, _RUN_LIMIT_S, selection)
+        strikes = draw_strikes(self._dice["strikes"], _MOST_STRIKES, 1.2 * self.run_s)
+        self._runs.append((command, strikes))
+
+    def _draw_selection(self, dice: random.Random) -> list[str]:
+        options: list[str] = []
+        if dice.random() < 0.75:
+            options.append("--force")
+        if dice.random() < 0.25:
+            options += ["--session", dice.choice(self.sessions)]
+        if dice.random() < 0.25:
+            options += ["--only", dice.choice(self.ground.features)]
+        return options
+
+    def _start_beside(self) -> None:
+        if not (self.ground.store / "zarr.json").exists():
+            return
+        if not any(command.name == "reader" for command in self._beside):
+            seed = self._dice["reader"].randrange(1 << 30)
+            arguments = map(str, (self.ground.store, self.ground.reference, seed, _READER_S))
+            line = [sys.executable, "-m", "benchmarks.soak.reader", *arguments]
+            self._beside.append(Command.start(self.ground, "reader", line, _BESIDE_LIMIT_S))
+        if time.time() < self._next_beside or len(self._beside) > 1:
+            return
+        dice, store = self._dice["beside"], self.ground.store
+        lines = {
+            "gc": ["gc", store, "--grace-hours", 0],
+            "index": ["index", self.ground.study, store, "--config", self.ground.configuration],
+            "status": ["status", store],
+            "verify": ["verify", store],
+        }
+        name = dice.choices(list(lines), [4, 2, 1, 2])[0]
+        self._beside.append(
+            Command.start(self.ground, name, self.ground.command(*map(str, lines[name])), _BESIDE_LIMIT_S)
+        )
+        self._next_beside = time.time() + dice.uniform(1, 6)
+
+    # --- how it ended ------------------------------------------------------------------------------------------------
+
+    def _judge_run(self, command: Command) -> None:
+        self._next_run = time.time() + self._dice["runs"].uniform(0, 2)
+        was_hit = self._note_end(command)
+        if was_hit:
+            return
+        if command.code == 0:
+            for problem in self._untruths(command):
+                self._find(command, f"ended with 0, but {problem}")
+        elif command.code != 1:
+            self._find(command, f"ended with {command.code}, though nothing had been done to its driver")
+        elif not self._blows_since(command.began):
+            self._find(command, "failed, though nothing had been done to anything")
+
+    def _judge_beside(self, command: Command) -> None:
+        was_hit = self._note_end(command)
+        if command.name == "reader" and command.code in (0, 1):
+            said = json.loads(command.printed.splitlines()[-1])
+            self.read.update(said["counts"])
+            for wrong in said["wrong"]:
+                self._find(command, f"WRONG VALUES: {wrong}")
+        elif not was_hit and command.code != 0:
+            self._find(command, f"ended with {command.code}")
+
+    def _note_end(self, command: Command) -> bool:
+        """Counts it; whether it had been hit itself."""
+        was_hit = command.identity in self.striker.hit
+        how = "hung" if command.hung else str(command.code)
+        self.ended[command.name, f"{how}{' (hit)' if was_hit else ''}"] += 1
+        if command.hung:
+            self._find(command, f"hung for {command.limit_s:.0f} s")
+        elif command.traceback:
+            self._find(command, "printed a traceback")
+        return was_hit or command.hung
+
+    def _find(self, command: Command, what: str) -> None:
+        blows = "; ".join(f"{at - command.began:.0f} s: {blow}" for at, blow in self._blows_since(command.began))
+        name = " ".join([command.name, *command.selection])
+        self.findings.append(f"{name} ({command.log.name}): {what}\n      blows: {blows or 'none'}\n{command.tail}")
+        print(f"  finding: {name}: {what}", flush=True)
+
+    def _blows_since(self, began: float) -> list[tuple[float, str]]:
+        return [(at, blow) for at, blow in self._struck_at if at > began and blow]
+
+    def _untruths(self, command: Command) -> list[str]:
+        """What should be in the store after this extraction, and is not."""
+        began = datetime.fromtimestamp(command.began, UTC).isoformat()
+        options = list(command.selection)
+        value = {name: options[options.index(name) + 1] for name in ("--session", "--only") if name in options}
+        entries = {(each.session_id, each.feature): each for each in catalogue.scan(open_store(self.ground.store))}
+        untrue = []
+        for session_id in [value["--session"]] if "--session" in value else self.sessions:
+            for feature in [value["--only"]] if "--only" in value else self.ground.features:
+                entry = entries.get((session_id, feature))
+                if entry is None or entry.current is None or entry.status is not Status.DONE:
+                    untrue.append(f"{session_id}/{feature} is not there")
+                elif "--force" in options and entry.current.created_at < began:
+                    untrue.append(f"{session_id}/{feature} is older than the run that was to make it again")
+        return untrue

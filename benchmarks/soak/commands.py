@@ -1,0 +1,95 @@
+"""The commands of a soak: started, watched, and what is to be said of how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.soak.ground import ROOT, Ground
+from benchmarks.soak.sightings import Sighting, started_at
+
+_SHOWN = 15
+HUNG = -1000
+
+
+@dataclass
+class Command:
+    """A command that was started.
+
+    Attributes:
+        name: what it is called in the table.
+        log: what it printed.
+        limit_s: longer than this is a hang.
+        selection: options of an extraction.
+        began: seconds since the epoch.
+        hung: it was ended because it took too long.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    identity: Sighting
+    log: Path
+    limit_s: float
+    selection: tuple[str, ...]
+    began: float
+    hung: bool = False
+
+    @classmethod
+    def start(
+        cls, ground: Ground, name: str, line: Sequence[str], limit_s: float, selection: Sequence[str] = ()
+    ) -> Command:
+        logs = ground.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        log = logs / f"{len(list(logs.iterdir())):04d}-{name.replace(' ', '-')}.txt"
+        environment = ground.environment() | {"PYTHONFAULTHANDLER": "1"}  # a hung one says where
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                line, cwd=ground.folder / "elsewhere", env=environment,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        identity = Sighting(process.pid, started_at(process.pid), " ".join(line))
+        return cls(name, process, identity, log, limit_s, tuple(selection), time.time())
+
+    @property
+    def code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self.process.poll()
+
+    @property
+    def seconds(self) -> float:
+        return time.time() - self.began
+
+    def is_over(self) -> bool:
+        """Whether it has ended; ends it, with the stacks of its threads in the log, when its time is up."""
+        if self.code is None and self.seconds > self.limit_s:
+            self.hung = True
+            os.kill(self.process.pid, signal.SIGABRT)
+            time.sleep(1)
+            self.process.kill()
+            self.process.wait()
+        return self.code is not None
+
+    def wait(self) -> int:
+        while not self.is_over():
+            time.sleep(0.1)
+        return self.process.returncode
+
+    @property
+    def printed(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    @property
+    def traceback(self) -> bool:
+        """Whether it printed a traceback through our code; Python's own start cannot be made to heed a signal."""
+        begun = self.printed.partition("Traceback")[2]
+        return any(f"{ROOT}/{floor}/" in begun for floor in ("storyframes", "tasks", "flows"))
+
+    @property
+    def tail(self) -> str:
+        """The end of what it printed, indented."""
+        return "\n".join(f"        {line}" for line in self.printed.splitlines()[-_SHOWN:])

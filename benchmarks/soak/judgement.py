@@ -1,0 +1,95 @@
+"""What must be so in the end: complete, sound, the undisturbed store's values, and nothing left behind."""
+
+from __future__ import annotations
+
+import getpass
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.soak.ground import Ground
+from benchmarks.soak.sightings import Holdings, of_the_soak
+from storyframes import catalogue
+from storyframes.layout import open_store
+from storyframes.store import FeatureStore
+
+_PATIENCE_S = 60  # reapers and what notices the loss of its parent end within seconds, on a machine that is not busy
+
+# What libraries make once on a machine, for all their processes, and leave there empty.
+_LIBRARIES = {
+    "dask-scratch-space",
+    "dask-scratch-space/global.lock",
+    "dask-scratch-space/purge.lock",
+    f"torchinductor_{getpass.getuser()}",
+}
+
+
+def differences(ground: Ground, sessions: tuple[str, ...]) -> Iterator[str]:
+    """What is missing in the soaked store, or has other values than in the undisturbed one, array by array."""
+    soaked, reference = FeatureStore(ground.store), FeatureStore(ground.reference)
+    for session_id in sessions:
+        for feature in ground.features:
+            if not soaked.has(session_id, feature):
+                yield f"{session_id}/{feature} is missing"
+    entries = {(each.session_id, each.feature): each for each in catalogue.scan(open_store(ground.store))}
+    for right in catalogue.scan(open_store(ground.reference)):
+        name = f"{right.session_id}/{right.feature}"
+        entry = entries.pop((right.session_id, right.feature), None)
+        if entry is None or entry.current is None or right.current is None:
+            yield f"{name} is not in the store"
+        elif entry.attempt:
+            yield f"{name}: the last attempt {entry.attempt.status}: {entry.attempt.reason}"
+        elif entry.current.arrays != right.current.arrays or entry.current.fingerprint != right.current.fingerprint:
+            yield f"{name} has other arrays, or another fingerprint"
+        else:
+            for array in right.current.arrays:
+                read, expected = (
+                    store.read(right.session_id, right.feature, array=array) for store in (soaked, reference)
+                )
+                if read.tobytes() != expected.tobytes():
+                    yield f"{name}: {array} has OTHER VALUES than the undisturbed extraction"
+    for session_id, feature in entries:
+        yield f"{session_id}/{feature} is in the store, and not in the undisturbed one"
+    try:
+        pd.testing.assert_frame_equal(soaked.clips(), reference.clips())
+    except AssertionError as error:
+        yield f"the clip index is another: {error}"
+
+
+def stray_files(ground: Ground) -> Iterator[str]:
+    """Files of the store, after ``gc``, that the undisturbed store has no counterpart of."""
+    for path in sorted(_files(ground.store) ^ _files(ground.reference)):
+        yield f"in one of the stores only: {path}"
+
+
+def _files(root: Path) -> set[str]:
+    """The paths of a store, with VERSION for each current version."""
+    versions = {entry.current.version for entry in catalogue.scan(open_store(root)) if entry.current}
+    paths = set()
+    for path in root.rglob("*"):
+        parts = ["VERSION" if part in versions else part for part in path.relative_to(root).parts]
+        paths.add("/".join(parts))
+    return paths
+
+
+def leftovers(ground: Ground, holdings: Holdings) -> Iterator[str]:
+    """Processes, listening sockets, temporary files that outlived the soak."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (processes := of_the_soak(ground.folder)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for process in processes:
+        yield f"process {process.pid} lives, {process.role}: {process.line[:200]}"
+    yield from holdings.left()
+    for folder in (ground.temporary, ground.folder / "elsewhere", ground.folder / "run"):
+        for path in sorted(folder.rglob("*")):
+            if path.relative_to(folder).as_posix() not in _LIBRARIES:
+                yield f"left: {path.relative_to(ground.folder)}"
+    for path in sorted(ground.folder.rglob("*")):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            yield f"socket left: {path.relative_to(ground.folder)}"
+    for path in sorted(ground.cache.rglob(".*")):
+        if path.is_dir():
+            yield f"half-made in the cache: {path.relative_to(ground.folder)}"
