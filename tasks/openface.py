@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -106,6 +107,7 @@ class OpenFace:
 
     def fingerprint(self, source: Source) -> Fingerprint:
         inputs = {"video": source.file("video")}
+        settings: dict[str, Any] = {"backend": self.settings.backend, **self.recording.model_dump()}
         models: dict[str, str] = {}
         match self.settings.backend:
             case Backend.CSV:
@@ -116,7 +118,7 @@ class OpenFace:
                 models |= self._tool_files.digests
             case Backend.CONTAINER:
                 models["image"] = self._container[1].digest
-        settings = {"backend": self.settings.backend, **self.recording.model_dump()}
+                settings["binary"] = self._binary_inside
         return Fingerprint(self.name, 2, inputs, settings, models)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
@@ -158,8 +160,9 @@ class OpenFace:
                 yield output
             return
         engine, image = self._container
-        binary = str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
-        with run_container(engine, image, binary, video, name=f"storyframes-{attempt}", limits=limits) as output:
+        with run_container(
+            engine, image, self._binary_inside, video, name=f"storyframes-{attempt}", limits=limits
+        ) as output:
             yield output
 
     @property
@@ -177,6 +180,11 @@ class OpenFace:
     @cached_property
     def _tool_files(self) -> ToolFiles:
         return find_tool_files(self._binary(), self.settings.loads)
+
+    @property
+    def _binary_inside(self) -> str:
+        """An image may hold more than one of them."""
+        return str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
 
     def _binary(self) -> Path:
         binary = self.settings.binary

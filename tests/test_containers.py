@@ -170,6 +170,14 @@ def test_another_image_is_another_fingerprint(engine, image_of, study_copy: Path
     assert not extract_in(engine, image_of("noisy"), study_copy, store_root).skipped
 
 
+def test_another_program_of_the_same_image_is_another_fingerprint(engine, image_of, study_copy, store_root) -> None:
+    assert extract_in(engine, image_of(), study_copy, store_root).status == "done"
+    other = extract_in(
+        engine, image_of(), study_copy, store_root, binary="/opt/openface/../openface/bin/FeatureExtraction"
+    )
+    assert (other.status, other.skipped) == ("done", False)
+
+
 # --- never a leftover ------------------------------------------------------------------------------------------------
 
 

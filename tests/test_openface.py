@@ -269,6 +269,21 @@ def test_every_intensity_of_every_row_is_looked_at(
         read(path, 180)
 
 
+@pytest.mark.parametrize("column", ["AU45_r", "face_id"])
+def test_later_blocks_of_a_long_recording_are_looked_at_as_well(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    monkeypatch.setattr("tasks.openface_csv._BLOCK_BYTES", 20_000)
+    lines = recorded.read_text().splitlines(keepends=True)
+    assert len(list(read_openface_csv(recorded, 180))) > 10
+    fields = lines[150].split(",")
+    fields[OPENFACE_COLUMNS.index(column)] = " -3"
+    path = tmp_path / "broken.csv"
+    path.write_text("".join([*lines[:150], ",".join(fields), *lines[151:]]))
+    with pytest.raises(OpenFaceOutputError, match=rf"row 150 has {column} = -3"):
+        read(path, 180)
+
+
 def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
     """A CSV as FaceLandmarkVidMulti writes it: for each frame a row of each of its people."""
     header, *rows = recorded.read_text().splitlines()
