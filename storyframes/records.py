@@ -31,6 +31,7 @@ class Stamp(StrEnum):
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     MALFORMED_CUES = "malformed cues left out"
+    CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning
     SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
     INTERLACED_VIDEO = "interlaced video"

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from storyframes.features import STORIES
 from storyframes.publish import FeatureWriter
+from storyframes.records import Stamp
 from tasks.digests import model_digest
 from tasks.extractor import ExtractionError, ExtractorSettings, Fingerprint, Source
 from tasks.frames import RecordingSettings, read_clock
 from tasks.speech import TranscriptSettings, note_after_end, read_speech, speaker_labels
 from tasks.stories import read_stories
 from tasks.torchvision_import import import_torchvision
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 MODEL = "all-MiniLM-L6-v2"
 _DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
@@ -54,7 +59,7 @@ class Sbert:
         utterances = transcript.utterances
         start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
         speakers, labels = speaker_labels([u.speaker for u in utterances])
-        out.write("values", encode([u.text for u in utterances], self.settings))
+        _store([u.text for u in utterances], self.settings, out)
         out.write("start", start)
         out.write("end", end)
         out.write("speaker", np.array(speakers, np.int16))
@@ -74,11 +79,11 @@ class StorySbert:
         self.settings = settings
 
     def fingerprint(self, source: Source) -> Fingerprint:
-        return Fingerprint(self.name, 1, {STORIES: source.file(STORIES)}, {}, model_digests(self.settings))
+        return Fingerprint(self.name, 2, {STORIES: source.file(STORIES)}, {}, model_digests(self.settings))
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         stories = read_stories(source)
-        out.write("values", encode([story.text for story in stories], self.settings))
+        _store([story.text for story in stories], self.settings, out)
         out.attributes["story_ids"] = [story.story_id for story in stories]
 
 
@@ -121,6 +126,21 @@ def model_digests(settings: SbertSettings) -> dict[str, str]:
 
 def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
     """The texts' embeddings: (n, 384) float32 of unit length."""
+    return _embed(_load_model(settings), texts)
+
+
+def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) -> None:
+    """Write the texts' embeddings; note how many texts are longer than the model reads."""
+    model = _load_model(settings)
+    out.write("values", _embed(model, texts))
+    tokens = model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+    limit = model.max_seq_length
+    if limit and (cut := sum(len(one) > limit for one in tokens)):
+        out.stamp(Stamp.CUT_TEXT)
+        out.quality["texts_cut"] = cut
+
+
+def _load_model(settings: SbertSettings) -> SentenceTransformer:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
     import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
@@ -130,11 +150,14 @@ def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
     disable_progress_bar()
     folder = model_folder(settings)
     try:
-        model = SentenceTransformer(str(folder), local_files_only=True)
+        return SentenceTransformer(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise ExtractionError(
             f"{folder.name}: cannot be loaded by sentence-transformers ({type(error).__name__})"
         ) from None
+
+
+def _embed(model: SentenceTransformer, texts: Sequence[str]) -> np.ndarray:
     if not texts:
         return np.empty((0, 384), np.float32)
     return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True).astype(np.float32)

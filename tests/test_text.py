@@ -379,6 +379,18 @@ def test_interpolated_times_are_stamped(study_copy: Path, store_root: Path) -> N
     assert entry.current.quality == {"word_times_interpolated": 1.0, "words_known": pytest.approx(2 / 3)}
 
 
+def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, store_root: Path) -> None:
+    texts = [" ".join(["garden"] * words) for words in (254, 255, 400)]
+    utterances = [{"start_s": number, "end_s": number + 1, "text": text} for number, text in enumerate(texts)]
+    break_transcript(study_copy, json.dumps({"utterances": utterances}))
+    outcome = extract(study_copy, store_root, "sbert")["sbert"]
+    assert outcome.stamps == ("texts longer than the model reads",)
+    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
+    assert entry.current.quality["texts_cut"] == 2  # 254 words and the two marks around them just fit
+    break_transcript(study_copy, json.dumps({"utterances": utterances[:1]}))
+    assert extract(study_copy, store_root, "sbert")["sbert"].stamps == ()
+
+
 def test_an_empty_transcript_is_an_empty_feature(study_copy: Path, store_root: Path) -> None:
     break_transcript(study_copy, '{"utterances": []}')
     outcomes = extract(study_copy, store_root, "glove", "sbert")
