@@ -21,7 +21,7 @@ from flows.preflight import check_workers
 from flows.run_report import IncompleteError
 from storyframes.records import Status
 from storyframes.storage import open_storage
-from tasks.extract import Outcome, Work, extract, not_done
+from tasks.extract import Outcome, Work, extract, not_done, published
 from tasks.extractors import build_extractors
 
 
@@ -134,16 +134,21 @@ def _read(future: Any, unit: Work) -> Sequence[Outcome]:
     outcomes = result_of(state)
     if isinstance(outcomes, tuple):
         return outcomes
-    return _not_done(unit, f"the task ended as {state.name}: {state.message}")
+    lost = f"the task ended as {state.name}, and what came of it was lost with its worker"
+    return _as_stored(unit, lost if state.is_completed() else f"the task ended as {state.name}: {state.message}")
 
 
 def _lost(unit: Work) -> Sequence[Outcome]:
-    return _not_done(unit, "every worker that tried it died, also when it ran alone (out of memory?)")
+    return _as_stored(unit, "every worker that tried it died, also when it ran alone (out of memory?)")
 
 
-def _not_done(unit: Work, reason: str) -> Sequence[Outcome]:
+def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:
+    """The outcomes of work whose worker could not tell them: the store knows what was published before it died."""
     storage = open_storage(unit.store)
-    return [not_done(storage, unit.session_id, feature, Status.FAILED, reason, "") for feature in unit.features]
+    return [
+        published(unit, feature) or not_done(storage, unit.session_id, feature, Status.FAILED, reason, "")
+        for feature in unit.features
+    ]
 
 
 def result_of(state: State) -> Any:

@@ -168,6 +168,16 @@ def _check_unchanged(fingerprint: Fingerprint) -> None:
             raise ExtractionError(f"{file.relative}: changed while it was being read; run the extraction again")
 
 
+def published(work: Work, feature: str) -> Outcome | None:
+    """The outcome of a feature that is in the store as the work would give it, whoever did it; None otherwise."""
+    try:
+        fingerprint = build_extractors(work.settings, work.session_id)[feature].fingerprint(work.source)
+        current = up_to_date(open_storage(work.store), work, feature, fingerprint.digest)
+    except Exception:  # an input or a tool is not as it was
+        return None
+    return done(current) if current else None
+
+
 def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
     """The current version if it is what the work would give, and intact; None otherwise."""
     return current_if_sound(

@@ -264,3 +264,58 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     assert not list(maintenance.verify(local(root)))
     assert all(entry.status is Status.DONE for entry in catalogue.scan(local(root)))
     assert FeatureStore(root).sessions == ["s0001", "s0002"]
+
+
+def _publish_and_die(work):
+    import os
+    import signal
+
+    from tasks.extract import extract
+
+    extract(work)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _publish_and_say_nothing(work):
+    from prefect.states import Completed
+
+    from tasks.extract import extract
+
+    extract(work)
+    return Completed(message="frames: 45 rows")  # its data went with the worker
+
+
+def _say_nothing(work):
+    from prefect.states import Completed
+
+    return Completed(message="frames: 45 rows")
+
+
+@pytest.mark.parametrize(
+    ("does", "status", "reason"),
+    [
+        (_publish_and_die, Status.DONE, ""),
+        (_publish_and_say_nothing, Status.DONE, ""),
+        (_say_nothing, Status.FAILED, "the task ended as Completed, and what came of it was lost with its worker"),
+    ],
+)
+def test_what_the_store_has_is_done_whatever_became_of_the_workers(
+    server, small_study: Path, tmp_path: Path, does, status: Status, reason: str
+) -> None:
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.cluster_settings import LocalCluster
+    from flows.extraction import run_work
+    from storyframes.study import load_study
+    from tasks.plan import plan_extraction
+
+    asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
+    from storyframes.layout import create_store
+
+    create_store(asked.features)
+    plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
+    (outcome,) = run_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
+    assert (outcome.status, outcome.reason, outcome.rows > 0) == (status, reason, status is Status.DONE)
+    (entry,) = catalogue.scan(local(tmp_path / "features"))
+    assert entry.status is status
