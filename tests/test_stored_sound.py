@@ -10,6 +10,8 @@ import opensmile
 import pytest
 from small_study import FPS, extract_session, make_study, write_recording, write_wave
 
+from flows import tables
+from storyframes import catalogue
 from storyframes.features import COMPARE_2016_COLUMNS
 from tasks.sound import read_audio
 
@@ -151,6 +153,8 @@ def test_sound_that_does_not_fit_the_picture_is_stamped(
     assert outcomes["opensmile"].stamps == stamps
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
     assert tuple(row.stamps) == stamps
+    notes = [str(note) for note in tables.status(list(catalogue.scan(store.storage)))]
+    assert [f"opensmile: {stamp} (s)" in " ".join(notes) for stamp in stamps] == [True] * len(stamps)
     assert json.loads(row.quality)["audio_s"] == pytest.approx(sound_s, abs=0.001)
     assert json.loads(row.quality)["audio_start_s"] == pytest.approx(sound_at_s, abs=0.001)
 
