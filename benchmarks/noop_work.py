@@ -64,12 +64,11 @@ def through_storyframes(work: list[Work]) -> int:
 
 def through_dask(work: list[Work]) -> int:
     """The same calls on the same cluster."""
-    from distributed import Client
-
     from flows.cluster import dask_cluster
     from flows.extraction import needs_of
 
-    with dask_cluster(LocalCluster(cpus=CPUS), [needs_of(unit) for unit in work]) as address, Client(address) as client:
+    needs = [needs_of(unit) for unit in work]
+    with dask_cluster(LocalCluster(cpus=CPUS), needs) as connection, connection.client() as client:
         futures = [client.submit(noop, unit, resources=dict(needs_of(unit)), pure=False) for unit in work]
         return len([outcome for outcomes in client.gather(futures) for outcome in outcomes])
 

@@ -22,7 +22,7 @@ except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows import interruption, look, models_commands, plan_command, tables, terminal
+from flows import deploy_command, interruption, look, models_commands, plan_command, tables, terminal
 from flows.entry import main
 from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
 from tasks.human import counted, human_bytes
@@ -73,6 +73,7 @@ def check(study: StudyArgument, config: ConfigOption = None) -> None:
 
 
 app.command()(plan_command.plan)
+app.command()(deploy_command.deploy)
 
 
 @app.command()
@@ -85,7 +86,7 @@ def extract(
     config: ConfigOption = None,
     cluster: Annotated[
         str | None,
-        typer.Option(help="A cluster's YAML file (deploy/clusters), or tcp://host:port of a Dask scheduler."),
+        typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
     ] = None,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched."""

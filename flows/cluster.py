@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from flows.cluster_settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.security import Security
 
 Needs = Mapping[str, float]
 
@@ -32,24 +37,52 @@ DASK = {
 
 
 _GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
-# Its HTTP server listens on loopback too, on any free port: 8787 may be another run's.
-_SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+_LOOPBACK = "127.0.0.1"
 
 
 class ClusterError(Exception):
     """The work cannot be done on this cluster; the message says what is asked for and what there is."""
 
 
+@dataclass(frozen=True)
+class Connection:
+    """A scheduler, and what one needs to be let in.
+
+    Attributes:
+        address: ``tls://host:port``.
+        security: the certificates; without them a scheduler that lets everybody in.
+    """
+
+    address: str
+    security: Security | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a Dask client is made with, besides the address."""
+        return {"security": self.security, "set_as_default": False}
+
+    def client(self, **options: Any) -> Client:
+        """A client of it, to be closed by the caller.
+
+        Raises:
+            OSError, ValueError: nobody answers there, or not with these certificates.
+        """
+        from distributed import Client
+
+        return Client(self.address, **self.options, **options)
+
+
 @contextmanager
 def dask_cluster(
     settings: LocalCluster | ExistingScheduler | Slurm | Kubernetes, needs: Sequence[Needs]
-) -> Iterator[str]:
-    """The address of a scheduler whose workers can do tasks with these needs.
+) -> Iterator[Connection]:
+    """A scheduler whose workers can do tasks with these needs.
 
     Raises:
         ClusterError: they cannot be met; nothing has been started then, or it has been stopped again.
     """
     import dask
+    import distributed  # noqa: F401  # its defaults have to be there before they are changed
 
     with dask.config.set(DASK):
         match settings:
@@ -65,8 +98,8 @@ def dask_cluster(
                 from flows.kubernetes import kubernetes_cluster
 
                 manager = kubernetes_cluster(settings, needs)
-        with manager as address:
-            yield address
+        with manager as connection:
+            yield connection
 
 
 def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
@@ -110,41 +143,83 @@ def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str
 
 
 @contextmanager
-def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[str]:
+def _local(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Connection]:
     workers = local_workers(settings.processors, settings.gpus, needs)
-    from distributed import Nanny, Scheduler, SpecCluster
+    from distributed import SpecCluster
+    from distributed.security import Security
 
+    from flows.dask_parts import STARTS, Nanny, Scheduler, Worker
+
+    # Whoever may speak to a scheduler or a worker runs code as its owner, and loopback is every user's of this machine:
+    # so certificates, made for this run and kept in the memory of its processes.
+    security = Security.temporary()
+    common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
     gpus = iter(range(settings.gpus))
 
     def worker(resources: dict[str, float]) -> dict[str, Any]:
         options: dict[str, Any] = {
+            "worker_class": Worker,
             "nthreads": int(resources.get("CPU", _GPU_THREADS)),
             "resources": resources,
             "memory_limit": settings.memory_limit or "auto",
-            "dashboard": False,
             # What becomes of the work is told by its outcomes; a worker's own errors are of the end, when the scheduler
             # is gone before its last heartbeat.
             "silence_logs": logging.CRITICAL,
         }
         # A GPU's process sees its own only, the others see none.
         options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
-        return {"cls": Nanny, "options": options}
+        return {"cls": Nanny, "options": common | options}
 
-    with SpecCluster(
-        workers={number: worker(resources) for number, resources in enumerate(workers)},
-        scheduler={"cls": Scheduler, "options": _SCHEDULER},
-        silence_logs=logging.ERROR,
-    ) as cluster:
-        yield cluster.scheduler_address
+    try:
+        cluster = SpecCluster(
+            workers={number: worker(resources) for number, resources in enumerate(workers)},
+            scheduler={"cls": Scheduler, "options": common | {"port": 0}},
+            security=security,
+            silence_logs=logging.ERROR,
+        )
+    except RuntimeError as error:
+        if "Nanny failed to start" not in str(error):
+            raise
+        raise ClusterError(
+            f"a worker's process died {STARTS} times while it started: out of memory? See 'dmesg', and try fewer cpus"
+        ) from error
+    with cluster:
+        yield Connection(cluster.scheduler_address, security)
 
 
 @contextmanager
-def _existing(settings: ExistingScheduler, needs: Sequence[Needs]) -> Iterator[str]:
-    wait_for_workers(settings.address, needs, settings.wait_s)
-    yield settings.address
+def _existing(settings: ExistingScheduler, needs: Sequence[Needs]) -> Iterator[Connection]:
+    connection = Connection(settings.address, _certificates(settings))
+    wait_for_workers(connection, needs, settings.wait_s)
+    yield connection
 
 
-def wait_for_workers(address: str, needs: Sequence[Needs], wait_s: float) -> None:
+def _certificates(settings: ExistingScheduler) -> Security | None:
+    from distributed.security import Security
+
+    if settings.insecure and settings.address.startswith("tcp://"):
+        return None
+    try:
+        if settings.tls is None:
+            security = Security(require_encryption=True)
+        else:
+            mode = settings.tls.key.stat().st_mode
+            if mode & 0o007:
+                raise ClusterError(f"{settings.tls.key}: everybody may read or change this private key: chmod 600")
+            ca, cert, key = (str(path) for path in (settings.tls.ca, settings.tls.cert, settings.tls.key))
+            security = Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
+        context = security.get_connection_args("client")["ssl_context"]
+    except OSError as error:  # ssl.SSLError is one
+        files = settings.tls or "of Dask's own configuration"
+        raise ClusterError(f"the certificates for {settings.address} cannot be used ({error}): {files}") from None
+    if context is None:
+        raise ClusterError(
+            f"there are no certificates for {settings.address}: name them under 'tls' in the cluster's file"
+        )
+    return security
+
+
+def wait_for_workers(connection: Connection, needs: Sequence[Needs], wait_s: float) -> None:
     """Wait until the scheduler has a worker for every need.
 
     Raises:
@@ -152,13 +227,17 @@ def wait_for_workers(address: str, needs: Sequence[Needs], wait_s: float) -> Non
     """
     import time
 
-    from distributed import Client
+    from distributed.comm.core import FatalCommClosedError
 
     deadline = time.monotonic() + wait_s
     try:
-        client = Client(address, timeout=min(max(wait_s, 1), 30), set_as_default=False)
+        client = connection.client(timeout=min(max(wait_s, 1), 30))
+    except FatalCommClosedError:
+        raise ClusterError(
+            f"{connection.address} does not know these certificates: are they of another cluster?"
+        ) from None
     except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(f"there is no Dask scheduler at {address} ({type(error).__name__})") from None
+        raise ClusterError(f"there is no Dask scheduler at {connection.address} ({type(error).__name__})") from None
     with client:
         while True:
             workers = [

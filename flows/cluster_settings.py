@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 
 class ClusterSettingsError(Exception):
@@ -42,6 +42,20 @@ class LocalCluster(_Settings):
         return self.cpus or len(os.sched_getaffinity(0))
 
 
+class Certificates(_Settings):
+    """Files that prove to a Dask cluster that one belongs to it, PEM; relative to the file that names them.
+
+    Attributes:
+        ca: signed the certificates of all who belong to it.
+        cert: this process's certificate.
+        key: its private key, unencrypted; others must not be able to read it.
+    """
+
+    ca: Path
+    cert: Path
+    key: Path
+
+
 class ExistingScheduler(_Settings):
     """A Dask scheduler whose workers somebody else starts.
 
@@ -49,13 +63,28 @@ class ExistingScheduler(_Settings):
     alone for the worker of a GPU.
 
     Attributes:
-        address: ``tcp://host:port``.
+        address: ``tls://host:port``; ``tcp://host:port`` only where ``insecure`` says so.
+        tls: the certificates for it; without them those of Dask's own configuration (``distributed.comm.tls``).
+        insecure: use a scheduler that lets everybody in: whoever reaches it runs code as its workers.
         wait_s: seconds to wait for a worker that can do each kind of work.
     """
 
     kind: Literal["address"]
-    address: str
+    address: str = Field(pattern=r"^(tls|tcp)://.+:\d+$")
+    tls: Certificates | None = None
+    insecure: bool = False
     wait_s: float = Field(default=60, ge=0)
+
+    @model_validator(mode="after")
+    def _is_closed_to_others(self) -> Self:
+        if self.address.startswith("tcp://") and not self.insecure:
+            raise ValueError(
+                f"{self.address} asks nobody who he is, and whoever reaches it runs code as its workers: give it "
+                "certificates and use tls://, or write 'insecure: true' into the cluster's file"
+            )
+        if self.address.startswith("tcp://") and self.tls:
+            raise ValueError(f"{self.address} does not use the certificates of 'tls': write tls://")
+        return self
 
 
 class WorkerShape(_Settings):
@@ -87,6 +116,8 @@ class Slurm(_Settings):
         interface: network interface of the nodes that the scheduler's node reaches.
         prologue: lines before the worker starts (``module load …``).
         log_directory: of the jobs; without it Slurm's.
+        shared_directory: on a file system that this machine and the nodes share, for the certificates of a run, which
+            nobody else can read there; without it a folder in the home.
         python: of the workers; without it this process's.
         start_timeout_s: how long a first worker may wait in the queue.
     """
@@ -101,6 +132,7 @@ class Slurm(_Settings):
     interface: str | None = None
     prologue: tuple[str, ...] = ()
     log_directory: str | None = None
+    shared_directory: str | None = Field(default=None, pattern=r"^/\S*$")
     python: str | None = None
     start_timeout_s: float = Field(default=3600, gt=0)
 
@@ -148,14 +180,16 @@ def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubern
     Raises:
         ClusterSettingsError: the file cannot be read, or has unknown keys or bad values.
     """
-    if "://" in text:
-        return ExistingScheduler(kind="address", address=text)
     path = Path(text)
     try:
-        return _ADAPTER.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+        if "://" in text:
+            return ExistingScheduler(kind="address", address=text)
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        anchor_certificates(content, path.resolve().parent)
+        return _ADAPTER.validate_python(content)
     except OSError as error:
         raise ClusterSettingsError(
-            f"{text}: is neither an address (tcp://host:port) nor a file that can be read: {error.strerror}"
+            f"{text}: is neither an address (tls://host:port) nor a file that can be read: {error.strerror}"
         ) from None
     except yaml.YAMLError as error:
         raise ClusterSettingsError(f"{text}: is not YAML: {str(error).splitlines()[0]}") from None
@@ -164,6 +198,14 @@ def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubern
         raise ClusterSettingsError("\n".join([f"{text}:", *(f"  {fault}" for fault in faults)])) from None
 
 
+def anchor_certificates(content: Any, folder: Path) -> None:
+    """Take the paths of a cluster's certificates as relative to the folder of the file that names them."""
+    tls = content.get("tls") if isinstance(content, dict) else None
+    for key in ("ca", "cert", "key"):
+        if isinstance(tls, dict) and isinstance(tls.get(key), str):
+            tls[key] = str(folder / tls[key])
+
+
 def _describe(fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"]) or "the file"
-    return f"{place}: {fault['msg']}"
+    place = ".".join(str(part) for part in fault["loc"]) or "the cluster"
+    return f"{place}: {fault['msg'].removeprefix('Value error, ')}"

@@ -78,8 +78,8 @@ def run_work(
     """
     if not work:
         return []
-    with dask_cluster(cluster, [needs_of(unit) for unit in work]) as address:
-        check_workers(address, work)
+    with dask_cluster(cluster, [needs_of(unit) for unit in work]) as connection:
+        check_workers(connection, work)
 
         def submit(unit: Work, rank: int) -> Future:
             with dask.annotate(resources=dict(needs_of(unit)), priority=-rank):
@@ -95,7 +95,8 @@ def run_work(
             with heeded():
                 return Gather(submit, _read, _lost, settled, _kind).run(work)
 
-        options: dict[str, Any] = {"task_runner": DaskTaskRunner(address=address), "persist_result": False}
+        runner = DaskTaskRunner(address=connection.address, client_kwargs=connection.options)
+        options: dict[str, Any] = {"task_runner": runner, "persist_result": False}
         token = _job.set(do)
         try:
             state = flow(_do_job, name="extract-features", **options)(return_state=True)
@@ -139,7 +140,9 @@ def _read(future: Any, unit: Work) -> Sequence[Outcome]:
 
 
 def _lost(unit: Work) -> Sequence[Outcome]:
-    return _as_stored(unit, "every worker that tried it died, also when it ran alone (out of memory?)")
+    return _as_stored(
+        unit, "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)"
+    )
 
 
 def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from flows.cluster import Needs, check_needs, wait_for_workers
+from flows.cluster import Connection, Needs, check_needs, wait_for_workers
 from flows.cluster_settings import Kubernetes, WorkerShape
 
 _NAME = "storyframes"
 
 
 @contextmanager
-def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator[str]:
+def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator[Connection]:
     """A DaskCluster resource and its pods, removed with the block.
 
     Raises:
@@ -28,8 +28,10 @@ def kubernetes_cluster(settings: Kubernetes, needs: Sequence[Needs]) -> Iterator
     ) as cluster:
         if settings.gpu:
             cluster.add_worker_group(name=f"{_NAME}-gpu", n_workers=settings.gpu.count, custom_spec=gpu_pod(settings))
-        wait_for_workers(cluster.scheduler_address, needs, settings.start_timeout_s)
-        yield cluster.scheduler_address
+        # Without certificates: the operator speaks to the scheduler itself and has none (docs/operations.md).
+        connection = Connection(cluster.scheduler_address)
+        wait_for_workers(connection, needs, settings.start_timeout_s)
+        yield connection
 
 
 def cluster_manifest(settings: Kubernetes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import storyframes
-from flows.cluster import ClusterError
+from flows.cluster import ClusterError, Connection
 from tasks.extractors import ExtractorsSettings, build_extractors
 from tasks.required_tools import missing_tools
 
@@ -44,7 +44,7 @@ class Expectations:
     features: tuple[str, ...]
 
 
-def check_workers(address: str, work: Sequence[Work]) -> None:
+def check_workers(connection: Connection, work: Sequence[Work]) -> None:
     """Ask every worker that is there whether it sees what it needs.
 
     Workers that join later are not asked: what is wrong with them shows in the outcomes.
@@ -52,7 +52,6 @@ def check_workers(address: str, work: Sequence[Work]) -> None:
     Raises:
         ClusterError: with every problem and the machines that have it.
     """
-    from distributed import Client
     from prefect.settings import PREFECT_API_URL
 
     expected = Expectations(
@@ -64,7 +63,7 @@ def check_workers(address: str, work: Sequence[Work]) -> None:
         settings=work[0].settings,
         features=tuple(sorted({feature for unit in work for feature in unit.features})),
     )
-    with Client(address, set_as_default=False) as client:
+    with connection.client() as client:
         answers: Mapping[str, object] = client.run(problems_here, expected, on_error="return")
     problems: dict[str, list[str]] = {}
     for worker, answer in sorted(answers.items()):

@@ -41,7 +41,7 @@ class ExtractionRequest(BaseModel):
     features: _Location = Field(description="The feature store: a folder, or s3://bucket/prefix.", min_length=1)
     config: _Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
     cluster: _Location | None = Field(
-        default=None, description="A cluster's YAML file, or tcp://host:port; without it what the configuration says."
+        default=None, description="A cluster's YAML file, or tls://host:port; without it what the configuration says."
     )
     session_ids: tuple[_SessionId, ...] | None = Field(
         default=None, description="Only these sessions; without it all of them and the stories."

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,12 @@ def prefect_server(*, looking: bool = False) -> Iterator[str]:
     os.environ.update(_QUIET)
     spare_loopback()
     try:
-        from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
+        from prefect.settings import (
+            PREFECT_API_AUTH_STRING,
+            PREFECT_API_URL,
+            PREFECT_LOGGING_TO_API_ENABLED,
+            temporary_settings,
+        )
 
         configured = PREFECT_API_URL.value()
     except ValueError as error:  # pydantic's
@@ -70,13 +76,16 @@ def prefect_server(*, looking: bool = False) -> Iterator[str]:
         return
     with contextlib.ExitStack() as stack:
         home, alone = stack.enter_context(_home())
-        server = OwnServer(home, _environment(home))
+        # Every user of this machine reaches it. Nobody else sees a process's environment.
+        password = f"storyframes:{secrets.token_urlsafe(32)}"
+        server = OwnServer(home, _environment(home, password))
         stack.enter_context(server.running())
         # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
-        os.environ.update(PREFECT_API_URL=server.url, PREFECT_LOGGING_TO_API_ENABLED="false")  # workers inherit both
-        stack.callback(os.environ.pop, "PREFECT_API_URL", None)
-        stack.callback(os.environ.pop, "PREFECT_LOGGING_TO_API_ENABLED", None)
-        stack.enter_context(temporary_settings({PREFECT_API_URL: server.url, PREFECT_LOGGING_TO_API_ENABLED: False}))
+        used = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: password, PREFECT_LOGGING_TO_API_ENABLED: False}
+        for setting, value in used.items():
+            os.environ[setting.name] = str(value)  # Dask workers inherit them
+            stack.callback(os.environ.pop, setting.name, None)
+        stack.enter_context(temporary_settings(used))
         if alone and not looking:
             end_dead_runs()
         yield server.url
@@ -89,7 +98,7 @@ def spare_loopback() -> None:
     os.environ.update(no_proxy=hosts, NO_PROXY=hosts)
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, password: str) -> dict[str, str]:
     """Of the command's own server: nothing of what is configured for another one, a production database least."""
     inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
     return inherited | {
@@ -98,6 +107,8 @@ def _environment(home: Path) -> dict[str, str]:
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home}/prefect.db",
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_API_AUTH_STRING": password,
     }
 
 

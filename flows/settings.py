@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from flows.cluster_settings import ClusterSettings, LocalCluster
+from flows.cluster_settings import ClusterSettings, LocalCluster, anchor_certificates
 from tasks.extractors import ExtractorsSettings
 from tasks.index import ClipsSettings
 
@@ -54,6 +54,7 @@ def _anchor_paths(content: dict[str, Any], folder: Path) -> None:
         values = content.get(section)
         if isinstance(values, dict) and isinstance(values.get(key), str):
             values[key] = str(folder / values[key])
+    anchor_certificates(content.get("cluster"), folder)
     openface = content.get("openface")
     if isinstance(openface, dict) and str(openface.get("image", "")).endswith(".sif"):
         openface["image"] = str(folder / openface["image"])

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from flows.cluster import Needs, check_needs, wait_for_workers
+from flows.cluster import Connection, Needs, check_needs, wait_for_workers
 from flows.cluster_settings import Slurm, WorkerShape
+from flows.slurm_certificates import certificates_in_files
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
-_LOOK_EVERY_S = 10
+_LOOK_EVERY_S = 10.0
+_LOST_AFTER = "30 s"
 
 
 @contextmanager
-def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[str]:
+def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[Connection]:
     """A scheduler in this process and one job per worker, kept at strength: a job that ends early is replaced.
 
     Raises:
-        ClusterError: the jobs cannot meet the needs, or none starts in time.
+        ClusterError: the jobs cannot meet the needs, none starts in time, or the certificates cannot be written.
     """
     check_needs(needs, [resources for _, resources in _workers(settings)])
     import dask
     from dask_jobqueue import SLURMCluster
 
+    from flows.dask_parts import Scheduler
+
     # A job that Slurm killed is given up and replaced sooner than a worker that its nanny restarts.
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "30 s"}),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": _LOST_AFTER}),
+        certificates_in_files(settings.shared_directory) as security,
         SLURMCluster(
-            scheduler_options={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            security=security,
+            scheduler_cls=Scheduler,
+            scheduler_options={"dashboard": False},
             **_job(settings, settings.cpu, {"CPU": settings.cpu.cpus}),
         ) as cluster,
     ):
@@ -41,8 +49,9 @@ def slurm_cluster(settings: Slurm, needs: Sequence[Needs]) -> Iterator[str]:
         keeper = threading.Thread(target=_keep_at_strength, args=(cluster, stop), daemon=True)
         keeper.start()
         try:
-            wait_for_workers(cluster.scheduler_address, needs, settings.start_timeout_s)
-            yield cluster.scheduler_address
+            connection = Connection(cluster.scheduler_address, security)
+            wait_for_workers(connection, needs, settings.start_timeout_s)
+            yield connection
         finally:
             stop.set()
             keeper.join()
@@ -79,7 +88,7 @@ def _job(settings: Slurm, shape: WorkerShape, resources: Needs) -> dict[str, Any
         "interface": settings.interface,
         "job_script_prologue": list(settings.prologue),
         "job_extra_directives": directives,
-        "worker_extra_args": ["--resources", declared, "--no-dashboard"],
+        "worker_extra_args": ["--resources", declared, "--no-dashboard", "--worker-class", "flows.dask_parts.Worker"],
         "log_directory": settings.log_directory,
         "python": settings.python,
         "job_name": "storyframes",
@@ -102,5 +111,21 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
 
 def _keep_at_strength(cluster: SLURMCluster, stop: threading.Event) -> None:
     """Submit the jobs that are missing, again and again: Slurm ends jobs at their time limit."""
+    joined: set[str] = set()
     while not stop.wait(_LOOK_EVERY_S):
+        names = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
+        joined |= {job.job_id for name, job in cluster.workers.copy().items() if name in names}
+        for name, job in cluster.workers.copy().items():
+            if job.job_id and job.job_id not in joined and not _is_in_the_queue(job.job_id):
+                # Dask misses only workers that it has seen; this one's job ended while it started.
+                cluster.loop.add_callback(cluster.workers.pop, name, None)
         cluster.scale(len(cluster.worker_spec))
+
+
+def _is_in_the_queue(job: str) -> bool:
+    """Whether the job waits or runs; yes where Slurm does not answer."""
+    command = ["squeue", "--noheader", "--jobs", job]  # Slurm's programs are wherever the site has put them
+    asked = subprocess.run(command, capture_output=True, text=True)
+    if asked.returncode:
+        return "Invalid job id" not in asked.stderr  # it has forgotten the job, or does not answer now
+    return bool(asked.stdout.strip())

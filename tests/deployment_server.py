@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -27,9 +28,24 @@ def postgres_programs() -> Path | None:
     return found[-1].parent if found else None
 
 
+@dataclass(frozen=True)
+class Database:
+    """An empty PostgreSQL database whose user needs its password.
+
+    Attributes:
+        url: for Prefect's server.
+        stop: takes it away, as a power cut does.
+        start: brings it back, with what was committed.
+    """
+
+    url: str
+    stop: Callable[[], None]
+    start: Callable[[], None]
+
+
 @contextlib.contextmanager
-def postgres(programs: Path) -> Iterator[str]:
-    """The URL of an empty database whose user needs its password."""
+def postgres(programs: Path) -> Iterator[Database]:
+    """A database that is gone with the block."""
     folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))  # not pytest's: its path has to be short, and open
     user = _unprivileged()
     if user:
@@ -51,11 +67,18 @@ def postgres(programs: Path) -> Iterator[str]:
     try:
         run("initdb", "-U", "prefect", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}", "--no-sync")
         where = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder}"
-        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"{where} {_FAST}", "start")
-        try:
-            yield f"postgresql+asyncpg://prefect:{password}@127.0.0.1:{port}/postgres"
-        finally:
+
+        def start() -> None:
+            run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"{where} {_FAST}", "start")
+
+        def stop() -> None:
             run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+        start()
+        try:
+            yield Database(f"postgresql+asyncpg://prefect:{password}@127.0.0.1:{port}/postgres", stop, start)
+        finally:
+            stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
 import yaml
-from slurm_cluster import missing_programs, slurm
+from run_processes import command_line, wait_for
 
-from flows.cluster import ClusterError, check_needs, local_workers, wait_for_workers
+from flows.cluster import ClusterError, Connection, check_needs, dask_cluster, local_workers, wait_for_workers
 from flows.cluster_settings import (
     ClusterSettingsError,
     ExistingScheduler,
@@ -43,7 +44,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 def test_an_address_needs_no_file() -> None:
-    assert load_cluster("tcp://node1:8786") == ExistingScheduler(kind="address", address="tcp://node1:8786")
+    assert load_cluster("tls://node1:8786") == ExistingScheduler(kind="address", address="tls://node1:8786")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_an_address_needs_no_file() -> None:
         ("kind: slurm\ncpu: {count: 0}\n", "slurm.cpu.count: Input should be greater than or equal to 1"),
         ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
         ("kind: [\n", "is not YAML"),
-        ("just text\n", "the file: Input should be"),
+        ("just text\n", "the cluster: Input should be"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -69,12 +70,12 @@ def test_a_configuration_means_this_machine_unless_it_says_otherwise() -> None:
     from flows.settings import Settings
 
     assert Settings.model_validate({"cluster": {"cpus": 3}}).cluster == LocalCluster(cpus=3)
-    there = {"kind": "address", "address": "tcp://node1:8786"}
+    there = {"kind": "address", "address": "tls://node1:8786"}
     assert Settings.model_validate({"cluster": there}).cluster == ExistingScheduler(**there)
 
 
 def test_neither_a_file_nor_an_address() -> None:
-    with pytest.raises(ClusterSettingsError, match=r"is neither an address \(tcp://host:port\) nor a file"):
+    with pytest.raises(ClusterSettingsError, match=r"is neither an address \(tls://host:port\) nor a file"):
         load_cluster("node1:8786")
 
 
@@ -128,7 +129,7 @@ def test_workers_without_resources_can_do_nothing() -> None:
 
 def test_no_scheduler_at_the_address() -> None:
     with pytest.raises(ClusterError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
-        wait_for_workers("tcp://127.0.0.1:9", [{"CPU": 1}], 0)
+        wait_for_workers(Connection("tcp://127.0.0.1:9"), [{"CPU": 1}], 0)
 
 
 def storyframes(*arguments: object, timeout: float = 250) -> subprocess.CompletedProcess[str]:
@@ -137,16 +138,45 @@ def storyframes(*arguments: object, timeout: float = 250) -> subprocess.Complete
 
 
 @pytest.mark.slow
-def test_an_existing_scheduler_does_the_work(study_copy: Path, tmp_path: Path) -> None:
-    from distributed import LocalCluster as DaskCluster
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    before = set(children())
+    killed: list[int] = []
 
-    with DaskCluster(n_workers=2, threads_per_worker=1, resources={"CPU": 1}, dashboard_address=None) as cluster:
-        result = storyframes(
-            "extract", study_copy, tmp_path / "features", "--only", "openface", "--cluster", cluster.scheduler_address
-        )
-        assert result.returncode == 0, result.stderr
-        assert len(cluster.scheduler_info["workers"]) == 2  # it is somebody else's, and goes on
-    assert "6 extracted" in result.stdout
+    def kill_the_first() -> None:
+        wait_for(lambda: set(children()) - before)
+        for pid in set(children()) - before:
+            if "spawn_main" in command_line(pid):
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection, connection.client() as client:
+        killer.join()
+        (pid,) = client.run(os.getpid).values()
+        assert killed
+        assert pid not in killed
+
+
+def children() -> list[int]:
+    return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+
+
+@pytest.mark.slow
+def test_workers_that_never_start_are_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import flows.dask_parts
+
+    monkeypatch.setattr(flows.dask_parts, "Worker", DyingWorker)
+    with (
+        pytest.raises(ClusterError, match="a worker's process died 5 times while it started: out of memory"),
+        dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]),
+    ):
+        pass
+
+
+class DyingWorker:
+    def __init__(self, **options: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -156,126 +186,6 @@ def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: 
     result = storyframes("extract", study_copy, tmp_path / "features", "--only", "dope", "--config", config)
     assert result.returncode == 1
     assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
-
-
-# --- Slurm -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    if missing := missing_programs():
-        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
-    if os.geteuid() != 0:
-        pytest.skip("a fake GPU is a device file, which needs root")
-    with slurm() as folder:
-        yield folder
-
-
-def slurm_file(folder: Path, **changes) -> Path:
-    content = {
-        "kind": "slurm",
-        "queue": "debug",
-        "walltime": "00:05:00",
-        "interface": "lo",
-        "log_directory": str(folder),
-        "cpu": {"count": 2, "cpus": 1, "memory": "1GiB"},
-        "start_timeout_s": 60,
-    } | changes
-    path = folder / "slurm.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
-
-
-def jobs() -> dict[str, str]:
-    """The jobs in the queue and their states."""
-    listed = subprocess.run(["squeue", "-h", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
-    return dict(line.split() for line in listed.splitlines())
-
-
-def wait_for(condition, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-
-
-def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
-    from flows.slurm import job_scripts
-
-    cpu, gpu = job_scripts(load_cluster(str(CLUSTERS / "slurm.yaml")))
-    for line in (
-        "#SBATCH -p batch",
-        "#SBATCH --cpus-per-task=2",
-        "#SBATCH -t 04:00:00",
-        "--resources CPU=2",
-        "umask 077",
-    ):
-        assert line in cpu
-    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 4"):
-        assert line in gpu
-
-
-@pytest.mark.slow
-def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path) -> None:
-    result = storyframes(
-        "extract", demo_study, tmp_path / "features", "--only", "openface", "--only", "opensmile",
-        "--cluster", slurm_file(tmp_path),
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert "9 extracted" in result.stdout
-    wait_for(lambda: jobs() == {})
-
-
-@pytest.mark.slow
-def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> None:
-    from distributed import Client
-
-    from flows.slurm import slurm_cluster
-
-    settings = load_cluster(
-        str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, gpu={"count": 1, "memory": "1GiB"}))
-    )
-    with slurm_cluster(settings, [{"CPU": 1}, {"GPU": 1}]) as address, Client(address) as client:
-
-        def gpu() -> str | None:
-            import os
-
-            return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-        assert client.submit(gpu, resources={"GPU": 1}, key="on-gpu").result(60) == "0"
-        assert client.submit(gpu, resources={"CPU": 1}, key="on-cpu").result(60) is None
-    wait_for(lambda: jobs() == {})
-
-
-@pytest.mark.slow
-def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
-    cluster: Path, study_copy: Path, tmp_path: Path
-) -> None:
-    tool = tmp_path / "FeatureExtraction"
-    # The first run of each session hangs until its job is killed; later ones replay.
-    tool.write_text(
-        "#!/bin/sh\n"
-        "while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done\n"
-        "name=${input##*/}; stem=${name%.*}\n"
-        f"if mkdir {tmp_path}/$stem.tried 2>/dev/null; then sleep 1000; fi\n"
-        f"gunzip -c {study_copy}/openface/$stem.csv.gz > $out/$stem.csv\n"
-    )
-    tool.chmod(0o755)
-    config = tmp_path / "c.toml"
-    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
-    shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
-    command = [
-        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",
-        "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
-    ]  # fmt: skip
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_for(lambda: (tmp_path / "p01-s01.tried").exists())
-    (job,) = jobs()
-    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)
-    output, _ = run.communicate(timeout=250)
-    assert run.returncode == 0, output
-    assert "2 extracted" in output
-    wait_for(lambda: jobs() == {})
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------

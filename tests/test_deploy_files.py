@@ -20,6 +20,7 @@ GIVEN = {
     "STORYFRAMES_FEATURES": "/srv/features",
     "STORYFRAMES_CACHE": "/srv/cache",
     "STORYFRAMES_CONFIG": "/srv/storyframes.toml",
+    "STORYFRAMES_TLS": "/srv/tls",
     "STORYFRAMES_TIMEZONE": "UTC",
 }
 
@@ -81,6 +82,38 @@ def test_containers_are_locked_up() -> None:
         assert "healthcheck" in service or name in ("deploy", "extractor"), name  # these end when they fail
     assert compose()["networks"]["database"]["internal"]
     assert [name for name, service in services.items() if "database" in service["networks"]] == ["database", "server"]
+
+
+def test_dask_in_containers_asks_for_certificates() -> None:
+    from flows.cluster_settings import ExistingScheduler, load_cluster
+
+    services = compose()["services"]
+    cluster = load_cluster(str(DEPLOY / "compose-cluster.yaml"))
+    assert isinstance(cluster, ExistingScheduler)
+    assert cluster.tls
+    files = [
+        "--tls-ca-file",
+        str(cluster.tls.ca),
+        "--tls-cert",
+        str(cluster.tls.cert),
+        "--tls-key",
+        str(cluster.tls.key),
+    ]
+    for name in ("scheduler", "extractor"):
+        assert " ".join(files) in " ".join(services[name]["entrypoint"]), name
+    assert "--protocol tls" in " ".join(services["scheduler"]["entrypoint"])
+    assert cluster.address in services["extractor"]["entrypoint"]
+    for name in ("scheduler", "extractor", "worker"):
+        assert any(isinstance(it, dict) and it["target"] == "/tls" for it in services[name]["volumes"]), name
+
+
+def test_only_pods_of_the_run_reach_each_other() -> None:
+    policy = yaml.safe_load((DEPLOY / "kubernetes/network-policy.yaml").read_text())
+    labels = {"dask.org/cluster-name": "storyframes"}
+    assert policy["spec"]["podSelector"] == {"matchLabels": labels}
+    (rule,) = policy["spec"]["ingress"]
+    assert {"podSelector": {"matchLabels": labels}} in rule["from"]
+    assert all("podSelector" in peer for peer in rule["from"])
 
 
 def test_no_secret_is_in_a_file() -> None:

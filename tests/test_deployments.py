@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.server
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,11 +19,12 @@ from typing import Any
 
 import httpx
 import pytest
-from deployment_server import DEPLOY, postgres, postgres_programs, prefect_server_on, running
+from deployment_server import DEPLOY, Database, postgres, postgres_programs, prefect_server_on, running
 
 from storyframes.store import FeatureStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # on a busy machine; about 90 s on an idle one
+ROOT = DEPLOY.parent
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
@@ -33,15 +35,17 @@ class House:
     Attributes:
         folder: of the study, the features, the configuration.
         environment: of everything that talks to the server.
-        database: its URL.
+        database: PostgreSQL.
         api: the server's API.
+        worker: the command of the process worker.
         messages: what the alerts' webhook received.
     """
 
     folder: Path
     environment: dict[str, str]
-    database: str
+    database: Database
     api: httpx.Client
+    worker: list[str]
     messages: list[dict[str, str]] = field(default_factory=list)
 
     def prefect(self, *arguments: str) -> str:
@@ -49,6 +53,11 @@ class House:
         done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def deploy(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "flows.cli", "deploy", str(folder), *arguments]
+        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def deployment(self, name: str) -> dict[str, Any]:
         return self.api.get(f"deployments/name/extract-study/{name}").raise_for_status().json()
@@ -98,7 +107,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (folder / "storyframes.toml").write_text('features = ["frames"]\n[clips]\nwindow = 15\nstride = 5\n')
     (folder / "cluster.yaml").write_text("kind: local\ncpus: 2\n")
     vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"}  # what is old by then is set below
-    with postgres(programs) as database, prefect_server_on(database, folder, vacuum) as client:
+    with postgres(programs) as database, prefect_server_on(database.url, folder, vacuum) as client:
         environment = client | {
             "STORYFRAMES_STUDY": str(folder / "study"),
             "STORYFRAMES_FEATURES": str(folder / "features"),
@@ -108,22 +117,18 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         }
         user, password = client["PREFECT_API_AUTH_STRING"].split(":")
         with httpx.Client(base_url=client["PREFECT_API_URL"] + "/", auth=(user, password), timeout=60) as api:
-            house = House(folder, environment, database, api)
             worker = ["worker", "start", "--pool", "storyframes", "--type", "process", "--install-policy", "never"]
-            command = [sys.executable, "-m", "prefect", *worker]
-            with running(command, environment, folder / "worker.log"), webhook(house) as url:
+            house = House(folder, environment, database, api, [sys.executable, "-m", "prefect", *worker])
+            with running(house.worker, environment, folder / "worker.log"), webhook(house) as url:
                 # The worker makes the work pool, which deploying needs.
                 until(lambda: api.get("work_pools/storyframes").status_code, lambda status: status == 200)
-                alerts = threading.Thread(target=make_alerts, args=(house, url))
-                alerts.start()
-                house.prefect("deploy", "--all", "--prefect-file", str(DEPLOY / "prefect.yaml"))
+                house.deploy(copy_of_deploy(folder), "--alerts", notification_block(house, url))
                 # Again and again until one has begun: a schedule whose time passed unseen waits for its next.
                 schedule = {"schedule": {"interval": 15}, "active": True, "slug": "soon"}
                 path = f"deployments/{house.deployment('nightly')['id']}/schedules"
                 made = api.post(path, json=[schedule]).raise_for_status().json()
                 until(lambda: house.begun("nightly"), bool, 120)
                 api.delete(f"{path}/{made[0]['id']}").raise_for_status()
-                alerts.join()
                 yield house
 
 
@@ -146,7 +151,8 @@ def webhook(house: House) -> Iterator[str]:
     server.shutdown()
 
 
-def make_alerts(house: House, url: str) -> None:
+def notification_block(house: House, url: str) -> str:
+    """The id of a block that sends alerts there."""
     code = (
         "import sys; from prefect.blocks.notifications import CustomWebhookNotificationBlock as Block\n"
         "block = Block(name='alerts', url=sys.argv[1], json_data={'subject': '{{subject}}', 'body': '{{body}}'})\n"
@@ -155,10 +161,15 @@ def make_alerts(house: House, url: str) -> None:
     made = subprocess.run(
         [sys.executable, "-c", code, url], env=house.environment, capture_output=True, text=True, check=True
     )
-    alerts = (DEPLOY / "automations/alerts.yaml").read_text()
-    alerts = alerts.replace("BLOCK_ID", made.stdout.strip()).replace("within: 93600", "within: 10")
-    (house.folder / "alerts.yaml").write_text(alerts)
-    house.prefect("automation", "create", "--from-file", str(house.folder / "alerts.yaml"))
+    return made.stdout.strip()
+
+
+def copy_of_deploy(folder: Path) -> Path:
+    """A copy of deploy/ to change, with an alert of silence that does not take 26 hours."""
+    copy = Path(shutil.copytree(DEPLOY, folder / "deploy"))
+    alerts = copy / "automations/alerts.yaml"
+    alerts.write_text(alerts.read_text().replace("within: 93600", "within: 10"))
+    return copy
 
 
 @pytest.mark.parametrize(
@@ -244,7 +255,8 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     assert any("multiprocessing" in command for command in family.values())  # the Dask worker
     cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}  # what the button does
     house.api.post(f"flow_runs/{run}/set_state", json=cancelling).raise_for_status()
-    assert house.ended(run)["state"]["name"] == "Cancelled"
+    state = house.ended(run)["state"]
+    assert state["name"] == "Cancelled", state
     until(lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 20)
 
 
@@ -278,7 +290,7 @@ def test_what_is_old_is_pruned(house: House) -> None:
     async def age() -> None:
         import asyncpg
 
-        connection = await asyncpg.connect(house.database.replace("+asyncpg", ""))
+        connection = await asyncpg.connect(house.database.url.replace("+asyncpg", ""))
         for run, days in ((old, 91), (younger, 89)):
             aged = f"now() - interval '{days} days'"
             await connection.execute(f"UPDATE flow_run SET end_time = {aged} WHERE id = '{run}'")
@@ -292,3 +304,35 @@ def test_what_is_old_is_pruned(house: House) -> None:
     wanted = {"filter": month | {"event": {"name": ["prefect.flow-run.Pending"]}}}
     until(lambda: house.api.post("events/filter", json=wanted).json()["total"], lambda total: total == 0)
     assert house.api.post("events/filter", json={"filter": month}).json()["total"] > 0
+
+
+def automations(house: House) -> dict[str, dict[str, Any]]:
+    found = house.api.post("automations/filter", json={}).raise_for_status().json()
+    assert len({it["name"] for it in found}) == len(found)  # none is there twice
+    return {it["name"]: it for it in found}
+
+
+def test_deploying_again_changes_in_place(house: House) -> None:
+    before = automations(house)
+    assert set(before) == {"storyframes dead runs", "storyframes failed", "storyframes silent"}
+    extra = house.api.post("automations/", json={key: before["storyframes dead runs"][key] for key in _BODY})
+    extra.raise_for_status()  # as it was when each run of a command made one more
+    rule = house.folder / "deploy/automations/dead-runs.yaml"
+    rule.write_text(rule.read_text().replace("within: 600", "within: 900"))
+    house.deploy(house.folder / "deploy")
+    after = automations(house)
+    assert set(after) == set(before)
+    assert after["storyframes dead runs"]["trigger"]["within"] == 900
+    assert after["storyframes dead runs"]["trigger"]["id"] == before["storyframes dead runs"]["trigger"]["id"]
+    assert after["storyframes failed"] == before["storyframes failed"]
+
+
+_BODY = ("name", "description", "enabled", "trigger", "actions")
+
+
+def test_deploying_without_a_variable_changes_nothing(house: House) -> None:
+    environment = {name: value for name, value in house.environment.items() if name != "STORYFRAMES_CONFIG"}
+    command = [sys.executable, "-m", "flows.cli", "deploy", str(house.folder / "deploy")]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error not set: STORYFRAMES_CONFIG" in done.stderr

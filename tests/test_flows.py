@@ -237,7 +237,7 @@ def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_stu
     assert state.name == "PartialSuccess"
     failed = {(o.session_id, o.feature): o.reason for o in report.failed}
     assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
-    assert failed["s0001", "openface"] == "every worker that tried it died, also when it ran alone (out of memory?)"
+    assert failed["s0001", "openface"].startswith("every worker that tried it died, also when it ran alone")
     assert "wrote no CSV" in failed["s0002", "openface"]
     entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(local(root))}
     assert entries["s0001", "openface"] is Status.FAILED

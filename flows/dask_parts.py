@@ -1,0 +1,45 @@
+"""Dask's scheduler and workers as storyframes runs them: nobody but each other may speak to them.
+
+None of them serves a page. Dask's own open an HTTP server even without a dashboard, on all interfaces in a worker, and
+it answers everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import distributed
+from distributed.core import Status
+
+STARTS = 5  # of a worker's process, until it is given up
+
+
+class Scheduler(distributed.Scheduler):
+    """A scheduler without a page."""
+
+    def start_http_server(self, *arguments: Any, **options: Any) -> None:
+        """Start none."""
+
+    def identity(self, n_workers: int = -1) -> dict[str, Any]:
+        """What the scheduler tells of itself; Prefect asks for the dashboard's port, and gets one that nobody has."""
+        told = super().identity(n_workers)
+        return told | {"services": {"dashboard": 0}}
+
+
+class Worker(distributed.Worker):
+    """A worker without a page."""
+
+    def start_http_server(self, *arguments: Any, **options: Any) -> None:
+        """Start none."""
+
+
+class Nanny(distributed.Nanny):
+    """Starts another process where one was killed while it started; Dask's own gives up, and with it the whole run."""
+
+    async def instantiate(self) -> Status:
+        """Start the worker's process; gives how it stands then."""
+        for _ in range(STARTS):
+            status = await super().instantiate()
+            if status == Status.running:
+                break
+        return status

@@ -1,0 +1,97 @@
+"""Putting the deployments of deploy/ on a Prefect server, with the automations that belong to them.
+
+Run again, it changes them in place: nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from prefect.events.schemas.automations import AutomationCore
+
+_DEPLOYMENTS = "prefect.yaml"
+_DEAD_RUNS = "automations/dead-runs.yaml"
+_ALERTS = "automations/alerts.yaml"
+
+
+class DeployError(Exception):
+    """The deployments cannot be made; the message says why."""
+
+
+def deploy(folder: Path, alerts_block: str | None) -> list[str]:
+    """Make or change the deployments and the automations of a folder; gives the automations' names.
+
+    Args:
+        folder: with prefect.yaml and automations/.
+        alerts_block: id of the notification block that alerts go through; None leaves the alerts as they are.
+
+    Raises:
+        DeployError: a variable is not set, a file cannot be read, or the server refuses or is not there.
+    """
+    from httpx import HTTPError
+    from pydantic import ValidationError
+
+    files = [_DEAD_RUNS, *([_ALERTS] if alerts_block else [])]
+    try:
+        _check_variables((folder / _DEPLOYMENTS).read_text(encoding="utf-8"))
+        automations = [it for file in files for it in _automations(folder / file, alerts_block or "")]
+        _make_deployments(folder / _DEPLOYMENTS)
+        for automation in automations:
+            _make(automation)
+    except OSError as error:
+        raise DeployError(f"{error.filename or folder}: {error.strerror or error}") from None
+    except (yaml.YAMLError, KeyError, ValidationError) as error:
+        raise DeployError(f"{folder}: is not what deploy/ of the sources holds: {error}") from None
+    except HTTPError as error:
+        raise DeployError(f"the Prefect server does not take the automations: {error}") from None
+    return [automation.name for automation in automations]
+
+
+def _check_variables(text: str) -> None:
+    """Prefect takes a variable that is not set for an empty text."""
+    wanted = {"PREFECT_API_URL", *re.findall(r"{{ \$(\w+) }}", text)}
+    if missing := sorted(name for name in wanted if not os.environ.get(name)):
+        raise DeployError(f"not set: {', '.join(missing)} (docs/operations.md, 'Schedule')")
+
+
+def _automations(file: Path, alerts_block: str) -> list[AutomationCore]:
+    from prefect.events.schemas.automations import AutomationCore
+
+    text = file.read_text(encoding="utf-8").replace("BLOCK_ID", alerts_block)
+    return [AutomationCore.model_validate(it) for it in yaml.safe_load(text)["automations"]]
+
+
+def _make_deployments(file: Path) -> None:
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise DeployError(f"prefect deploy ended with {done.returncode}:\n{done.stdout.strip()[-1500:]}")
+
+
+def _make(automation: AutomationCore) -> None:
+    """Make it, or change what is there under its name.
+
+    The server remembers by the id of its trigger which runs gave a sign of life. Prefect's own client drops that id
+    where it changes an automation, and with it every run that is dead by then.
+    """
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        there = [it.id for it in client.read_automations_by_name(automation.name)]
+        if not there:
+            client.create_automation(automation)
+            return
+        body = automation.model_dump(mode="json")
+        known = client.request("GET", "/automations/{id}", path_params={"id": there[0]}).raise_for_status().json()
+        body["trigger"]["id"] = known["trigger"]["id"]
+        client.request("PUT", "/automations/{id}", path_params={"id": there[0]}, json=body).raise_for_status()
+        for another in there[1:]:  # of the days when each run of a command made one more
+            client.delete_automation(another)

@@ -1,0 +1,195 @@
+"""Workers as jobs of a real Slurm: what is asked for, who may speak to them, what becomes of those that end early."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from run_processes import command_line, ports_of, processes_with, wait_for
+from slurm_cluster import missing_programs, slurm
+from test_clusters import CLUSTERS, ROOT, storyframes
+from test_strangers import intrude, let_in, open_folder
+
+import flows.slurm
+from flows.cluster import ClusterError
+from flows.cluster_settings import load_cluster
+from flows.slurm_certificates import certificates_in_files
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    if missing := missing_programs():
+        pytest.skip(f"Slurm is not installed ({', '.join(missing)})")
+    if os.geteuid() != 0:
+        pytest.skip("a fake GPU is a device file, which needs root")
+    with slurm() as folder:
+        yield folder
+
+
+def slurm_file(folder: Path, **changes) -> Path:
+    content = {
+        "kind": "slurm",
+        "queue": "debug",
+        "walltime": "00:05:00",
+        "interface": "lo",
+        "log_directory": str(folder),
+        "cpu": {"count": 2, "cpus": 1, "memory": "1GiB"},
+        "start_timeout_s": 60,
+    } | changes
+    path = folder / "slurm.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def jobs() -> dict[str, str]:
+    """The jobs in the queue and their states."""
+    listed = subprocess.run(["squeue", "-h", "-o", "%i %T"], capture_output=True, text=True, check=True).stdout
+    return dict(line.split() for line in listed.splitlines())
+
+
+def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
+    from flows.slurm import job_scripts
+
+    cpu, gpu = job_scripts(load_cluster(str(CLUSTERS / "slurm.yaml")))
+    for line in (
+        "#SBATCH -p batch",
+        "#SBATCH --cpus-per-task=2",
+        "#SBATCH -t 04:00:00",
+        "--resources CPU=2",
+        "umask 077",
+    ):
+        assert line in cpu
+    for line in ("#SBATCH --gres=gpu:1", "#SBATCH --cpus-per-task=4", "--resources GPU=1", "--nthreads 4"):
+        assert line in gpu
+
+
+@pytest.mark.slow
+def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path) -> None:
+    result = storyframes(
+        "extract", demo_study, tmp_path / "features", "--only", "openface", "--only", "opensmile",
+        "--cluster", slurm_file(tmp_path),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "9 extracted" in result.stdout
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> None:
+    settings = load_cluster(
+        str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, gpu={"count": 1, "memory": "1GiB"}))
+    )
+    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}, {"GPU": 1}]) as connection, connection.client() as client:
+
+        def gpu() -> str | None:
+            import os
+
+            return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+        assert client.submit(gpu, resources={"GPU": 1}, key="on-gpu").result(60) == "0"
+        assert client.submit(gpu, resources={"CPU": 1}, key="on-cpu").result(60) is None
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
+    cluster: Path, study_copy: Path, tmp_path: Path
+) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    # The first run of each session hangs until its job is killed; later ones replay.
+    tool.write_text(
+        "#!/bin/sh\n"
+        "while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done\n"
+        "name=${input##*/}; stem=${name%.*}\n"
+        f"if mkdir {tmp_path}/$stem.tried 2>/dev/null; then echo half > $out/$stem.csv; exec sleep 1000; fi\n"
+        f"gunzip -c {study_copy}/openface/$stem.csv.gz > $out/$stem.csv\n"
+    )
+    tool.chmod(0o755)
+    config = tmp_path / "c.toml"
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
+    shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
+    command = [
+        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",
+        "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
+    ]  # fmt: skip
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_for(lambda: (tmp_path / "p01-s01.tried").exists())
+    (job,) = jobs()
+    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)
+    output, _ = run.communicate(timeout=250)
+    assert run.returncode == 0, output
+    assert "2 extracted" in output
+    verified = storyframes("verify", tmp_path / "features")
+    assert verified.returncode == 0, verified.stdout
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_while_it_starts_is_replaced(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows.slurm, "_LOOK_EVERY_S", 0.5)
+    prologue = [f"mkdir {tmp_path}/first 2>/dev/null && exit 1"]
+    settings = load_cluster(str(slurm_file(tmp_path, prologue=prologue, cpu={"count": 1, "memory": "1GiB"})))
+    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, connection.client() as client:
+        assert client.submit(sum, (1, 2), resources={"CPU": 1}).result(60) == 3
+    assert (tmp_path / "first").exists()
+    wait_for(lambda: jobs() == {})
+
+
+@pytest.mark.slow
+def test_nobody_else_speaks_to_the_jobs_or_reads_their_certificates(cluster: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    changes = {"shared_directory": str(shared), "cpu": {"count": 1, "memory": "1GiB"}}
+    settings = load_cluster(str(slurm_file(tmp_path, **changes)))
+    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, open_folder() as folder:
+        (certificates,) = shared.iterdir()
+        assert stat.S_IMODE(certificates.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(file.stat().st_mode) for file in certificates.iterdir()} == {0o600}
+        (job,) = jobs()
+        pids = processes_with(f"SLURM_JOB_ID={job}\0")
+        assert any(str(certificates / "key.pem") in command_line(pid) for pid in pids)
+        assert not any("PRIVATE KEY" in command_line(pid) for pid in pids)
+        ports = {port for _, port in ports_of([*pids, os.getpid()])}
+        assert int(connection.address.rpartition(":")[2]) in ports
+        assert len(ports) == 3  # the scheduler, the nanny, the worker: no page
+        assert let_in(intrude(folder, [f"127.0.0.1:{port}" for port in ports])) == {}
+        assert list(folder.iterdir()) == []
+    assert list(shared.iterdir()) == []
+    wait_for(lambda: jobs() == {})
+
+
+def test_certificates_of_killed_runs_are_removed(tmp_path: Path) -> None:
+    long_ago = time.time() - 7200
+    for name in ("killed", "young"):
+        folder = tmp_path / f"storyframes-tls-{name}"
+        folder.mkdir()
+        for file in ("lock", "key.pem"):
+            (folder / file).touch()
+    os.utime(tmp_path / "storyframes-tls-killed", (long_ago, long_ago))
+    (tmp_path / "something else").mkdir()
+    with certificates_in_files(str(tmp_path)) as first:
+        running = Path(first.tls_worker_key).parent
+        os.utime(running, (long_ago, long_ago))
+        with certificates_in_files(str(tmp_path)):
+            assert {path.name for path in tmp_path.iterdir()} >= {
+                running.name,
+                "storyframes-tls-young",
+                "something else",
+            }
+            assert not (tmp_path / "storyframes-tls-killed").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"storyframes-tls-young", "something else"}
+
+
+def test_a_folder_for_certificates_that_cannot_be_written() -> None:
+    with (
+        pytest.raises(ClusterError, match="/proc/nowhere: the certificates of this run cannot be written there"),
+        certificates_in_files("/proc/nowhere"),
+    ):
+        pass
