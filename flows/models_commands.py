@@ -58,7 +58,7 @@ def models_check(
     from storyframes.layout import new_version
     from tasks.extractor import ExtractionError
     from tasks.openface import Backend, OpenFace
-    from tasks.openface_check import CLIP_S, check_openface
+    from tasks.openface_check import LONG_S, check_openface
 
     if tool != "openface":
         terminal.fail(f"there is nothing to check for {tool!r}; there is openface", 2)
@@ -69,9 +69,9 @@ def models_check(
             update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
         )
     openface = OpenFace(settings.openface, settings.recording)
-    with terminal.error_console().status("running OpenFace twice"):
+    with terminal.error_console().status("running OpenFace three times"):
         try:
-            checked = check_openface(lambda clip: openface.run(clip, CLIP_S, new_version()), demo_video())
+            checked = check_openface(lambda clip: openface.run(clip, LONG_S, new_version()), demo_video())
         except ExtractionError as error:
             terminal.fail(str(error), 1)
     terminal.console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))

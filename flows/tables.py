@@ -263,6 +263,7 @@ def openface_table(backend: str, identity: str, checked: OpenFaceCheck) -> Table
     table.add_row("version", f"{checked.version} (as the form of its CSV tells)")
     table.add_row("columns", str(checked.columns))
     table.add_row("frames", f"{checked.frames}, a face in {checked.tracked:.0%}")
-    table.add_row("speed", f"{checked.frames_per_s:.1f} frames/s, its start included")
+    speed = f"{checked.frames_per_s:.1f} frames/s" if checked.frames_per_s else "too fast to tell"
+    table.add_row("speed", f"{speed}, after a start of {checked.start_s:.1f} s")
     table.add_row("two runs", "identical" if difference == 0 else f"differ by at most {difference:g}")
     return table

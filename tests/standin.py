@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 DEMO = Path(__file__).parent.parent / "demo" / "study"
@@ -87,20 +88,22 @@ def root_archive(mode: str) -> bytes:
             video = DEMO / "videos" / f"{csv.name.removesuffix('.csv.gz')}.avi"
             digest = hashlib.md5(video.read_bytes(), usedforsecurity=False).hexdigest()
             add(f"recorded/{digest}.csv.gz", csv.read_bytes())
-        add(*_recorded_clip())
+        for path, csv in _recorded_clips():
+            add(path, csv)
     return buffer.getvalue()
 
 
-def _recorded_clip() -> tuple[str, bytes]:
-    """The clip that 'storyframes models check openface' cuts, with the first rows of its video's CSV."""
-    from tasks.openface_check import CLIP_S, cut_clip
+def _recorded_clips() -> Iterator[tuple[str, bytes]]:
+    """The clips that 'storyframes models check openface' cuts, with the first rows of their video's CSV."""
+    from tasks.openface_check import CLIP_S, LONG_S, cut_clip
 
-    with tempfile.TemporaryDirectory() as folder:
-        clip = Path(folder) / "clip.avi"
-        cut_clip(DEMO / "videos" / "p01-s01.avi", clip, CLIP_S)
-        digest = hashlib.md5(clip.read_bytes(), usedforsecurity=False).hexdigest()
     rows = gzip.decompress((DEMO / "openface" / "p01-s01.csv.gz").read_bytes()).splitlines(keepends=True)
-    return f"recorded/{digest}.csv.gz", gzip.compress(b"".join(rows[:31]))
+    for seconds in (CLIP_S, LONG_S):
+        with tempfile.TemporaryDirectory() as folder:
+            clip = Path(folder) / "clip.avi"
+            cut_clip(DEMO / "videos" / "p01-s01.avi", clip, seconds)
+            digest = hashlib.md5(clip.read_bytes(), usedforsecurity=False).hexdigest()
+        yield f"recorded/{digest}.csv.gz", gzip.compress(b"".join(rows[: 1 + round(15 * seconds)]))
 
 
 def build(engine: str, mode: str = "replay") -> str:

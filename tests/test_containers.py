@@ -353,7 +353,7 @@ def test_trying_openface_out(engine, image_of, tmp_path: Path) -> None:
         "2.0.x",
         "columns 714",
         "frames 30, a face in 100%",
-        "frames/s",
+        "after a start of",
         "two runs identical",
         image_of()[:60],
     ):

@@ -390,3 +390,28 @@ def test_a_session_without_a_csv_is_missing_not_failed(study_copy: Path, store_r
         "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video "
         "set [openface] backend = 'container' or 'binary' (docs/openface.md)",
     )
+
+
+def test_a_trial_tells_the_speed_from_the_start(demo_study: Path, tmp_path: Path, monkeypatch) -> None:
+    """By a clock that a tool of known speed turns: 3 s to start, a tenth of a second for each frame."""
+    import contextlib
+
+    from tasks import openface_check
+    from tasks.openface_tool import ToolOutput
+    from tasks.recording import read_frame_times
+
+    clock = [0.0]
+    monkeypatch.setattr(openface_check.time, "monotonic", lambda: clock[0])
+    rows = gzip.decompress((demo_study / "openface/p01-s01.csv.gz").read_bytes()).splitlines(keepends=True)
+
+    @contextlib.contextmanager
+    def run(clip: Path):
+        frames = len(read_frame_times(clip).time)
+        csv = tmp_path / "out.csv"
+        csv.write_bytes(b"".join(rows[: 1 + frames]))
+        clock[0] += 3 + frames / 10
+        yield ToolOutput(csv)
+
+    checked = openface_check.check_openface(run, demo_study / "videos/p01-s01.avi")
+    assert (checked.frames, checked.largest_difference) == (30, 0)
+    assert (checked.frames_per_s, checked.start_s) == (pytest.approx(10), pytest.approx(3))
