@@ -54,6 +54,21 @@ def test_links_lead_somewhere(page: str) -> None:
         assert (path.parent / target).exists(), target
 
 
+def test_every_fault_names_a_test_that_exists() -> None:
+    import re
+
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    section = (ROOT / "docs/operations.md").read_text().split("## What was tried against it\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| fault")]
+    assert len(rows) > 30
+    for row in rows:
+        *_, proof, _ = row.split("|")
+        named = re.findall(r"`(\w+)`", proof)
+        assert named, row
+        for name in named:
+            assert f"def {name}(" in tests, name
+
+
 def test_arrows_only_point_down() -> None:
     import re
 

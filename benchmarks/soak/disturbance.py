@@ -26,7 +26,7 @@ class Blow(StrEnum):
 
 _SIGNALS = {Blow.KILL: signal.SIGKILL, Blow.TERM: signal.SIGTERM, Blow.INT: signal.SIGINT, Blow.STOP: signal.SIGSTOP}
 _WEIGHTS = {Blow.KILL: 5, Blow.TERM: 2, Blow.INT: 2, Blow.STOP: 3}
-_PARTS = {Role.BESIDE: 0.4, Role.DRIVER: 0.6}  # how likely they are hit; any other part: 1
+_PARTS = {Role.BESIDE: 0.4, Role.DRIVER: 0.25, Role.SERVER: 0.5}  # how likely each is hit; any other part: 1
 _ALL_AT_ONCE = 0.12  # of the blows: everything of the soak, as where a machine dies
 
 
