@@ -24,7 +24,7 @@ except ModuleNotFoundError:  # the light reader alone is installed
 import storyframes
 from flows import deploy_command, interruption, look, models_commands, plan_command, tables, terminal
 from flows.entry import main
-from flows.terminal import ConfigOption, FeaturesArgument, StudyArgument
+from flows.terminal import ConfigOption, FeaturesArgument, ReplaceStudyOption, StudyArgument
 from tasks.human import counted, human_bytes
 
 app = typer.Typer(
@@ -83,6 +83,7 @@ def extract(
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
+    replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
     cluster: Annotated[
         str | None,
@@ -101,6 +102,7 @@ def extract(
         session_ids=tuple(session or ()),
         only=tuple(only or ()),
         force=force,
+        replace_study=replace_study,
     )
     with terminal.usage_errors():
         report = run_extraction(request, terminal.error_console())
@@ -130,6 +132,7 @@ def index(
     study: StudyArgument,
     features: Annotated[str | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
+    replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write the clip index: one row per sliding window and rating."""
@@ -139,6 +142,7 @@ def index(
     from storyframes.store import FeatureStore
     from storyframes.study import load_study
     from tasks.index import build_clip_index, export_clip_index, write_clip_index
+    from tasks.study_record import remember_study
 
     if (features is None) == (out is None):
         terminal.fail("give either FEATURES or --out FILE.parquet", 2)
@@ -147,6 +151,7 @@ def index(
         loaded = load_study(study)
         if features is not None:
             storage = open_store(features)
+            remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage)
             built = build_clip_index(loaded, settings.clips, FeatureStore(features))
             write_clip_index(built.clips, storage)
@@ -379,11 +384,13 @@ def overlay(
     from tasks.extractors import ExtractorsSettings
     from tasks.overlay import OverlayError, draw_overlay, write_picture
     from tasks.plan import Selection, check_selection
+    from tasks.study_record import check_study_record
 
     with terminal.usage_errors():
         loaded = load_study(study)
         check_selection(loaded, ExtractorsSettings(), Selection((session,)))
         store = FeatureStore(features)
+        check_study_record(store.storage, loaded)
     try:
         picture = draw_overlay(loaded.path(loaded.sessions[session].video), store, session, frame)
     except (OverlayError, StudyFileError) as error:

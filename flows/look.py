@@ -61,9 +61,11 @@ def report(
     from storyframes.study import load_study
     from tasks.report.folder import ReportError, check_target
     from tasks.report.site import Disclosure, ReportOptions, build_report
+    from tasks.study_record import check_study_record
 
     with usage_errors(), error_console().status("reading the study") as spinner:
         settings, loaded, store = load_settings(config), load_study(study), FeatureStore(features)
+        check_study_record(store.storage, loaded)
         try:
             check_target(out)
             built = build_report(
@@ -128,15 +130,18 @@ def view(
     from tasks.media import RecordingError
     from tasks.plan import Selection, check_selection
     from tasks.rerun_export import export_recording
+    from tasks.study_record import check_study_record
 
     target = out or Path(f"{session}.rrd")
     with usage_errors(), error_console().status("exporting") as spinner:
         loaded = load_study(study)
         check_selection(loaded, ExtractorsSettings(), Selection((session,)))
+        store = FeatureStore(features)
+        check_study_record(store.storage, loaded)
         video = loaded.path(loaded.sessions[session].video) if with_video else None
         try:
             frames = export_recording(
-                FeatureStore(features),
+                store,
                 session,
                 video,
                 target,

@@ -33,6 +33,7 @@ class ExtractionRequest(BaseModel):
         session_ids: only these sessions; all of them and the stories otherwise.
         only: only these features.
         force: extract again what is up to date.
+        replace_study: the feature store was made of another study, whose place this one takes.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +49,9 @@ class ExtractionRequest(BaseModel):
     )
     only: tuple[_FeatureName, ...] | None = Field(default=None, description="Only these features.")
     force: bool = Field(default=False, description="Extract again what is up to date.")
+    replace_study: bool = Field(
+        default=False, description="Take the place of another study, of which the feature store was made."
+    )
 
     @property
     def selection(self) -> Selection:

@@ -20,6 +20,7 @@ from storyframes.storage import Storage
 from storyframes.study import load_study
 from tasks.plan import check_selection
 from tasks.required_tools import check_tools
+from tasks.study_record import remember_study
 
 if TYPE_CHECKING:
     from flows.run_report import RunReport
@@ -35,10 +36,12 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
-    settings = request.load_settings()
-    check_selection(load_study(request.study), settings, request.selection)
+    settings, study = request.load_settings(), load_study(request.study)
+    check_selection(study, settings, request.selection)
     check_tools(settings, request.selection.only)
-    _check_writable(create_store(request.features))
+    storage = create_store(request.features)
+    _check_writable(storage)
+    remember_study(storage, study, replace=request.replace_study)
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event

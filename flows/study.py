@@ -20,16 +20,17 @@ from flows.request import ExtractionRequest
 from flows.run_report import RunReport
 from flows.settings import SettingsError
 from storyframes import catalogue, scratch
-from storyframes.layout import StoreError, open_store
+from storyframes.layout import StoreError, create_store, open_store
 from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
 from storyframes.study import Study, StudyError, load_study
 from tasks.extract import Outcome
 from tasks.index import ClipIndex, ClipsSettings, build_clip_index, write_clip_index
-from tasks.plan import SelectionError, plan_extraction
+from tasks.plan import SelectionError, check_selection, plan_extraction
 from tasks.report.facts import read_facts
 from tasks.report.key_tables import key_tables
 from tasks.required_tools import MissingToolError, check_tools
+from tasks.study_record import remember_study
 
 _REFUSALS = (
     StudyError,
@@ -78,7 +79,9 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     logger = get_run_logger()
     settings = request.load_settings()
     study = load_study(request.study)
+    check_selection(study, settings, request.selection)
     check_tools(settings, request.selection.only)
+    remember_study(create_store(request.features), study, replace=request.replace_study)
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
     plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)

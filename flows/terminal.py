@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
 FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
+ReplaceStudyOption = Annotated[
+    bool,
+    typer.Option("--replace-study", help="Take the place of another study, of which the feature store was made."),
+]
 
 
 _UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import zarr
 
 from storyframes.catalogue import read_table, table_checksums
-from storyframes.layout import CATALOGUE, CHECKSUMS, CLIPS, INNER_GROUP, INPUTS, ROOT_GROUP, ZARR_JSON, StoreError
+from storyframes.layout import (
+    CATALOGUE,
+    CHECKSUMS,
+    CLIPS,
+    INNER_GROUP,
+    INPUTS,
+    ROOT_GROUP,
+    STUDY,
+    ZARR_JSON,
+    StoreError,
+)
 from storyframes.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.storage import FileInfo, Storage, StorageError
 
@@ -177,12 +187,19 @@ def _verify_tables(storage: Storage) -> Iterator[Finding]:
                 yield Finding("", "", name, "the table is missing; 'index' writes it again")
             elif content is not None and not accepted:
                 yield Finding("", "", CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
+    yield from _verify_record(storage, INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
+    yield from _verify_record(
+        storage, STUDY, "which study this is of is damaged; 'index STUDY FEATURES --replace-study' writes it again"
+    )
+
+
+def _verify_record(storage: Storage, name: str, damaged: str) -> Iterator[Finding]:
     try:
-        unseal(storage.read(INPUTS), INPUTS)
+        unseal(storage.read(name), name)
     except RecordError:
-        yield Finding("", "", INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
+        yield Finding("", "", name, damaged)
     except OSError as error:
-        yield Finding("", "", INPUTS, _why(error), unreadable=True)
+        yield Finding("", "", name, _why(error), unreadable=True)
 
 
 def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] | None = None) -> bool:
