@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from storyframes.layout import ID_PATTERN, why_no_session
 
@@ -43,10 +43,25 @@ def _finite(value: float) -> float:
     return value
 
 
+def _plain_number(value: object) -> object:
+    # Python's own notations, which pydantic takes as well: 1_5 would be 15, and True 1.
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        raise ValueError("must be a number in digits")
+    return value
+
+
+def _calendar_time(value: object) -> object:
+    # pydantic takes a number for seconds since 1970, also 20240501.
+    if isinstance(value, (int, float)) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit()):
+        raise ValueError("must be a date or a time as ISO 8601 writes it: 2024-05-01T10:30")
+    return value
+
+
 Id = Annotated[str, AfterValidator(_safe_id)]
 SessionId = Annotated[str, AfterValidator(_session_id)]
 StudyPath = Annotated[str, AfterValidator(_relative_path)]
-Seconds = Annotated[float, Field(ge=0), AfterValidator(_finite)]
+Seconds = Annotated[float, BeforeValidator(_plain_number), Field(ge=0), AfterValidator(_finite)]
+Whole = Annotated[int, BeforeValidator(_plain_number)]
 
 
 class Row(BaseModel):
@@ -72,7 +87,7 @@ class Session(Row):
     audio: StudyPath | None = None
     transcript: StudyPath | None = None
     openface: StudyPath | None = None
-    recorded_at: datetime | None = None
+    recorded_at: Annotated[datetime | None, BeforeValidator(_calendar_time)] = None
 
 
 class Phase(Row):
@@ -89,8 +104,8 @@ class Rating(Row):
 
     session_id: SessionId
     story_id: Id
-    position: int = Field(ge=1, le=3)
-    empathy: int = Field(ge=1, le=5)
+    position: Whole = Field(ge=1, le=3)
+    empathy: Whole = Field(ge=1, le=5)
 
 
 class Story(Row):
@@ -106,7 +121,7 @@ class Survey(Row):
     participant_id: Id
     timepoint: Timepoint
     scale: Id
-    score: Annotated[float, AfterValidator(_finite)]
+    score: Annotated[float, BeforeValidator(_plain_number), AfterValidator(_finite)]
 
 
 class Participant(Row):

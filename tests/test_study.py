@@ -146,10 +146,29 @@ def test_a_missing_column_is_named_once(study_copy: Path) -> None:
     assert problems(study_copy) == ["phases: the column 'end_s' is missing"]
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "1e999", "two", ""])
+@pytest.mark.parametrize("value", ["nan", "inf", "1e999", "two", "", "1_4", "14,5", "0x10", "True"])
 def test_times_are_finite_numbers(study_copy: Path, value: str) -> None:
     rewrite(study_copy, "phases", end_s=value)
     assert len(problems(study_copy)) == 1
+
+
+@pytest.mark.parametrize("value", ["20240501", "1714550400", "-5", "May 2024"])
+def test_a_date_is_no_number_of_seconds(study_copy: Path, value: str) -> None:
+    rewrite(study_copy, "sessions", recorded_at=value)
+    assert len(problems(study_copy)) == 1
+
+
+@pytest.mark.parametrize("value", ["2024-05-01", "2024-05-01T10:30", "2024-05-01 10:30:00+02:00"])
+def test_dates_as_iso_8601_writes_them(study_copy: Path, value: str) -> None:
+    rewrite(study_copy, "sessions", recorded_at=value)
+    assert load_study(study_copy).sessions["p01-s01"].recorded_at.year == 2024
+
+
+def test_parquet_columns_of_yes_and_no_are_no_ratings(study_copy: Path) -> None:
+    ratings = pd.read_csv(study_copy / "ratings.csv").assign(empathy=True)
+    (study_copy / "ratings.csv").unlink()
+    ratings.to_parquet(study_copy / "ratings.parquet")
+    assert problems(study_copy)[0] == "ratings, row 1, empathy = 'True': must be a number in digits"
 
 
 def test_a_storys_text_is_never_in_a_problem(study_copy: Path) -> None:
