@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -11,8 +12,6 @@ from pathlib import Path
 import pytest
 from test_openface import script
 from test_tool_process import alive, children, wait_for
-
-from storyframes.durable import locked
 
 ROOT = Path(__file__).parent.parent
 WORKER = """
@@ -150,7 +149,8 @@ def test_a_passing_server_takes_its_folder_with_it(temporary: Path, tmp_path: Pa
     kept.mkdir(parents=True)
     code = "import time\nfrom flows.server import prefect_server\nwith prefect_server():\n    time.sleep(1000)\n"
     environment = os.environ | {"TMPDIR": str(temporary), "XDG_STATE_HOME": str(tmp_path / "state")}
-    with locked(kept / ".lock"):  # as another command does that uses the kept one
+    with (kept / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as another command does that uses the kept one
         main = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, start_new_session=True)
         wait_for(lambda: list(temporary.glob("storyframes-prefect-*/*.db")), 100)
         main.kill()
