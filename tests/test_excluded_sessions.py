@@ -15,7 +15,9 @@ from storyframes import catalogue
 from storyframes.publish import FeatureWriter
 from storyframes.store import FeatureStore
 from storyframes.study import load_study
+from tasks.extractors import ExtractorsSettings
 from tasks.index import ClipsSettings, build_clip_index
+from tasks.report.site import ReportOptions, build_report
 
 ROOT = Path(__file__).parent.parent
 LATER = "is later than any recording ends: phases are in seconds from the recording's beginning"
@@ -93,3 +95,18 @@ def test_the_command_writes_the_others_names_it_and_ends_with_1(study_copy: Path
     assert "36 clips of 120 frames" in result.stdout
     assert f"no clips of p01-s01: phases, row 5, end_s = '1700000000000.0': {LATER}" in result.stderr
     assert set(pd.read_parquet(out)["session_id"]) == {"p01-s02", "p02-s01"}
+
+
+def test_the_report_names_it_and_draws_its_recording_without_the_phases(
+    study_copy: Path, store_root: Path, tmp_path: Path
+) -> None:
+    publish_clock(store_root, "p01-s01")
+    set_phase(study_copy, 4, end_s="1700000000000")
+    catalogue.compact(local(store_root))
+    built = build_report(
+        load_study(study_copy), FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site", ReportOptions()
+    )
+    assert LATER in built.problems["p01-s01"]
+    page = (tmp_path / "site/sessions/p01-s01.html").read_text()
+    assert "phases, row 5" in page
+    assert "cool_down" not in page

@@ -173,7 +173,8 @@ def _write_session(pages: _Pages, session_id: str) -> None:
     pictures, picture_problem = _pictures(pages, session_id)
     chart: Chart | None = timeline(curves, table) if curves else None
     session = pages.study.sessions.get(session_id)
-    problem = " ".join(part for part in (problem, text_problem, picture_problem) if part)
+    excluded = pages.study.excluded.get(session_id, "")
+    problem = " ".join(part for part in (problem, excluded, text_problem, picture_problem) if part)
     page = render(
         "session.html",
         root="../",
@@ -218,9 +219,9 @@ def _read(pages: _Pages, session_id: str) -> tuple[SessionCurves | None, str]:
 
 
 def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
-    phases = tuple(
-        sorted((phase for phase in pages.study.phases if phase.session_id == session_id), key=lambda one: one.start_s)
-    )
+    own_phases = (phase for phase in pages.study.phases if phase.session_id == session_id)
+    # Times that cannot be seconds of the recording would make it a dot on its own timeline.
+    phases = () if session_id in pages.study.excluded else tuple(sorted(own_phases, key=lambda one: one.start_s))
     own = pages.clips[pages.clips["session_id"] == session_id] if pages.clips is not None else None
     clips = tuple(session_clips(own)) if own is not None and len(own) else ()
     if not pages.options.disclosure.text:
