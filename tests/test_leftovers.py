@@ -124,8 +124,8 @@ def test_the_output_goes_with_the_command(
     ]  # fmt: skip
     main, pids = start(command, temporary, tmp_path)
     main.send_signal(deadly)
-    main.wait(60)
-    wait_for(lambda: not outputs(temporary), 60)
+    main.wait(200)
+    wait_for(lambda: not outputs(temporary), 100)
     wait_for(lambda: not any(alive(pid) for pid in pids))
 
 
@@ -155,4 +155,4 @@ def test_a_passing_server_takes_its_folder_with_it(temporary: Path, tmp_path: Pa
         wait_for(lambda: list(temporary.glob("storyframes-prefect-*/*.db")), 100)
         main.kill()
         main.wait()
-    wait_for(lambda: not list(temporary.glob("storyframes-*")), 60)
+    wait_for(lambda: not list(temporary.glob("storyframes-*")), 100)
