@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
+import math
 import random
 import sys
 import time
@@ -22,7 +22,7 @@ from storyframes.records import Status
 _RUN_LIMIT_S = 420  # a run of this small study takes half a minute, several where the machine is busy
 _BESIDE_LIMIT_S = 240
 _MOST_STRIKES = 6
-_TWO_AT_ONCE = 0.15
+_TWO_AT_ONCE = 0.2  # of the runs get a second one beside them
 _READER_S = 40
 
 
@@ -52,12 +52,13 @@ class Campaign:
     _beside: list[Command] = field(default_factory=list)
     _struck_at: list[tuple[float, str]] = field(default_factory=list)  # times, and the kind, of the blows
     _next_run: float = 0.0
+    _second_run: float = math.inf  # when it begins
     _next_beside: float = 0.0
 
     def __post_init__(self) -> None:
         # Each kind of thing has dice of its own: how fast the machine is changes no other's numbers.
-        self._dice = {kind: random.Random(f"{self.seed} {kind}") for kind in ("runs", "strikes", "beside", "reader")}
-        self._numbers = itertools.count()
+        kinds = ("runs", "pauses", "strikes", "beside", "reader")
+        self._dice = {kind: random.Random(f"{self.seed} {kind}") for kind in kinds}
 
     def run(self, seconds: float) -> None:
         """Until the time is up and everything that was started has ended."""
@@ -91,10 +92,12 @@ class Campaign:
 
     def _start_runs(self) -> None:
         dice = self._dice["runs"]
-        if time.time() < self._next_run or len(self._runs) > 1:
+        now = time.time()
+        if now < (self._second_run if self._runs else self._next_run):
             return
-        if self._runs and (self._runs[0][0].seconds < 5 or dice.random() > _TWO_AT_ONCE / 100):
-            return
+        self._second_run = math.inf
+        if not self._runs and dice.random() < _TWO_AT_ONCE:
+            self._second_run = now + dice.uniform(0.1, 0.9) * self.run_s
         selection = self._draw_selection(dice)
         line = self.ground.extract(self.ground.store, *selection)
         command = Command.start(self.ground, "extract", line, _RUN_LIMIT_S, selection)
@@ -137,7 +140,7 @@ class Campaign:
     # --- how it ended ------------------------------------------------------------------------------------------------
 
     def _judge_run(self, command: Command) -> None:
-        self._next_run = time.time() + self._dice["runs"].uniform(0, 2)
+        self._next_run = time.time() + self._dice["pauses"].uniform(0, 2)
         was_hit = self._note_end(command)
         if was_hit:
             return
