@@ -20,6 +20,7 @@ from storyframes.study import Study
 from storyframes.windows import SessionSignals, WindowSpec, build_index
 
 ROW_GROUP = 16_384
+_SOUND_FITS_S = 0.5  # as for the stamp: coders pad by a few hundredths
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 
@@ -96,7 +97,10 @@ def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore 
         signals,
         list(FEATURES) if store else [],
     )
-    return ClipIndex(clips, excluded, dict(_phases_beyond_the_end(phases, signals)))
+    warnings: dict[str, str] = {}
+    for session_id, odd in (*_phases_beyond_the_end(phases, signals), *_sound_that_does_not_fit(signals)):
+        warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
+    return ClipIndex(clips, excluded, warnings)
 
 
 def _phases_beyond_the_end(phases: pd.DataFrame, signals: Mapping[str, SessionSignals]) -> Iterator[tuple[str, str]]:
@@ -110,6 +114,20 @@ def _phases_beyond_the_end(phases: pd.DataFrame, signals: Mapping[str, SessionSi
             yield (
                 str(session_id),
                 f"the phase {last['phase']!r} ends at {last['end_s']:.2f} s, the last frame is at {time[-1]:.2f} s",
+            )
+
+
+def _sound_that_does_not_fit(signals: Mapping[str, SessionSignals]) -> Iterator[tuple[str, str]]:
+    """Sessions whose sound begins well after the first frame, or ends well before the last."""
+    for session_id, signal in signals.items():
+        time, sound = signal.time, signal.audio_time
+        if time is None or sound is None or not len(time) or not len(sound):
+            continue
+        if sound[0] > time[0] + _SOUND_FITS_S or sound[-1] < time[-1] - _SOUND_FITS_S:
+            yield (
+                session_id,
+                f"there is sound from {sound[0]:.2f} s to {sound[-1]:.2f} s, but frames from {time[0]:.2f} s to "
+                f"{time[-1]:.2f} s: sound_covered tells which clips have it throughout",
             )
 
 

@@ -44,8 +44,9 @@ def make_store(
         "ratings": pd.DataFrame({"session_id": ["s"], "story_id": ["x"], "position": [1], "empathy": [3]}),
     }
     settings = ClipsSettings(window=WINDOW, stride=STRIDE)
-    index = build_clip_index(SimpleNamespace(frame=tables.get, excluded={}), settings, FeatureStore(root)).clips
-    write_clip_index(index, local(root))
+    built = build_clip_index(SimpleNamespace(frame=tables.get, excluded={}), settings, FeatureStore(root))
+    write_clip_index(built.clips, local(root))
+    (root / "warnings.txt").write_text(built.warnings.get("s", ""))
     return FeatureStore(root)
 
 
@@ -122,3 +123,16 @@ def test_the_clip_index_tells_which_clips_have_sound_throughout(tmp_path: Path) 
     assert (covered[:11] == 1).all()
     assert (covered[13:] == 0).all()
     assert len(ClipDataset(store, ["audio"], "sound_covered >= .99")) == 11
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "rows", "warned"), [(0.0, 200, False), (0.4, 130, False), (0.0, 50, True), (0.6, 140, True)]
+)
+def test_writing_the_index_warns_of_sound_that_does_not_fit(
+    tmp_path: Path, begins_s: float, rows: int, warned: bool
+) -> None:
+    store = make_store(tmp_path, np.arange(50) / 25, begins_s + np.arange(rows) / 100)
+    warning = (tmp_path / "warnings.txt").read_text()
+    assert "the phase 'all' ends at 10000.00 s" in warning
+    assert (f"there is sound from {begins_s:.2f} s" in warning) == warned
+    assert len(store.clips()) == 4
