@@ -7,6 +7,7 @@ wrong with an input: that is an outcome too, recorded beside the versions, and l
 from __future__ import annotations
 
 import contextlib
+import locale
 import logging
 import os
 import time
@@ -97,6 +98,7 @@ class _Due:
 def extract(work: Work) -> tuple[Outcome, ...]:
     """Skip what is current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
     os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
+    locale.setlocale(locale.LC_NUMERIC, "C")  # openSMILE reads its configuration by it, and crashes on a decimal comma
     started = time.monotonic()
     storage = open_storage(work.store)
     outcomes: list[Outcome] = []
