@@ -79,19 +79,19 @@ def _make_deployments(file: Path) -> None:
 def _make(automation: AutomationCore) -> None:
     """Make it, or change what is there under its name.
 
-    The server remembers by the id of its trigger which runs gave a sign of life. Prefect's own client drops that id
-    where it changes an automation, and with it every run that is dead by then.
+    Prefect's own client would leave out the trigger's id, by which the server remembers who gave a sign of life.
     """
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        there = [it.id for it in client.read_automations_by_name(automation.name)]
-        if not there:
+        wanted = {"automations": {"name": {"any_": [automation.name]}}}
+        found = client.request("POST", "/automations/filter", json=wanted).raise_for_status().json()
+        if not found:
             client.create_automation(automation)
             return
-        body = automation.model_dump(mode="json")
-        known = client.request("GET", "/automations/{id}", path_params={"id": there[0]}).raise_for_status().json()
-        body["trigger"]["id"] = known["trigger"]["id"]
-        client.request("PUT", "/automations/{id}", path_params={"id": there[0]}, json=body).raise_for_status()
-        for another in there[1:]:  # of the days when each run of a command made one more
-            client.delete_automation(another)
+        oldest, *others = sorted(found, key=lambda it: str(it["created"]))
+        body = automation.model_dump(mode="json", exclude_unset=True)  # others are refused
+        body["trigger"]["id"] = oldest["trigger"]["id"]
+        client.request("PUT", "/automations/{id}", path_params={"id": oldest["id"]}, json=body).raise_for_status()
+        for another in others:  # of the days when each run of a command made one more
+            client.delete_automation(another["id"])
