@@ -79,7 +79,7 @@ def _make_deployments(file: Path) -> None:
 def _make(automation: AutomationCore) -> None:
     """Make it, or change what is there under its name.
 
-    Prefect's own client would leave out the trigger's id, by which the server remembers who gave a sign of life.
+    The server forgets then which runs had given a sign of life: one that is dead by then has to be ended by hand.
     """
     from prefect.client.orchestration import get_client
 
@@ -91,7 +91,6 @@ def _make(automation: AutomationCore) -> None:
             return
         oldest, *others = sorted(found, key=lambda it: str(it["created"]))
         body = automation.model_dump(mode="json", exclude_unset=True)  # others are refused
-        body["trigger"]["id"] = oldest["trigger"]["id"]
         client.request("PUT", "/automations/{id}", path_params={"id": oldest["id"]}, json=body).raise_for_status()
         for another in others:  # of the days when each run of a command made one more
             client.delete_automation(another["id"])
