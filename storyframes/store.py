@@ -157,8 +157,16 @@ class FeatureStore:
         return self._array(session_id, feature, name).array
 
     def open_group(self, session_id: str, feature: str) -> zarr.Group:
-        """The feature's Zarr group: arrays with their dimension names, units and columns."""
-        return zarr.open_group(mode="r", **self.storage.zarr(self._version(session_id, feature)[0]))
+        """The feature's Zarr group: arrays with their dimension names, units and columns.
+
+        Raises:
+            StoreError: the store has no such session or feature, or not the version any more that it had when opened.
+        """
+        path = self._version(session_id, feature)[0]
+        try:
+            return zarr.open_group(mode="r", **self.storage.zarr(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
 
     def session(self, session_id: str) -> SessionView:
         """One session, to look around in.
@@ -178,8 +186,13 @@ class FeatureStore:
 
     def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
         """The names of an array's columns, empty where they have none."""
-        opened: Any = self.open_group(session_id, feature)[array]
-        return tuple(opened.attrs.get("columns", ()))
+        group = self.open_group(session_id, feature)
+        try:
+            opened: Any = group[array]
+            return tuple(opened.attrs.get("columns", ()))
+        except KeyError:
+            path = self._version(session_id, feature)[0]
+            raise StoreError(f"{path}/{array} cannot be opened: was its version removed by gc?") from None
 
     def story_ids(self, feature: str) -> tuple[str, ...]:
         """The stories that the rows of a feature of the story texts belong to; empty where there is none."""

@@ -87,6 +87,25 @@ def test_a_store_keeps_reading_what_it_opened(store_root: Path) -> None:
     assert FeatureStore(store_root).read("a", "openface").shape == (25, 714)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.read("a", "openface"),
+        lambda store: store.columns("a", "openface"),
+        lambda store: store.attributes("a", "openface"),
+        lambda store: store.open_group("a", "openface"),
+    ],
+)
+def test_a_version_that_gc_removed_under_an_open_store_is_an_error_of_ours(store_root: Path, use) -> None:
+    publish_openface(store_root, "a", 20, seed=1)
+    store = open_store(store_root)
+    publish_openface(store_root, "a", 25, seed=2)
+    catalogue.compact(local(store_root))
+    assert list(maintenance.collect(local(store_root), 0))
+    with pytest.raises(StoreError, match=r"a/openface/.* cannot be opened .*: was its version removed by gc\?"):
+        use(store)
+
+
 def test_a_store_that_was_never_compacted_opens_all_the_same(store_root: Path) -> None:
     publish_openface(store_root, "a", 20)
     assert FeatureStore(store_root).sessions == ["a"]
@@ -163,7 +182,7 @@ def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Pat
         Current.parse(path.read_bytes(), "current.json")
     (entry,) = catalogue.scan(local(store_root))
     assert entry.status is Status.FAILED
-    assert "--force" in entry.reason
+    assert "the next extraction makes it again" in entry.reason
 
 
 # --- gc --------------------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class Campaign:
 
     def _judge_beside(self, command: Command) -> None:
         was_hit = self._note_end(command)
-        if command.name == "reader" and command.code in (0, 1):
+        if command.name == "reader" and command.printed.startswith("{"):
             said = json.loads(command.printed.splitlines()[-1])
             self.read.update(said["counts"])
             for wrong in said["wrong"]:
