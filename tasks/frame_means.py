@@ -1,4 +1,4 @@
-"""Means of rows over the intervals of video frames, row block by row block."""
+"""Means of rows over the intervals of video frames, row block by row block; memory does not grow with the frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from storyframes.ticks import ticks
 
 
 class FrameMeans:
-    """The mean of the rows whose time lies in each frame's interval.
+    """The mean of the rows whose time lies in each frame's interval, given out as soon as it is known.
 
     Args:
         frame_time: (T,) seconds, ascending; a frame lasts until the next one, the last until ``end_s``.
@@ -18,22 +18,45 @@ class FrameMeans:
 
     def __init__(self, frame_time: np.ndarray, end_s: float, columns: int) -> None:
         self._edges = ticks(np.append(frame_time, end_s))
-        self._sums = np.zeros((len(frame_time), columns))
-        self._counts = np.zeros(len(frame_time), np.int64)
+        self._frames = len(frame_time)
+        self._given = 0
+        # Of the next frame to be given out, whose rows may go on in the next block.
+        self._sum, self._count = np.zeros(columns), 0
 
-    def add(self, time: np.ndarray, values: np.ndarray) -> None:
-        """Add rows: (n,) seconds, ascending, and their (n, columns) values."""
+    def add(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Add rows: (n,) seconds, ascending and after those before, and their (n, columns) values.
+
+        Returns:
+            (m, columns) float32: the next frames, to which no further row can belong; NaN where none does.
+        """
         frame = np.searchsorted(self._edges, ticks(time), side="right") - 1
-        inside = (frame >= 0) & (frame < len(self._sums))
+        inside = (frame >= 0) & (frame < self._frames)
         frame, values = frame[inside], values[inside]
         if len(frame) == 0:
-            return
+            return self._give_out(self._given)
         first = np.flatnonzero(np.diff(frame, prepend=-1))  # of each frame's rows
-        self._sums[frame[first]] += np.add.reduceat(values.astype(np.float64), first, axis=0)
-        self._counts[frame[first]] += np.diff(np.append(first, len(frame)))
+        added = np.add.reduceat(values.astype(np.float64), first, axis=0)
+        return self._give_out(frame[-1], frame[first], added, np.diff(np.append(first, len(frame))))
 
-    def means(self) -> np.ndarray:
-        """(T, columns) float32, NaN where no row lies in the frame's interval."""
-        means = self._sums / np.maximum(self._counts, 1)[:, None]
-        means[self._counts == 0] = np.nan
+    def rest(self) -> np.ndarray:
+        """The frames that are left, when there are no more rows."""
+        return self._give_out(self._frames)
+
+    def _give_out(
+        self,
+        stop: int,
+        frames: np.ndarray | tuple[int, ...] = (),
+        sums: np.ndarray | float = 0.0,
+        counts: np.ndarray | int = 0,
+    ) -> np.ndarray:
+        """The means of the frames before ``stop``, after these sums and counts were added to those of ``frames``."""
+        first, count = self._given, stop - self._given
+        total, number = np.zeros((count + 1, len(self._sum))), np.zeros(count + 1, np.int64)
+        total[0], number[0] = self._sum, self._count
+        there = np.asarray(frames, np.int64) - first
+        total[there] += sums
+        number[there] += counts
+        self._given, self._sum, self._count = stop, total[count].copy(), int(number[count])
+        means = total[:count] / np.maximum(number[:count], 1)[:, None]
+        means[number[:count] == 0] = np.nan
         return means.astype(np.float32)

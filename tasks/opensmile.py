@@ -79,6 +79,7 @@ class OpenSmile:
 
         stream = DescriptorStream(self.settings.feature_set)
         values, time = out.array("values", stream.columns), out.array("time")
+        per_frame = out.array("per_frame", stream.columns)
         means = FrameMeans(clock.time, clock.end_s, len(stream.columns))
         heard = _Heard()
         first = next(sound)
@@ -86,13 +87,13 @@ class OpenSmile:
             row_time = first.time + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
             values.append(rows)
             time.append(row_time)
-            means.add(row_time, rows)
+            per_frame.append(means.add(row_time, rows))
         _note_extent(first.time, first.time + stream.samples / SAMPLE_RATE, heard, clock, out)
         if values.rows == 0:
             raise ExtractionError(
                 f"the sound is {stream.samples / SAMPLE_RATE:.3f} s long, shorter than openSMILE's window of 0.06 s"
             )
-        out.write("per_frame", means.means(), stream.columns)
+        per_frame.append(means.rest())
         out.attributes["feature_set"] = str(self.settings.feature_set)
 
 

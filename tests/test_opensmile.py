@@ -128,9 +128,8 @@ def test_per_frame_means_equal_a_plain_loop(gaps: list[float], rows: int, start:
     if rows > 4:
         values[2] = np.nan  # spoils its own frame only
     means = FrameMeans(frame_time, end_s, 3)
-    for block in np.array_split(np.arange(rows), blocks):
-        means.add(time[block], values[block])
-    got = means.means()
+    given = [means.add(time[block], values[block]) for block in np.array_split(np.arange(rows), blocks)]
+    got = np.concatenate([*given, means.rest()])
     assert got.shape == (len(frame_time), 3)
     for frame, begin in enumerate(frame_time):
         end = frame_time[frame + 1] if frame + 1 < len(frame_time) else end_s
@@ -148,8 +147,8 @@ def test_a_row_that_begins_with_a_frame_is_the_frames(fps: float, offset: float)
     frame_time = offset + frames * (1 / fps)
     row_time = offset + np.arange(500 * each) * 0.01
     means = FrameMeans(frame_time, frame_time[-1] + 1 / fps, 1)
-    means.add(row_time, np.repeat(frames, each)[:, None].astype(np.float32))
-    np.testing.assert_array_equal(means.means()[:, 0], frames)
+    given = means.add(row_time, np.repeat(frames, each)[:, None].astype(np.float32))
+    np.testing.assert_array_equal(np.concatenate([given, means.rest()])[:, 0], frames)
 
 
 def extract(study: Path, root: Path, **settings):
