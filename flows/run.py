@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -25,6 +26,9 @@ from tasks.study_record import remember_study
 
 if TYPE_CHECKING:
     from flows.run_report import RunReport
+
+_NOT_REACHED = "Failed to reach API"  # as Prefect says it
+_FIRST_WORD_S = 120
 
 
 def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
@@ -71,8 +75,19 @@ def _run_flow(request: ExtractionRequest) -> RunReport:
     from flows.run_report import RunReport
     from flows.study import extract_study
 
-    with tags(own_tag()):
-        state = extract_study(request, return_state=True)
+    deadline = time.monotonic() + _FIRST_WORD_S
+    while True:
+        try:
+            with tags(own_tag()):
+                state = extract_study(request, return_state=True)
+            break
+        except RuntimeError as error:
+            # The first word with a server is the only one that Prefect does not say again while the server starts anew.
+            if _NOT_REACHED not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                sys.exit("the Prefect server went away before the run began: nothing was started, run it again")
+            time.sleep(1)
     report = result_of(state)
     if not isinstance(report, RunReport):
         sys.exit(f"the run ended as {state.name}: {state.message}")

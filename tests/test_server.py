@@ -209,6 +209,20 @@ def test_a_run_goes_on_when_its_own_server_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path, tmp_path: Path) -> None:
+    arguments = ["extract", demo_study, tmp_path / "features", "--only", "frames", "--session", "p01-s01"]
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:
+        if "planning" in line:
+            break
+    (server,) = own_server_of(run.pid)
+    os.kill(server, signal.SIGKILL)
+    _, errors = run.communicate(timeout=200)
+    assert (run.returncode, "Traceback" in errors) == (0, False), errors
+
+
+@pytest.mark.slow
 def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp_path: Path) -> None:
     run = run_until_openface_waits(tmp_path, PREFECT_CLIENT_MAX_RETRIES="1")
     over = threading.Event()

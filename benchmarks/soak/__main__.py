@@ -1,12 +1,12 @@
 """``python -m benchmarks.soak``: extracts a small study again and again while everything of it is killed at random.
 
-    python -m benchmarks.soak [--minutes 20] [--seed N] [--sessions 3] [--seconds 6] [--without resnet50] [--keep]
+    python -m benchmarks.soak [--minutes 20] [--runs N] [--seed N] [--sessions 3] [--seconds 6] [--without resnet50]
 
 Beside it ``gc --grace-hours 0``, ``index``, ``status``, ``verify`` and a training job work on the same store. In the
 end one undisturbed run has to complete; then the store must be sound, complete and equal to one that nobody disturbed,
 array by array, and no process, temporary folder, socket or listening port may be left. Ends with 0 if all that is so,
 else with 1. The seed is printed: the same seed draws the same commands and blows, though when a blow falls into a run
-depends on how fast the machine is.
+depends on how fast the machine is. ``--keep`` leaves the folder with the logs of all commands.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tasks.synthesize import SyntheticStudy
 _LIMIT_S = 900
 
 
-def soak(ground: Ground, campaign: Campaign, minutes: float) -> list[str]:
+def soak(ground: Ground, campaign: Campaign, minutes: float, runs: int) -> list[str]:
     """All of it; gives back what must not be."""
     began = time.monotonic()
     wrong = _undisturbed(ground, "the undisturbed extraction", ground.extract(ground.reference))
@@ -44,7 +44,7 @@ def soak(ground: Ground, campaign: Campaign, minutes: float) -> list[str]:
         f"  an undisturbed extraction takes {campaign.run_s:.0f} s; disturbing others for {minutes:g} minutes",
         flush=True,
     )
-    campaign.run(60 * minutes)
+    campaign.run(60 * minutes, runs)
     print("  the disturbance is over; one more extraction, and a look at everything", flush=True)
     lines = {
         "the last extraction": ground.extract(ground.store),
@@ -94,6 +94,7 @@ def _blows(campaign: Campaign) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--runs", type=int, default=10_000, help="begin no more extractions than this")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10_000))
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6, help="of each session")
@@ -114,7 +115,7 @@ def main() -> None:
     try:
         study = SyntheticStudy(sessions=arguments.sessions, seconds=arguments.seconds, width=160, height=120)
         ground.prepare(study, tool_seconds=1.5)
-        wrong = soak(ground, campaign, arguments.minutes)
+        wrong = soak(ground, campaign, arguments.minutes, arguments.runs)
     finally:
         print_table(campaign)
         end_everything(ground)

@@ -22,6 +22,7 @@ from storyframes.records import Status
 _RUN_LIMIT_S = 420  # a run of this small study takes half a minute, several where the machine is busy
 _BESIDE_LIMIT_S = 240
 _MOST_STRIKES = 6
+_LINES = 4  # about as many are printed before the first feature is done, and for each session
 _TWO_AT_ONCE = 0.2  # of the runs get a second one beside them
 _READER_S = 40
 
@@ -34,7 +35,7 @@ class Campaign:
         ground: where.
         seed: of everything that is drawn.
         sessions: of the study.
-        run_s: how long an undisturbed run takes; blows fall into about that time.
+        run_s: how long an undisturbed run takes.
         ended: how commands ended, by name and exit code.
         findings: what must not be.
     """
@@ -50,6 +51,8 @@ class Campaign:
     findings: list[str] = field(default_factory=list)
     _runs: list[tuple[Command, list[Strike]]] = field(default_factory=list)
     _beside: list[Command] = field(default_factory=list)
+    _due: list[tuple[float, Strike]] = field(default_factory=list)
+    _runs_left: int = 0
     _struck_at: list[tuple[float, str]] = field(default_factory=list)  # times, and the kind, of the blows
     _next_run: float = 0.0
     _second_run: float = math.inf  # when it begins
@@ -60,12 +63,16 @@ class Campaign:
         kinds = ("runs", "pauses", "strikes", "beside", "reader")
         self._dice = {kind: random.Random(f"{self.seed} {kind}") for kind in kinds}
 
-    def run(self, seconds: float) -> None:
-        """Until the time is up and everything that was started has ended."""
+    def run(self, seconds: float, runs: int) -> None:
+        """Until the time is up, or so many extractions have begun, and everything that was started has ended."""
         until = time.time() + seconds
+        self._runs_left = runs
         try:
-            while time.time() < until or self._runs or self._beside:
-                self._tick(going_on=time.time() < until)
+            while True:
+                going_on = time.time() < until and bool(self._runs_left or self._runs)
+                if not (going_on or self._runs or self._beside):
+                    return
+                self._tick(going_on=going_on)
                 time.sleep(0.1)
         finally:
             self.striker.wake(everybody=True)
@@ -76,8 +83,12 @@ class Campaign:
         self.striker.wake()
         victims = [process for process in processes if process.role is not Role.READER]
         for command, strikes in self._runs:
-            while going_on and strikes and strikes[0].at_s <= command.seconds:
+            if going_on and strikes and strikes[0].after_lines <= command.lines:
                 strike = strikes.pop(0)
+                self._due.append((time.time() + strike.delay_s, strike))
+        for due, strike in [pair for pair in self._due if pair[0] <= time.time()]:
+            self._due.remove((due, strike))
+            if going_on:
                 hit = self.striker.strike(strike, victims)
                 self._struck_at.append((time.time(), ", ".join(f"{strike.blow} {each.role}" for each in hit)))
         for command, strikes in [pair for pair in self._runs if pair[0].is_over()]:
@@ -93,7 +104,7 @@ class Campaign:
     def _start_runs(self) -> None:
         dice = self._dice["runs"]
         now = time.time()
-        if now < (self._second_run if self._runs else self._next_run):
+        if self._runs_left < 1 or now < (self._second_run if self._runs else self._next_run):
             return
         self._second_run = math.inf
         if not self._runs and dice.random() < _TWO_AT_ONCE:
@@ -101,8 +112,9 @@ class Campaign:
         selection = self._draw_selection(dice)
         line = self.ground.extract(self.ground.store, *selection)
         command = Command.start(self.ground, "extract", line, _RUN_LIMIT_S, selection)
-        strikes = draw_strikes(self._dice["strikes"], _MOST_STRIKES, 1.2 * self.run_s)
+        strikes = draw_strikes(self._dice["strikes"], _MOST_STRIKES, _LINES + len(self.sessions) * _LINES)
         self._runs.append((command, strikes))
+        self._runs_left -= 1
 
     def _draw_selection(self, dice: random.Random) -> list[str]:
         options: list[str] = []

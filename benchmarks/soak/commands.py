@@ -84,6 +84,11 @@ class Command:
         return self.log.read_text(errors="replace")
 
     @property
+    def lines(self) -> int:
+        """How many it has printed by now."""
+        return self.log.read_bytes().count(b"\n")
+
+    @property
     def traceback(self) -> bool:
         """Whether it printed a traceback through our code; Python's own start cannot be made to heed a signal."""
         begun = self.printed.partition("Traceback")[2]

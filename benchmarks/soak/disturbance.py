@@ -35,23 +35,27 @@ class Strike:
     """One blow that is planned.
 
     Attributes:
-        at_s: after the run began.
+        after_lines: of what the run's driver prints; a run says whenever a feature is done.
+        delay_s: after that.
         pick: a number below 1 that picks the victim among the parts that are there, and within the part.
         everything: all of them, not one.
         stopped_s: how long a stopped process stays so.
     """
 
-    at_s: float
+    after_lines: int
+    delay_s: float
     blow: Blow
     pick: float
     everything: bool
     stopped_s: float
 
     @classmethod
-    def draw(cls, dice: random.Random, within_s: float) -> Strike:
+    def draw(cls, dice: random.Random, lines: int) -> Strike:
         blow = dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         everything = blow is Blow.KILL and dice.random() < _ALL_AT_ONCE
-        return cls(dice.uniform(0.2, within_s), blow, dice.random(), everything, dice.uniform(0.5, 5))
+        return cls(
+            dice.randint(0, lines), dice.uniform(0, 2), blow, dice.random(), everything, dice.uniform(0.5, 5)
+        )  # fmt: skip
 
     def victims(self, processes: Sequence[Sighting]) -> list[Sighting]:
         """Whom it hits: first the part is picked, however many processes play it, then one of these."""
@@ -63,10 +67,10 @@ class Strike:
         return [dice.choice([process for process in processes if process.role is part])]
 
 
-def draw_strikes(dice: random.Random, most: int, within_s: float) -> list[Strike]:
-    """The strikes of one run, in their order."""
-    strikes = [Strike.draw(dice, within_s) for _ in range(dice.randint(1, most))]
-    return sorted(strikes, key=lambda strike: strike.at_s)
+def draw_strikes(dice: random.Random, most: int, lines: int) -> list[Strike]:
+    """The strikes of one run that prints so many lines, in their order."""
+    strikes = [Strike.draw(dice, lines) for _ in range(dice.randint(1, most))]
+    return sorted(strikes, key=lambda strike: strike.after_lines)
 
 
 @dataclass
