@@ -77,11 +77,12 @@ def _make_deployments(file: Path) -> None:
 
 
 def _make(automation: AutomationCore) -> None:
-    """Make it, or change what is there under its name.
+    """Make it, or change what is there under its name, if it differs.
 
-    The server forgets then which runs had given a sign of life: one that is dead by then has to be ended by hand.
+    A change makes the server forget which runs had given a sign of life: one that is dead by then is ended by hand.
     """
     from prefect.client.orchestration import get_client
+    from prefect.events.schemas.automations import AutomationCore
 
     with get_client(sync_client=True) as client:
         wanted = {"automations": {"name": {"any_": [automation.name]}}}
@@ -90,7 +91,8 @@ def _make(automation: AutomationCore) -> None:
             client.create_automation(automation)
             return
         oldest, *others = sorted(found, key=lambda it: str(it["created"]))
-        body = automation.model_dump(mode="json", exclude_unset=True)  # others are refused
-        client.request("PUT", "/automations/{id}", path_params={"id": oldest["id"]}, json=body).raise_for_status()
+        if AutomationCore.model_validate(oldest).model_dump() != automation.model_dump():
+            body = automation.model_dump(mode="json", exclude_unset=True)  # others are refused
+            client.request("PUT", "/automations/{id}", path_params={"id": oldest["id"]}, json=body).raise_for_status()
         for another in others:  # of the days when each run of a command made one more
             client.delete_automation(another["id"])

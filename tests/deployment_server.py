@@ -72,7 +72,8 @@ def postgres(programs: Path) -> Iterator[Database]:
             run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"{where} {_FAST}", "start")
 
         def stop() -> None:
-            run("pg_ctl", "-w", "-m", "immediate", "stop")
+            if (folder / "data/postmaster.pid").exists():  # not stopped already
+                run("pg_ctl", "-w", "-m", "immediate", "stop")
 
         start()
         try:
@@ -97,7 +98,7 @@ def settings_of(name: str) -> dict[str, str]:
 @contextlib.contextmanager
 def running(command: list[str], environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is asked to end with the block, and made to if it does not."""
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -112,9 +113,22 @@ def running(command: list[str], environment: Mapping[str, str], log: Path) -> It
                     os.killpg(process.pid, signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class PrefectServer:
+    """A Prefect server that asks for a password.
+
+    Attributes:
+        environment: of those who use it.
+        restart: kills it and starts another in its place; its database stays.
+    """
+
+    environment: dict[str, str]
+    restart: Callable[[], None]
+
+
 @contextlib.contextmanager
-def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The environment of those who use a server with the settings of deploy/prefect-server.env, changes, a password."""
+def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -> Iterator[PrefectServer]:
+    """A server with the settings of deploy/prefect-server.env and changes, gone with the block."""
     port, password = free_port(), f"storyframes:{secrets.token_hex(16)}"
     common = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")} | {
         "PREFECT_HOME": str(folder),
@@ -122,26 +136,29 @@ def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -
         "PREFECT_API_AUTH_STRING": password,
     }
     secret = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_SERVER_API_AUTH_STRING": password}
-    server = common | settings_of("prefect-server.env") | secret | changes
-    command = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "server",
-        "start",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--no-ui",
-    ]
-    with running(command, server, folder / "server.log") as process:
-        deadline = time.monotonic() + 120
-        while not _healthy(f"http://127.0.0.1:{port}/api/health"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((folder / "server.log").read_text()[-3000:])
-            time.sleep(0.2)
-        yield common | settings_of("prefect-worker.env")
+    environment = common | settings_of("prefect-server.env") | secret | changes
+    arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    command = [sys.executable, "-m", "prefect", *arguments]
+    with contextlib.ExitStack() as stack:
+
+        def start() -> subprocess.Popen[bytes]:
+            process = stack.enter_context(running(command, environment, folder / "server.log"))
+            deadline = time.monotonic() + 120
+            while not _healthy(f"http://127.0.0.1:{port}/api/health"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError((folder / "server.log").read_text()[-3000:])
+                time.sleep(0.2)
+            return process
+
+        process = start()
+
+        def restart() -> None:
+            nonlocal process
+            os.killpg(process.pid, signal.SIGKILL)
+            stack.close()
+            process = start()
+
+        yield PrefectServer(common | settings_of("prefect-worker.env"), restart)
 
 
 def _healthy(url: str) -> bool:

@@ -21,6 +21,7 @@ GIVEN = {
     "STORYFRAMES_CACHE": "/srv/cache",
     "STORYFRAMES_CONFIG": "/srv/storyframes.toml",
     "STORYFRAMES_TLS": "/srv/tls",
+    "STORYFRAMES_SERVER": "/srv/prefect-server",
     "STORYFRAMES_TIMEZONE": "UTC",
 }
 

@@ -4,172 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import json
-import shutil
+import os
+import re
+import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from deployment_server import DEPLOY, Database, postgres, postgres_programs, prefect_server_on, running
+from deployed_house import FINAL, ROOT, House, deployed_house, until
+from deployment_server import running
+from run_processes import processes_with
 
 from storyframes.store import FeatureStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # on a busy machine; about 90 s on an idle one
-ROOT = DEPLOY.parent
-FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
-
-
-@dataclass
-class House:
-    """A running installation.
-
-    Attributes:
-        folder: of the study, the features, the configuration.
-        environment: of everything that talks to the server.
-        database: PostgreSQL.
-        api: the server's API.
-        worker: the command of the process worker.
-        messages: what the alerts' webhook received.
-    """
-
-    folder: Path
-    environment: dict[str, str]
-    database: Database
-    api: httpx.Client
-    worker: list[str]
-    messages: list[dict[str, str]] = field(default_factory=list)
-
-    def prefect(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-        done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def deploy(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "flows.cli", "deploy", str(folder), *arguments]
-        done = subprocess.run(command, env=self.environment, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def deployment(self, name: str) -> dict[str, Any]:
-        return self.api.get(f"deployments/name/extract-study/{name}").raise_for_status().json()
-
-    def request(self, **changes: Any) -> dict[str, Any]:
-        return {"parameters": {"request": self.deployment("rerun")["parameters"]["request"] | changes}}
-
-    def rerun(self, **changes: Any) -> str:
-        """A run's id; what the button of the form does."""
-        path = f"deployments/{self.deployment('rerun')['id']}/create_flow_run"
-        return self.api.post(path, json=self.request(**changes)).raise_for_status().json()["id"]
-
-    def runs_of(self, name: str) -> list[dict[str, Any]]:
-        wanted = {"deployments": {"name": {"any_": [name]}}, "sort": "EXPECTED_START_TIME_ASC"}
-        return self.api.post("flow_runs/filter", json=wanted).raise_for_status().json()
-
-    def subjects(self) -> list[str]:
-        return [message["subject"] for message in self.messages]
-
-    def begun(self, name: str) -> list[dict[str, Any]]:
-        return [run for run in self.runs_of(name) if run["state_type"] != "SCHEDULED"]
-
-    def ended(self, run: str, timeout_s: float = 240) -> dict[str, Any]:
-        """A run once it has ended."""
-        return until(lambda: self.api.get(f"flow_runs/{run}").json(), lambda it: it["state_type"] in FINAL, timeout_s)
-
-
-def until(look: Callable[[], Any], right: Callable[[Any], Any], timeout_s: float = 60) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not right(seen := look()):
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.4)
-    return seen
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    from tasks.synthesize import SyntheticStudy, write_study
-
-    programs = postgres_programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
-    folder = tmp_path_factory.mktemp("house")
-    write_study(folder / "study", SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
-    (csv,) = (folder / "study/openface").glob("s0002*")
-    csv.write_text("not what OpenFace writes")  # the nightly run does not ask for it
-    (folder / "storyframes.toml").write_text('features = ["frames"]\n[clips]\nwindow = 15\nstride = 5\n')
-    (folder / "cluster.yaml").write_text("kind: local\ncpus: 2\n")
-    vacuum = {"PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "2"}  # what is old by then is set below
-    with postgres(programs) as database, prefect_server_on(database.url, folder, vacuum) as client:
-        environment = client | {
-            "STORYFRAMES_STUDY": str(folder / "study"),
-            "STORYFRAMES_FEATURES": str(folder / "features"),
-            "STORYFRAMES_CONFIG": str(folder / "storyframes.toml"),
-            "STORYFRAMES_CLUSTER": str(folder / "cluster.yaml"),
-            "STORYFRAMES_TIMEZONE": "Europe/Berlin",
-        }
-        user, password = client["PREFECT_API_AUTH_STRING"].split(":")
-        with httpx.Client(base_url=client["PREFECT_API_URL"] + "/", auth=(user, password), timeout=60) as api:
-            worker = ["worker", "start", "--pool", "storyframes", "--type", "process", "--install-policy", "never"]
-            house = House(folder, environment, database, api, [sys.executable, "-m", "prefect", *worker])
-            with running(house.worker, environment, folder / "worker.log"), webhook(house) as url:
-                # The worker makes the work pool, which deploying needs.
-                until(lambda: api.get("work_pools/storyframes").status_code, lambda status: status == 200)
-                house.deploy(copy_of_deploy(folder), "--alerts", notification_block(house, url))
-                # Again and again until one has begun: a schedule whose time passed unseen waits for its next.
-                schedule = {"schedule": {"interval": 15}, "active": True, "slug": "soon"}
-                path = f"deployments/{house.deployment('nightly')['id']}/schedules"
-                made = api.post(path, json=[schedule]).raise_for_status().json()
-                until(lambda: house.begun("nightly"), bool, 120)
-                api.delete(f"{path}/{made[0]['id']}").raise_for_status()
-                yield house
-
-
-@contextlib.contextmanager
-def webhook(house: House) -> Iterator[str]:
-    """Takes what the alerts send."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            house.messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-
-
-def notification_block(house: House, url: str) -> str:
-    """The id of a block that sends alerts there."""
-    code = (
-        "import sys; from prefect.blocks.notifications import CustomWebhookNotificationBlock as Block\n"
-        "block = Block(name='alerts', url=sys.argv[1], json_data={'subject': '{{subject}}', 'body': '{{body}}'})\n"
-        "print(block.save('storyframes-alerts'))"
-    )
-    made = subprocess.run(
-        [sys.executable, "-c", code, url], env=house.environment, capture_output=True, text=True, check=True
-    )
-    return made.stdout.strip()
-
-
-def copy_of_deploy(folder: Path) -> Path:
-    """A copy of deploy/ to change, with an alert of silence that does not take 26 hours."""
-    copy = Path(shutil.copytree(DEPLOY, folder / "deploy"))
-    alerts = copy / "automations/alerts.yaml"
-    alerts.write_text(alerts.read_text().replace("within: 93600", "within: 10"))
-    return copy
+    with deployed_house(tmp_path_factory.mktemp("house")) as house:
+        yield house
 
 
 @pytest.mark.parametrize(
@@ -255,8 +116,8 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     assert any("multiprocessing" in command for command in family.values())  # the Dask worker
     cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}  # what the button does
     house.api.post(f"flow_runs/{run}/set_state", json=cancelling).raise_for_status()
-    state = house.ended(run)["state"]
-    assert state["name"] == "Cancelled", state
+    # A flow that is too busy to hear within a second that it is cancelled ends as Crashed; the worker corrects it.
+    until(lambda: house.read(run)["state"]["name"], lambda name: name == "Cancelled", 240)
     until(lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 20)
 
 
@@ -326,6 +187,9 @@ def test_deploying_again_changes_in_place(house: House) -> None:
     assert set(after) == set(before)
     assert after["storyframes dead runs"]["trigger"]["within"] == 900
     assert after["storyframes failed"] == before["storyframes failed"]
+    # With a new id a trigger would forget which runs gave a sign of life.
+    house.deploy(house.folder / "deploy")
+    assert automations(house) == after
 
 
 _BODY = ("name", "description", "enabled", "trigger", "actions")
@@ -337,3 +201,104 @@ def test_deploying_without_a_variable_changes_nothing(house: House) -> None:
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error not set: STORYFRAMES_CONFIG" in done.stderr
+
+
+_WAITING_TOOL = """#!/bin/sh
+# {which}
+while [ $# -gt 0 ]; do
+    case "$1" in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift
+done
+name=${{input##*/}}; stem=${{name%.*}}
+touch {waits}
+until [ -e {go_on} ]; do sleep .2; done
+gunzip -c {recorded}/$stem.csv.gz > $out/$stem.csv
+"""
+
+
+def waiting_nightly(house: House, which: str) -> tuple[str, Path]:
+    """A nightly run whose tool waits, and the file that makes it go on; the features of each ``which`` are due anew."""
+    for begun in house.begun("nightly"):
+        house.ended(begun["id"])  # there is place for one
+    waits, go_on, tool = (house.folder / f"{name}-{which}" for name in ("waits", "go-on", "FeatureExtraction"))
+    tool.write_text(_WAITING_TOOL.format(which=which, waits=waits, go_on=go_on, recorded=house.folder / "recorded"))
+    tool.chmod(0o755)
+    (house.folder / "storyframes.toml").write_text(
+        f'features = ["frames", "openface"]\n[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n'
+        "[clips]\nwindow = 15\nstride = 5\n"
+    )
+    run = nightly(house)
+    until(waits.exists, bool, 120)
+    return run, go_on
+
+
+def nightly(house: House) -> str:
+    """A nightly run that is due now."""
+    path = f"deployments/{house.deployment('nightly')['id']}/create_flow_run"
+    return house.api.post(path, json={}).raise_for_status().json()["id"]
+
+
+ALL_DONE = ("Completed", "2 extracted, 2 up to date, 0 without input, 0 failed")
+
+
+def how(run: dict[str, Any]) -> tuple[str, str]:
+    return run["state"]["name"], run["state"]["message"]
+
+
+def openface_versions(house: House) -> set[str]:
+    return {path.read_text() for path in (house.folder / "features").glob("*/openface/current.json")}
+
+
+def test_a_run_outlives_an_outage_of_the_database(house: House) -> None:
+    run, go_on = waiting_nightly(house, "outage")
+    assert house.read(run)["state"]["name"] == "Running"
+    before = openface_versions(house)
+    house.database.stop()
+    until(lambda: house.read(run), lambda it: not it)
+    go_on.touch()  # what the run has to tell from now on, nobody takes
+    until(lambda: openface_versions(house) - before, bool, 120)  # it goes on computing and publishing
+    time.sleep(5)
+    house.database.start()
+    assert how(house.ended(run)) == ALL_DONE
+
+
+def test_a_run_keeps_its_place_when_the_server_is_restarted(house: House) -> None:
+    run, go_on = waiting_nightly(house, "restart")
+    lease = house.read(run)["state"]["state_details"]["deployment_concurrency_lease_id"]
+    house.server.restart()
+    # What the flow asks every few minutes, and ends itself where it is refused.
+    renewed = house.api.post(f"v2/concurrency_limits/leases/{lease}/renew", json={"lease_duration": 300})
+    assert renewed.status_code == 204
+    assert house.ended(nightly(house))["state"]["name"] == "Cancelled"  # the place is taken
+    go_on.touch()
+    assert how(house.ended(run)) == ALL_DONE
+
+
+def test_the_night_after_a_machine_died_in_an_outage_runs(house: House) -> None:
+    rule = house.folder / "deploy/automations/dead-runs.yaml"
+    rule.write_text(re.sub(r"within: \d+", "within: 45", rule.read_text()))  # not ten minutes; a sign comes every 30 s
+    house.deploy(house.folder / "deploy")
+    dead, go_on = waiting_nightly(house, "dead")
+    until(lambda: asyncio.run(signs_of_life(house, dead)), bool)
+    house.database.stop()
+    # The worker, the flow and its Dask workers.
+    for pid in processes_with(f"STORYFRAMES_STUDY={house.folder / 'study'}\0"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    house.database.start()
+    go_on.touch()
+    with running(house.worker, house.environment, house.folder / "worker-2.log"):
+        assert house.ended(nightly(house))["state"]["name"] == "Cancelled"  # its place is taken
+        assert how(house.ended(dead)) == ("Crashed", "No sign of life for ten minutes.")
+        assert how(house.ended(nightly(house))) == ALL_DONE
+
+
+async def signs_of_life(house: House, run: str) -> int:
+    """How many of a run's the dead-runs automation goes by."""
+    import asyncpg
+
+    connection = await asyncpg.connect(house.database.url.replace("+asyncpg", ""))
+    try:
+        of_run = f"bucketing_key::text LIKE '%{run}%'"
+        return await connection.fetchval(f"SELECT count(*) FROM automation_bucket WHERE {of_run}")
+    finally:
+        await connection.close()
