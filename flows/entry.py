@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
+from pathlib import Path
 from typing import NoReturn
 
 from flows import interruption
@@ -18,6 +20,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _on_terminate)
     for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    # Where the home is read-only Prefect warns, and then does without; what we cannot do without says so itself.
+    warnings.filterwarnings("ignore", "Failed to create the Prefect home directory", UserWarning)
     try:
         with interruption.heeded():
             from flows.cli import app  # takes a second: numpy, pandas, zarr
@@ -31,6 +35,19 @@ def main() -> None:
         if interruption.is_leaving_at_once() and isinstance(ended.code, int):
             _leave(ended.code)
         raise
+    except RuntimeError:
+        if _has_home():
+            raise
+        print("error this user has no home folder: set HOME to a folder that can be written to", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+
+
+def _has_home() -> bool:
+    try:
+        Path.home()
+    except RuntimeError:  # Prefect and model caches ask for it as they are imported
+        return False
+    return True
 
 
 def _on_terminate(number: int, frame: object) -> NoReturn:

@@ -261,6 +261,27 @@ def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: 
     assert said.endswith("set XDG_STATE_HOME to a folder that can be written to")
 
 
+def test_a_home_on_a_read_only_file_system_is_one_sentence(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    refused = storyframes("runs", environment={"XDG_STATE_HOME": "", "HOME": str(small_disk)})
+    assert refused.returncode == 2
+    *before, said = refused.stderr.splitlines()
+    assert before in ([], ["asking the Prefect server …"])
+    assert said.startswith(f"error Prefect's database cannot be kept in {small_disk}")
+    assert "Read-only file system" in said
+
+
+@pytest.mark.parametrize("command", [("runs",), ("models", "list")])
+def test_a_user_without_a_home_is_one_sentence(command: tuple[str, ...]) -> None:
+    nobody_known = ["unshare", "--user", "--map-user=54321"]  # no HOME, and no line in the table of users
+    environment = {name: value for name, value in os.environ.items() if name != "HOME" and "XDG" not in name}
+    words = [*nobody_known, str(Path(sys.executable).with_name("storyframes")), *command]
+    refused = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].startswith("error this user has no home folder: set HOME")
+    assert "Traceback" not in refused.stderr
+
+
 # --- the runs that a server knows ---
 
 
