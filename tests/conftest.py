@@ -50,7 +50,7 @@ def extracted_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subp
     folder = tmp_path_factory.mktemp("newcomer")
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     command = [sys.executable, "-m", "flows.cli", "demo"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=280)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=900)
     return folder / "storyframes-demo", result
 
 

@@ -114,7 +114,7 @@ _MUNGE_FILES = {"socket": "sock", "key-file": "key", "pid-file": "pid", "log-fil
 
 
 def _wait_until_idle(folder: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         state = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True).stdout.strip()
         if state == "idle":

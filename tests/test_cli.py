@@ -215,7 +215,7 @@ def documented(page: str) -> list[str]:
 
 def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=240)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=600)
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def test_status_is_shown_again_until_it_is_interrupted(store_root: Path) -> None
     publish_openface(store_root, "s2", 30)
     read_until(ours, b"2 done")
     watching.send_signal(signal.SIGINT)
-    _, errors = watching.communicate(timeout=20)
+    _, errors = watching.communicate(timeout=600)
     os.close(ours)
     assert (watching.returncode, errors) == (0, b"")
 

@@ -70,7 +70,7 @@ def normal(name: str) -> str:
 def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=1))
     command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(light_modules()))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
     shape, loader = result.stdout.splitlines()
     assert shape == "(13, 2762) True"

@@ -116,7 +116,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=DEMO.parent, timeout=280)
+    return subprocess.run(line, capture_output=True, text=True, cwd=DEMO.parent, timeout=900)
 
 
 def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, store_root: Path, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> 
 def test_the_command_line_on_an_object_store(url: str, s3) -> None:
     def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=os.environ | s3, capture_output=True, text=True, timeout=200)
+        return subprocess.run(command, cwd=ROOT, env=os.environ | s3, capture_output=True, text=True, timeout=900)
 
     extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")
     assert extracted.returncode == 0, extracted.stderr

@@ -203,7 +203,7 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
         if child == 0:
             cache.put(1, chunk(1))
             os._exit(0 if cache.get(1) is not None and cache.get(0) is None else 1)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.01)
         if ended == (0, 0):

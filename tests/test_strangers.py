@@ -109,7 +109,7 @@ def other_network() -> Iterator[list[str]]:
 def intrude(run: Path, places: list[str], prefix: list[str] | None = None) -> dict[str, dict[str, str]]:
     """What a stranger is told at each of these places."""
     command = [*(prefix or []), sys.executable, str(INTRUDER), str(run), str(NOBODY), *places]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
     assert answer["user"] == NOBODY

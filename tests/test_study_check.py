@@ -155,7 +155,7 @@ def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path
     config = tmp_path / "storyframes.toml"
     config.write_text('[openface]\nbackend = "container"\n')
     command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--config", str(config)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, timeout=600)
     assert result.returncode == 2
     assert "1 problem" in result.stderr
     assert "the file is empty (0 bytes)" in result.stderr

@@ -180,7 +180,7 @@ def test_only_the_ends_of_a_recording_are_read(tmp_path: Path, store_root: Path)
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=600)
 
 
 def test_the_commands_refuse_before_anything_is_started_or_written(

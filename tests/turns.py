@@ -54,7 +54,7 @@ class _Actor(threading.Thread):
 
     def step(self) -> None:
         self._go.release()
-        assert self._paused.acquire(timeout=60), "it waits for another that does not run"
+        assert self._paused.acquire(timeout=600), "it waits for another that does not run"
 
 
 def take_turns(
