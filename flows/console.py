@@ -49,10 +49,11 @@ class ConsoleWatcher:
     def planning(self, session_id: str, number: int, count: int) -> None:
         self._progress.update(self._task, description="planning", completed=number, total=count, last=session_id)
 
-    def planned(self, due: int, settled: int) -> None:
+    def planned(self, due: int, idle: int, impossible: int) -> None:
         self._progress.update(self._task, description="extracting", completed=0, total=due, last="")
-        is_due, needs = "is" if due == 1 else "are", "needs" if settled == 1 else "need"
-        self._console.print(f"{counted(due, 'feature')} {is_due} due, {settled} {needs} nothing done")
+        is_due, needs = "is" if due == 1 else "are", "needs" if idle == 1 else "need"
+        cannot = f", {impossible} cannot be made" if impossible else ""
+        self._console.print(f"{counted(due, 'feature')} {is_due} due, {idle} {needs} nothing done{cannot}")
 
     def finished(self, outcome: Outcome) -> None:
         name = escape(f"{outcome.session_id}/{outcome.feature}")

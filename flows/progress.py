@@ -16,8 +16,8 @@ class Watcher(Protocol):
     def planning(self, session_id: str, number: int, count: int) -> None:
         """This session is being planned."""
 
-    def planned(self, due: int, settled: int) -> None:
-        """So many units of work are due, so many need nothing done."""
+    def planned(self, due: int, idle: int, impossible: int) -> None:
+        """So many features are due, so many need nothing done, and so many cannot be made: a file is not there."""
 
     def finished(self, outcome: Outcome) -> None:
         """One unit of work has ended."""
@@ -26,7 +26,7 @@ class Watcher(Protocol):
 class _Nobody:
     def planning(self, session_id: str, number: int, count: int) -> None: ...
 
-    def planned(self, due: int, settled: int) -> None: ...
+    def planned(self, due: int, idle: int, impossible: int) -> None: ...
 
     def finished(self, outcome: Outcome) -> None: ...
 

@@ -21,6 +21,7 @@ from flows.run_report import RunReport
 from flows.settings import SettingsError
 from storyframes import catalogue, scratch
 from storyframes.layout import StoreError, create_store, open_store
+from storyframes.records import Status
 from storyframes.storage import StorageError
 from storyframes.store import FeatureStore
 from storyframes.study import Study, StudyError, load_study
@@ -85,8 +86,10 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
     plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)
-    watcher().planned(due, len(plan.settled))
-    logger.info("%d features are due, %d need nothing done", due, len(plan.settled))
+    impossible = sum(outcome.status is Status.FAILED for outcome in plan.settled)
+    idle = len(plan.settled) - impossible
+    watcher().planned(due, idle, impossible)
+    logger.info("%d features are due, %d need nothing done, %d cannot be made", due, idle, impossible)
     attempted = run_work(plan.work, settings.cluster, _tell(due))
     index, problem = write_tables(study, request.features, settings.clips)
     for session_id, reason in index.excluded.items():

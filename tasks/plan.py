@@ -51,7 +51,7 @@ class Selection:
 
 @dataclass
 class Plan:
-    """What is due, the most expensive first, and what needs nothing done."""
+    """What is due, the most expensive first, and what is not: it is up to date, or cannot be made."""
 
     work: list[Work] = field(default_factory=list)
     settled: list[Outcome] = field(default_factory=list)

@@ -21,9 +21,16 @@ WINDOW, STRIDE = 20, 10
 
 
 def make_store(
-    root: Path, frame_time: np.ndarray, audio_time: np.ndarray | None = None, word_start: np.ndarray | None = None
+    root: Path,
+    frame_time: np.ndarray,
+    audio_time: np.ndarray | None = None,
+    word_start: np.ndarray | None = None,
+    utterances: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> FeatureStore:
-    """One session, one phase over all of it, one rating; row i of a feature holds the value i + 1."""
+    """One session, one phase over all of it, one rating; row i of a feature holds the value i + 1.
+
+    ``utterances`` are their starts and their ends.
+    """
     create_store(root)
     frames = len(frame_time)
     publish(root, "s", "frames", {"time": frame_time})
@@ -37,6 +44,11 @@ def make_store(
         arrays = {"values": vectors, "start": word_start, "end": word_start + 0.1}
         arrays |= {"known": np.ones(words, np.uint8), "frame_word": np.full(frames, -1, np.int32)}
         publish(root, "s", "glove", arrays)
+    if utterances is not None:
+        start, end = utterances
+        vectors = np.repeat(np.arange(1, len(start) + 1, dtype=np.float32)[:, None], 384, axis=1)
+        arrays = {"values": vectors, "start": start, "end": end, "speaker": np.zeros(len(start), np.int16)}
+        publish(root, "s", "sbert", arrays | {"frame_utterance": np.full(frames, -1, np.int32)})
     catalogue.compact(local(root))
     tables = {
         "sessions": pd.DataFrame({"session_id": ["s"], "participant_id": ["p"]}),
@@ -77,6 +89,19 @@ def test_a_word_exactly_at_a_clips_end_is_the_next_clips(tmp_path: Path) -> None
         sample = dataset[number]
         assert sample["words"][: sample["words_length"], 0].tolist() == words
         assert sample["words_mask"].sum() == len(words)
+
+
+def test_what_touches_a_clip_only_at_its_edges_takes_no_place_in_it(tmp_path: Path) -> None:
+    """Words and utterances that begin where a clip stops, utterances that end where it starts: padding as well."""
+    edges = np.arange(4) * 10 * (1 / 15)
+    store = make_store(tmp_path, np.arange(40) * (1 / 15), None, edges[:3], (edges[:3], edges[1:]))
+    assert store.clips()["start_frame"].tolist() == [0, 10, 20]
+    dataset = ClipDataset(store, ["words", "sentence"])
+    for number, rows in enumerate([[1, 2], [2, 3], [3]]):
+        sample = dataset[number]
+        for name in ("words", "sentence"):
+            assert sample[name].shape[0] == 2, name
+            assert sample[name][: sample[f"{name}_length"], 0].tolist() == rows, name
 
 
 @pytest.mark.parametrize("fps", [10, 12.5, 20, 25, 50])

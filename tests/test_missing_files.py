@@ -134,6 +134,18 @@ def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, st
 
 
 @pytest.mark.slow
+def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path) -> None:
+    """It is not up to date, so "needs nothing done" would be false."""
+    (study_copy / "videos/p01-s01.avi").unlink()
+    asked = ("--only", "frames", "--session", "p01-s01", "--session", "p01-s02")
+    first = command("extract", study_copy, store_root, *asked)
+    assert first.returncode == 1, first.stderr
+    assert "1 feature is due, 0 need nothing done, 1 cannot be made\n" in first.stderr
+    again = command("extract", study_copy, store_root, *asked)
+    assert "0 features are due, 1 needs nothing done, 1 cannot be made\n" in again.stderr
+
+
+@pytest.mark.slow
 def test_the_plan_is_made_of_the_other_sessions(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "videos/p01-s01.avi").unlink()
     (study_copy / "transcripts/p01-s02.json").unlink()
