@@ -119,7 +119,9 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     house.api.post(f"flow_runs/{run}/set_state", json=cancelling).raise_for_status()
     # On a busy machine it may be Crashed for a moment before it is that, which the server lets nobody change any more.
     until(lambda: house.read(run)["state"]["name"], lambda name: name == "Cancelled", 240)
-    until(lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 20)
+    until(
+        lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 120
+    )
 
 
 def processes(text: str) -> list[int]:
