@@ -12,7 +12,9 @@ from pathlib import Path
 
 _LISTENING = "0A"
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
-_SHARED_MEMORY = re.compile(r"/dev/shm/\S+")
+# Not the semaphores of Python's multiprocessing: 32 bytes each, without data or an owner's name, which stay until
+# the next boot where everything is killed in the same moment, Python's own tracker of them included.
+_SHARED_MEMORY = re.compile(r"/dev/shm/(?!sem\.)\S+")
 
 
 class Role(StrEnum):
