@@ -67,6 +67,8 @@ def check(study: StudyArgument, config: ConfigOption = None) -> None:
             lambda number, count: spinner.update(f"opening the files of session {number} of {count}"),
         )
         if problems:
+            for line in tables.not_read(loaded):  # the column that was meant, perhaps
+                terminal.error_console().print(line)
             raise StudyError(study, problems)
     console = terminal.console()
     console.print(f"[green]valid[/] {escape(str(study))}")

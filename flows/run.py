@@ -8,9 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 
-from flows import interruption
+from flows import interruption, tables
 from flows.console import ConsoleWatcher
 from flows.own_server import ServerLostError
 from flows.progress import watched_by
@@ -44,8 +43,8 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
     settings, study = request.load_settings(), load_study(request.study)
     check_selection(study, settings, request.selection)
     check_tools(settings, request.selection.only)
-    for table, columns in study.unread.items():
-        console.print(f"[yellow]not read of {table}:[/] {escape(', '.join(columns))}")
+    for line in tables.not_read(study):
+        console.print(line)
     storage = create_store(request.features)
     _check_writable(storage)
     remember_study(storage, study, replace=request.replace_study)

@@ -73,6 +73,11 @@ def study_table(study: Study) -> Table:
     return table
 
 
+def not_read(study: Study) -> list[str]:
+    """A line for each table with columns that nothing reads."""
+    return [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
+
+
 def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str]) -> list[str]:
     """A line for each session that gives no clips, or odd ones, and why; of very many the first."""
     lines = []

@@ -151,6 +151,7 @@ def test_everything_is_in_one_report(study_copy: Path) -> None:
 
 def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path) -> None:
     name_file(study_copy, "video", "v.avi", b"")
+    name_file(study_copy, "video2", "w.avi", b"")
     shutil.rmtree(study_copy / "openface", ignore_errors=True)
     config = tmp_path / "storyframes.toml"
     config.write_text('[openface]\nbackend = "container"\n')
@@ -159,4 +160,5 @@ def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path
     assert result.returncode == 2
     assert "1 problem" in result.stderr
     assert "the file is empty (0 bytes)" in result.stderr
+    assert "not read of sessions: video2\n" in result.stderr
     assert "Traceback" not in result.stderr
