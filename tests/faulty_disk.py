@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from storyframes.folder_storage import LOCK_SUFFIX
+
 TESTS = Path(__file__).parent
 
 
@@ -126,10 +128,15 @@ class Recording:
                     self._durable |= {k: v for k, v in self._live.items() if str(Path(k).parent) == path}
 
     def is_complete(self) -> bool:
-        """Whether the steps lead to what the folder is: nothing went past the recording."""
+        """Whether the steps lead to what the folder is: nothing went past the recording.
+
+        Of a lock's file only its name counts: who holds it is written past the recording, and worth nothing afterwards.
+        """
         self._replay(self.steps)
         there = {str(path): None if path.is_dir() else path.read_bytes() for path in self.folder.rglob("*")}
-        return there == {path: node and node.content for path, node in self._live.items()}
+        live = {path: node and node.content for path, node in self._live.items()}
+        locks = {path for path in there.keys() & live.keys() if path.endswith(LOCK_SUFFIX)}
+        return there | dict.fromkeys(locks) == live | dict.fromkeys(locks)
 
 
 def recorded(library: Path, folder: Path, code: str, *arguments: str, more: Mapping[str, str] = {}) -> Recording:
