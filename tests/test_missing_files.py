@@ -103,7 +103,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
     tool = study_copy.parent / "FeatureExtraction"
     tool.write_text("#!/bin/sh\nexit 1\n")
     tool.chmod(0o755)
-    openface = {"backend": "binary", "binary": tool}
+    openface = {"backend": "binary", "binary": tool, "loads": (tool,)}
     shutil.rmtree(study_copy / "openface")
     wanted = wanted_versions(
         load_study(study_copy), open_storage(store_root), ExtractorsSettings(openface=openface, **GLOVE)
