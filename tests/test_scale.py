@@ -60,7 +60,8 @@ def test_an_unchanged_study_of_269_sessions_is_settled_by_its_records_alone(stud
     read = below(opened, store)
     assert read.pop("current.json") == SESSIONS * FEATURES
     assert read.pop("inputs.json") == 1
-    assert read.pop("zarr.json") == 1  # the store's own: whether it is one
+    assert read.pop("zarr.json") == 2  # the root's: whether there is a store, and whether it is as it has to be
+    assert read.pop(".store.lock") == 1  # whether the file system has locks
     assert read == {}
     models = [path for path in opened if Path(path).name in ("model.safetensors", "glove.demo.300d.txt")]
     assert models == []

@@ -24,6 +24,7 @@ from tasks.resnet50.settings import Precision
 
 _BATCH_SIZE = 8  # 4 to 16 take the same time an image
 _TYPES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "bf16", Precision.FLOAT16: "f16"}
+_CAPABILITIES = {Precision.FLOAT32: "FP32", Precision.BFLOAT16: "BF16", Precision.FLOAT16: "FP16"}
 
 
 class OpenVinoEngine:
@@ -80,8 +81,12 @@ def _compile(model: Model, precision: Precision, cpus: int) -> Any:
         "INFERENCE_PRECISION_HINT": _TYPES[precision],
         "ENABLE_CPU_PINNING": False,  # each worker process would pin itself to the same first processors
     }
+    core = openvino.Core()
+    # Asked first: where a processor lacks it, OpenVINO may say that it computes in it all the same.
+    if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise unavailable(precision, "this processor does not have it")
     with _compiling:
-        compiled = openvino.Core().compile_model(_converted(model), "CPU", options)
+        compiled = core.compile_model(_converted(model), "CPU", options)
     computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if computes_in != _TYPES[precision]:
         raise unavailable(precision, f"on this processor OpenVINO would compute in {computes_in}")
