@@ -19,13 +19,13 @@ import pyarrow as pa
 import zarr
 
 from benchmarks.clip_index import tables as clip_index_tables
-from storyframes import catalogue
+from storyframes.clips.windows import SessionSignals, WindowSpec, build_index
 from storyframes.features import FEATURES, VISION
-from storyframes.folder_storage import LocalStorage
-from storyframes.layout import CATALOGUE, create_store
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from storyframes.windows import SessionSignals, WindowSpec, build_index
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import CATALOGUE, create_store
+from storyframes.store.publish import FeatureWriter
 from tasks.index import write_clip_index
 
 WINDOW = WindowSpec().window

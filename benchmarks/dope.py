@@ -29,11 +29,11 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from dope_fake_checkpoint import fake_checkpoint, shared_folder  # noqa: E402
 
-from tasks.dope.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
-from tasks.dope.detector import DopeDetector  # noqa: E402
-from tasks.dope.roi_ops import nms_in_torch, roi_align_in_torch  # noqa: E402
-from tasks.dope.settings import DopeSettings  # noqa: E402
-from tasks.torchvision_import import import_torchvision  # noqa: E402
+from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
+from tasks.extractors.dope.detector import DopeDetector  # noqa: E402
+from tasks.extractors.dope.roi_ops import nms_in_torch, roi_align_in_torch  # noqa: E402
+from tasks.extractors.dope.settings import DopeSettings  # noqa: E402
+from tasks.models.torchvision_import import import_torchvision  # noqa: E402
 
 GPU_BATCHES = (1, 8, 32)
 Seconds = Mapping[str, list[float]]
@@ -87,7 +87,7 @@ class Variant:
     def patched(self) -> AbstractContextManager[object]:
         if not self.pythons_roi_align:
             return nullcontext()
-        return patch("tasks.dope.network.roi_align", torchvisions_python_roi_align)
+        return patch("tasks.extractors.dope.network.roi_align", torchvisions_python_roi_align)
 
 
 VARIANTS = [

@@ -20,14 +20,14 @@ import torch
 
 from benchmarks.long_session import repeat
 from benchmarks.measure import print_machine
-from storyframes.study import load_study
 from tasks.extract import Work, extract
-from tasks.extractors import ExtractorsSettings
-from tasks.frame_pass import BATCH_FRAMES
-from tasks.plan import CLOCK, Selection, plan_extraction
-from tasks.recording import read_frames
-from tasks.synthesize import SyntheticStudy, write_study
-from tasks.torchvision_import import import_torchvision
+from tasks.extractors.frame_pass import BATCH_FRAMES
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.recording import read_frames
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.models.torchvision_import import import_torchvision
+from tasks.planning.plan import CLOCK, Selection, plan_extraction
+from tasks.study.load import load_study
 
 _SESSIONS = (1, 2, 4)
 _BATCH = 256

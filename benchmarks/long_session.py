@@ -22,12 +22,12 @@ import av
 import torch
 
 from benchmarks.measure import print_machine
-from storyframes.study import load_study
 from tasks.extract import Work, extract
-from tasks.extractors import ExtractorsSettings
-from tasks.openvino_import import import_openvino
-from tasks.plan import Selection, plan_extraction
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.models.openvino_import import import_openvino
+from tasks.planning.plan import Selection, plan_extraction
+from tasks.study.load import load_study
 
 FEATURES = ("resnet50", "opensmile")  # and frames, which all need
 _PIECE_S = 10

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from flows.cluster_settings import LocalCluster
-from storyframes.layout import create_store
-from storyframes.records import Status
+from flows.clusters.settings import LocalCluster
+from storyframes.store.layout import create_store
+from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
-from tasks.extractor import InputFile, Source
-from tasks.extractors import DEFAULT_FEATURES, ExtractorsSettings
+from tasks.extractors.base import InputFile, Source
+from tasks.extractors.registry import DEFAULT_FEATURES, ExtractorsSettings
 
 CPUS = 2
 
@@ -53,7 +53,7 @@ def noop(work: Work) -> tuple[Outcome, ...]:
 def through_storyframes(work: list[Work]) -> int:
     """As ``storyframes extract`` does it once planning has ended."""
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
-    from flows.server import prefect_server
+    from flows.runs.server import prefect_server
 
     with prefect_server():
         from benchmarks.noop_task import noop_task  # Prefect reads its environment when it is imported
@@ -64,7 +64,7 @@ def through_storyframes(work: list[Work]) -> int:
 
 def through_dask(work: list[Work]) -> int:
     """The same calls on the same cluster."""
-    from flows.cluster import dask_cluster
+    from flows.clusters.dask_cluster import dask_cluster
     from flows.extraction import needs_of
 
     needs = [needs_of(unit) for unit in work]

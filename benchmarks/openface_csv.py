@@ -21,11 +21,11 @@ import pyarrow.csv
 from benchmarks.long_session import repeat
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
 from storyframes.features import OPENFACE_COLUMNS
-from storyframes.study import load_study
 from tasks.extract import extract
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Plan, Selection, plan_extraction
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.planning.plan import Plan, Selection, plan_extraction
+from tasks.study.load import load_study
 
 FRAMES = 26_100
 _OURS = "storyframes"

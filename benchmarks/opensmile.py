@@ -16,9 +16,9 @@ import numpy as np
 import opensmile
 
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
-from tasks.opensmile import SAMPLE_RATE, FeatureSet
-from tasks.opensmile_stream import DescriptorStream
-from tasks.sound import read_audio
+from tasks.extractors.opensmile.settings import SAMPLE_RATE, FeatureSet
+from tasks.extractors.opensmile.stream import DescriptorStream
+from tasks.media.sound import read_audio
 
 _OURS, _LIBRARY = "streaming", "one call"
 

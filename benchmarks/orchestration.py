@@ -13,7 +13,7 @@ import tempfile
 
 from benchmarks.noop_work import CPUS, Way
 from benchmarks.processes import Cost, Role, cost_of
-from tasks.extractors import DEFAULT_FEATURES
+from tasks.extractors.registry import DEFAULT_FEATURES
 
 SIZES, QUICK_SIZES = (135, 269), (9, 36)
 

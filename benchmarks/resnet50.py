@@ -17,12 +17,13 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
-from tasks.openvino_import import import_openvino
-from tasks.resnet50.crops import SIDE, cropper
-from tasks.resnet50.engine import Engine, Model, open_engine
-from tasks.resnet50.network import EmbeddingNetwork, build_network
-from tasks.resnet50.settings import Precision, ResNet50Settings, ResNet50Weights
-from tasks.torchvision_import import import_torchvision
+from tasks.extractors.resnet50.crops import SIDE, cropper
+from tasks.extractors.resnet50.engine import Engine, Model
+from tasks.extractors.resnet50.engines import open_engine
+from tasks.extractors.resnet50.network import EmbeddingNetwork, build_network
+from tasks.extractors.resnet50.settings import Precision, ResNet50Settings, ResNet50Weights
+from tasks.models.openvino_import import import_openvino
+from tasks.models.torchvision_import import import_torchvision
 
 V1 = ResNet50Weights.V1
 MODEL = Model(V1, None, "untrained")

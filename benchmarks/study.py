@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.measure import print_machine
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.media.synthesize import SyntheticStudy, write_study
 
 _CONFIG = """
 features = ["frames", "openface", "resnet50", "opensmile", "sbert"]

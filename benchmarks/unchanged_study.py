@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import FEATURES
-from storyframes.folder_storage import LocalStorage
-from storyframes.layout import INNER_GROUP, current_path
-from storyframes.publish import FeatureWriter
-from storyframes.records import Current
-from storyframes.study import Study, load_study
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import INNER_GROUP, current_path
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Current
 from tasks.extract import Work
-from tasks.extractors import ExtractorsSettings, build_extractors
-from tasks.glove import GloveSettings
-from tasks.plan import Selection, plan_extraction
-from tasks.resnet50.settings import ResNet50Settings
+from tasks.extractors.glove.extractor import GloveSettings
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.resnet50.settings import ResNet50Settings
+from tasks.planning.plan import Selection, plan_extraction
+from tasks.study.load import Study, load_study
 
 # Models that are here without a download.
 SETTINGS = ExtractorsSettings(

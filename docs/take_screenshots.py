@@ -20,9 +20,9 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 from flows.settings import load_settings
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
-from tasks.report.site import build_report
+from storyframes.store.feature_store import FeatureStore
+from tasks.inspect.report.site import build_report
+from tasks.study.load import load_study
 
 IMAGES = Path(__file__).parent / "images"
 # name, page, width and height in CSS pixels, colour scheme

@@ -13,16 +13,16 @@ from prefect.states import Completed, Failed, State
 from prefect.tasks import Task
 from prefect_dask import DaskTaskRunner
 
-from flows.cluster import dask_cluster
-from flows.cluster_settings import ClusterSettings
+from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.preflight import check_workers
+from flows.clusters.settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError
 from flows.interruption import heeded
-from flows.preflight import check_workers
-from flows.run_report import IncompleteError
-from storyframes.records import Status
-from storyframes.storage import open_storage
+from flows.runs.report import IncompleteError
+from storyframes.store.location import open_storage
+from storyframes.store.records import Status
 from tasks.extract import Outcome, Work, extract, not_done, published
-from tasks.extractors import build_extractors
+from tasks.extractors.registry import build_extractors
 
 
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)

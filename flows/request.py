@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from flows.cluster_settings import load_cluster
+from flows.clusters.settings import load_cluster
 from flows.settings import Settings, load_settings
 from storyframes.features import FEATURES
-from storyframes.layout import ID_PATTERN
-from tasks.plan import Selection
+from storyframes.store.layout import ID_PATTERN
+from tasks.planning.plan import Selection
 
 # Prefect's server checks a deployment's parameters by these before a run is made of them. In Python the selection is
 # checked against the study, whose messages are better.

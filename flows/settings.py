@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from flows.cluster_settings import ClusterSettings, LocalCluster, anchor_certificates
-from tasks.extractors import ExtractorsSettings
+from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
+from tasks.extractors.registry import ExtractorsSettings
 from tasks.index import ClipsSettings
 
 

@@ -10,28 +10,28 @@ import pandas as pd
 from prefect import flow, get_run_logger
 from prefect.states import Failed, State
 
-from flows.artifacts import ProgressArtifact, publish_key_tables, publish_report
-from flows.cluster import ClusterError
-from flows.cluster_settings import ClusterSettingsError, LocalCluster
+from flows.clusters.needs import ClusterError
+from flows.clusters.settings import ClusterSettingsError, LocalCluster
 from flows.extraction import run_work
 from flows.interruption import heeded
-from flows.progress import watcher
 from flows.request import ExtractionRequest
-from flows.run_report import RunReport
+from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_report
+from flows.runs.progress import watcher
+from flows.runs.report import RunReport
 from flows.settings import SettingsError
-from storyframes import catalogue, scratch
-from storyframes.layout import StoreError, create_store, open_store
-from storyframes.records import Status
-from storyframes.storage import StorageError
-from storyframes.store import FeatureStore
-from storyframes.study import Study, StudyError, load_study
+from storyframes.store import catalogue, scratch
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError, create_store, open_store
+from storyframes.store.records import Status
+from storyframes.store.storage import StorageError
 from tasks.extract import Outcome
+from tasks.extractors.required_tools import MissingToolError, check_tools
 from tasks.index import ClipIndex, ClipsSettings, build_clip_index, write_clip_index
-from tasks.plan import SelectionError, check_selection, plan_extraction
-from tasks.report.facts import read_facts
-from tasks.report.key_tables import key_tables
-from tasks.required_tools import MissingToolError, check_tools
-from tasks.study_record import remember_study
+from tasks.inspect.report.facts import read_facts
+from tasks.inspect.report.key_tables import key_tables
+from tasks.planning.plan import SelectionError, check_selection, plan_extraction
+from tasks.study.load import Study, StudyError, load_study
+from tasks.study.record import remember_study
 
 _REFUSALS = (
     StudyError,
@@ -54,7 +54,7 @@ def extract_study(request: ExtractionRequest) -> State:
 
     Returns:
         Completed; PartialSuccess where some features failed; Failed where all that were attempted did, or where what
-        was asked for cannot be done. Its data is a :class:`flows.run_report.RunReport`, or None.
+        was asked for cannot be done. Its data is a :class:`flows.runs.report.RunReport`, or None.
     """
     return _extract(request)
 

@@ -11,13 +11,13 @@ fills a feature store is the extra ``storyframes[pipeline]``.
 (120, 2762)
 """
 
-from storyframes.clips import ClipDataset
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.loader import ClipLoader
+from storyframes.clips.oversampling import LeakingOversamplingSampler, OversamplingSampler
+from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 from storyframes.features import FEATURES, Axis
-from storyframes.inputs import ClipInput
-from storyframes.loader import ClipLoader
-from storyframes.oversampling import LeakingOversamplingSampler, OversamplingSampler
-from storyframes.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
-from storyframes.store import FeatureStore
+from storyframes.store.feature_store import FeatureStore
 
 __version__ = "0.1.0"
 

@@ -16,16 +16,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from storyframes.catalogue import Entry, read_entry
-from storyframes.durable import sha256_file
-from storyframes.maintenance import is_intact
-from storyframes.publish import FeatureWriter, PublishError, record_attempt
-from storyframes.records import Current, Status
-from storyframes.storage import FileInfo, Storage, StorageError, may_pass, open_storage
-from tasks.disk_space import NO_ROOM, no_room_for_temporary_files
-from tasks.extractor import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
-from tasks.extractors import ExtractorsSettings, build_extractors
-from tasks.frame_pass import FrameExtractor, run_frame_pass
+from storyframes.store.catalogue import Entry, read_entry
+from storyframes.store.durable import sha256_file
+from storyframes.store.location import open_storage
+from storyframes.store.maintenance import is_intact
+from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.records import Current, Status
+from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
+from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
+from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
 _LOG = logging.getLogger("storyframes")
 _TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote the transcript

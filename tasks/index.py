@@ -10,14 +10,14 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from storyframes.catalogue import replace_table, to_parquet
-from storyframes.durable import write_atomically
+from storyframes.clips.windows import SessionSignals, WindowSpec, build_index
 from storyframes.features import FEATURES
-from storyframes.layout import CLIPS, StoreError
-from storyframes.storage import Storage
-from storyframes.store import FeatureStore
-from storyframes.study import Study
-from storyframes.windows import SessionSignals, WindowSpec, build_index
+from storyframes.store.catalogue import replace_table, to_parquet
+from storyframes.store.durable import write_atomically
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.storage import Storage
+from tasks.study.load import Study
 
 ROW_GROUP = 16_384
 _SOUND_FITS_S = 0.5  # as for the stamp: coders pad by a few hundredths
@@ -61,7 +61,7 @@ class ClipIndex:
     """The clips of a study.
 
     Attributes:
-        clips: one row per window and rating (see :func:`storyframes.windows.build_index`).
+        clips: one row per window and rating (see :func:`storyframes.clips.windows.build_index`).
         excluded: sessions that give no clips because something is wrong with them, and what it is.
         warnings: by session, what is odd about those that do.
     """

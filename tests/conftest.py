@@ -62,7 +62,7 @@ def study_copy(demo_study: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store_root(tmp_path: Path) -> Path:
-    from storyframes.layout import create_store
+    from storyframes.store.layout import create_store
 
     root = tmp_path / "features"
     create_store(root)

@@ -109,7 +109,7 @@ def until(look: Callable[[], Any], right: Callable[[Any], Any], timeout_s: float
 @contextlib.contextmanager
 def deployed_house(folder: Path) -> Iterator[House]:
     """One whose first nightly run has begun; gone with the block."""
-    from tasks.synthesize import SyntheticStudy, write_study
+    from tasks.media.synthesize import SyntheticStudy, write_study
 
     programs = postgres_programs()
     if programs is None:

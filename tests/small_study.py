@@ -9,13 +9,13 @@ from pathlib import Path
 import av
 import numpy as np
 
-from storyframes.layout import create_store
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from tasks.extract import Outcome
 from tasks.extract import extract as do_work
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Selection, plan_extraction
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import Selection, plan_extraction
+from tasks.study.load import load_study
 
 FPS = 25
 LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes.folder_storage import LocalStorage
-from storyframes.publish import FeatureWriter
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.publish import FeatureWriter
 
 
 def local(root: Path) -> LocalStorage:

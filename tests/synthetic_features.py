@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from stores import local
 
-from storyframes import catalogue
 from storyframes.features import FEATURES, STORIES, Axis
-from storyframes.layout import create_store
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from tasks.index import ClipsSettings, build_clip_index, write_clip_index
 
 FPS = 15

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import local, publish_openface
 
-from storyframes import catalogue, maintenance
-from storyframes.archive import archive
-from storyframes.layout import create_store
-from storyframes.publish import FeatureWriter
-from storyframes.records import Stamp
-from storyframes.shards import Compression, ShardWriter
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.archive import archive
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Stamp
+from storyframes.store.shards import Compression, ShardWriter
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flows.artifacts import human_time, summary, table
-from flows.run_report import RunReport
-from storyframes.records import Status
+from flows.runs.artifacts import human_time, summary, table
+from flows.runs.report import RunReport
+from storyframes.store.records import Status
 from tasks.extract import Outcome
 
 

@@ -18,8 +18,8 @@ from stores import publish_openface
 from terminals import in_terminal
 from typer.testing import CliRunner
 
-from flows.cli import app
-from storyframes.study import load_study
+from flows.cli.app import app
+from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent
 
@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_a_store_is_one_sentence(tmp_path: Path, command:
 
 @pytest.mark.parametrize("command", ["extract demo/study {}", "index demo/study {}", "extract demo/study {}/new"])
 def test_a_store_on_a_read_only_file_system_is_one_sentence(small_disk: Path, command: str) -> None:
-    from storyframes.layout import create_store
+    from storyframes.store.layout import create_store
 
     create_store(small_disk)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
@@ -345,8 +345,8 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 
     from rich.console import Console
 
-    from flows import tables
-    from flows.runs import Run
+    from flows.cli import tables
+    from flows.runs.recent import Run
 
     console = Console(width=tables.WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
@@ -363,12 +363,12 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 @pytest.mark.slow
 def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     """A file that is gone is made again by the next extraction, one that rots unseen only by force."""
-    from flows.repair_advice import repair_advice
-    from storyframes import maintenance
-    from storyframes.layout import create_store
+    from flows.cli.repair_advice import repair_advice
+    from storyframes.store import maintenance
+    from storyframes.store.layout import create_store
     from tasks.extract import extract
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
 
     root, study = tmp_path / "features", load_study(study_copy)
     storage = create_store(root)

@@ -11,10 +11,10 @@ import pytest
 from stores import local
 from synthetic_features import publish
 
-from storyframes import catalogue
-from storyframes.clips import ClipDataset
-from storyframes.layout import create_store
-from storyframes.store import FeatureStore
+from storyframes.clips.dataset import ClipDataset
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from tasks.index import ClipsSettings, build_clip_index, write_clip_index
 
 WINDOW, STRIDE = 20, 10

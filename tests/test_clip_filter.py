@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.clip_filter import filter_clips
+from storyframes.clips.clip_filter import filter_clips
 
 INDEX = pd.DataFrame(
     {

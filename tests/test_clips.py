@@ -10,12 +10,12 @@ import pytest
 from stores import local
 from synthetic_features import StudySpec, SyntheticStudy, publish, random_features, write_features
 
-from storyframes import catalogue
-from storyframes.clips import ClipDataset
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import INPUTS, ClipInput
 from storyframes.features import FEATURES, Axis
-from storyframes.inputs import INPUTS, ClipInput
-from storyframes.layout import StoreError
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
 
 WINDOW = StudySpec().window
 
@@ -298,7 +298,7 @@ def test_a_clip_whose_story_has_no_vector_lacks_it(tmp_path: Path) -> None:
 
 def test_sessions_with_other_descriptors_are_told_apart(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=2))
-    from storyframes.publish import FeatureWriter
+    from storyframes.store.publish import FeatureWriter
 
     with FeatureWriter(local(study.root), "s01", "opensmile") as out:
         out.write("values", np.ones((400, 2), np.float32), ["loudness", "pitch"])

@@ -14,8 +14,11 @@ import pytest
 import yaml
 from run_processes import command_line, wait_for
 
-from flows.cluster import ClusterError, Connection, check_needs, dask_cluster, local_workers, wait_for_workers
-from flows.cluster_settings import (
+from flows.clusters.connection import Connection, wait_for_workers
+from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.local import local_workers
+from flows.clusters.needs import ClusterError, check_needs
+from flows.clusters.settings import (
     ClusterSettingsError,
     ExistingScheduler,
     Kubernetes,
@@ -164,9 +167,9 @@ def children() -> list[int]:
 
 @pytest.mark.slow
 def test_workers_that_never_start_are_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    import flows.dask_parts
+    import flows.clusters.dask_parts
 
-    monkeypatch.setattr(flows.dask_parts, "Worker", DyingWorker)
+    monkeypatch.setattr(flows.clusters.dask_parts, "Worker", DyingWorker)
     with (
         pytest.raises(ClusterError, match="a worker's process died 5 times while it started: out of memory"),
         dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]),
@@ -215,7 +218,7 @@ def strict(schema):
 def test_the_manifests_are_what_the_operator_understands() -> None:
     import jsonschema
 
-    from flows.kubernetes import cluster_manifest, gpu_pod
+    from flows.clusters.kubernetes import cluster_manifest, gpu_pod
 
     settings = load_cluster(str(CLUSTERS / "kubernetes.yaml"))
     manifest = cluster_manifest(settings)
@@ -235,7 +238,7 @@ def test_the_manifests_are_what_the_operator_understands() -> None:
 def test_a_slip_in_a_manifest_is_caught_by_the_schema() -> None:
     import jsonschema
 
-    from flows.kubernetes import cluster_manifest
+    from flows.clusters.kubernetes import cluster_manifest
 
     manifest = cluster_manifest(load_cluster(str(CLUSTERS / "kubernetes.yaml")))
     manifest["spec"]["worker"]["spec"]["containers"][0]["envFrm"] = []

@@ -10,14 +10,14 @@ import pytest
 from stores import local
 from typer.testing import CliRunner
 
-from flows.cli import app
-from storyframes import catalogue
+from flows.cli.app import app
 from storyframes.features import FEATURES
-from storyframes.layout import create_store
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from tasks.compare import compare_stores
-from tasks.tolerances import ToleranceError, Tolerances, parse_tolerances
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.compare import compare_stores
+from tasks.inspect.tolerances import ToleranceError, Tolerances, parse_tolerances
 
 COLUMNS = FEATURES["openface"].columns
 AU12 = COLUMNS.index("AU12_r")
@@ -108,7 +108,7 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
-    from storyframes.archive import archive
+    from storyframes.store.archive import archive
 
     store = make(tmp_path / "a")
     list(archive(store.storage, create_store(tmp_path / "b")))
@@ -119,7 +119,7 @@ def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
 
 
 def test_the_page_names_the_column_and_shows_hostile_names_as_text(tmp_path: Path) -> None:
-    from tasks.report.compare_page import write_comparison
+    from tasks.inspect.report.compare_page import write_comparison
 
     def raise_au12(values, valid) -> None:
         values[42, AU12] += 0.5

@@ -15,7 +15,7 @@ from test_containers import containers, engine, extract_in, image_of  # noqa: F4
 from test_openface import extract, replaying_tool, script
 from test_tool_process import children, wait_for
 
-from tasks.containers import ContainerError, Engine, EngineName
+from tasks.tools.containers import ContainerError, Engine, EngineName
 
 ROOT = Path(__file__).parent.parent
 
@@ -91,7 +91,7 @@ def test_dockers_daemon_that_is_down_is_not_a_missing_image(tmp_path: Path, monk
 
 
 def test_an_engine_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.containers._ENGINE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("tasks.tools.containers._ENGINE_TIMEOUT_S", 0.2)
     hanging = Engine(EngineName.PODMAN, str(script(tmp_path, "exec sleep 1000\n")))
     with pytest.raises(ContainerError, match=r"podman does not work here .*: no answer in"):
         hanging.resolve(f"sha256:{'0' * 64}")

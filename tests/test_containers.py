@@ -18,7 +18,7 @@ import standin
 from test_openface import extract, open_values
 from test_tool_process import children
 
-from tasks.containers import (
+from tasks.tools.containers import (
     ContainerError,
     ContainerJob,
     Engine,
@@ -204,7 +204,7 @@ WORKER = """
     from pathlib import Path
     sys.path.insert(0, {tests!r})
     import test_containers
-    from tasks.containers import EngineName, find_engine
+    from tasks.tools.containers import EngineName, find_engine
     engine = find_engine(EngineName({engine!r}))
     test_containers.run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
 """
@@ -266,8 +266,8 @@ def extract_in(engine: Engine, image: str, study: Path, root: Path, **settings):
 
 
 def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, study_copy, store_root, tmp_path) -> None:
-    from storyframes.layout import create_store
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.layout import create_store
 
     outcome = extract_in(engine, image_of(), study_copy, store_root)
     assert (str(outcome.status), outcome.rows) == ("done", 360)
@@ -318,10 +318,10 @@ def test_what_is_harmless_is_not_a_failure(engine, image_of, study_copy: Path, s
 def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_copy, store_root) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from storyframes.study import load_study
     from tasks.extract import extract as do_work
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     openface = {"backend": "container", "image": image_of(), "engine": engine.name, "binary": standin.BINARY}
     plan = plan_extraction(

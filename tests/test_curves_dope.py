@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 from stores import local
 
-from storyframes import catalogue
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from tasks.curves import read_curves
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.curves import read_curves
 
 
 def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 
-    from tasks.report.session import Timetable
-    from tasks.report.timeline import timeline
-    from tasks.rerun_export import export_recording
+    from tasks.inspect.report.session import Timetable
+    from tasks.inspect.report.timeline import timeline
+    from tasks.inspect.rerun_export import export_recording
 
     with FeatureWriter(local(store_root), "a", "frames") as out:
         out.write("time", np.arange(60) / 15)

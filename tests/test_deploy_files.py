@@ -88,7 +88,7 @@ def test_containers_are_locked_up() -> None:
 
 
 def test_dask_in_containers_asks_for_certificates() -> None:
-    from flows.cluster_settings import ExistingScheduler, load_cluster
+    from flows.clusters.settings import ExistingScheduler, load_cluster
 
     services = compose()["services"]
     cluster = load_cluster(str(DEPLOY / "compose-cluster.yaml"))

@@ -22,7 +22,7 @@ from deployed_house import FINAL, ROOT, House, deployed_house, until
 from deployment_server import running
 from run_processes import processes_with
 
-from storyframes.store import FeatureStore
+from storyframes.store.feature_store import FeatureStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # on a busy machine; about 90 s on an idle one
 

@@ -38,7 +38,7 @@ def test_every_array_is_documented() -> None:
 def test_every_command_is_documented() -> None:
     from typer.main import get_command
 
-    from flows.cli import app
+    from flows.cli.app import app
 
     text = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     for command in get_command(app).commands:
@@ -67,14 +67,6 @@ def test_every_fault_names_a_test_that_exists() -> None:
         assert named, row
         for name in named:
             assert f"def {name}(" in tests, name
-
-
-def test_arrows_only_point_down() -> None:
-    import re
-
-    for floor, above in (("storyframes", "tasks|flows"), ("tasks", "flows")):
-        for path in (ROOT / floor).rglob("*.py"):
-            assert not re.search(rf"^\s*(from|import) ({above})\b", path.read_text(), re.MULTILINE), path
 
 
 def test_the_reader_imports_nothing_of_the_pipeline() -> None:

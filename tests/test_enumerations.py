@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from storyframes.clips.inputs import ClipInput
 from storyframes.features import Axis
-from storyframes.folder_storage import LocalStorage
-from storyframes.inputs import ClipInput
-from storyframes.publish import FeatureWriter, record_attempt
-from storyframes.records import Attempt, Status
-from storyframes.shards import Compression, ShardWriter
-from tasks.containers import Engine, EngineName
-from tasks.dope.joints import Part
-from tasks.dope.options import GroupingRule, PpiOptions
-from tasks.dope.settings import DopeSettings, PostProcessing
-from tasks.resnet50.crops import ExactCropper, FastCropper, cropper
-from tasks.resnet50.settings import Precision, ResNet50Weights
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Attempt, Status
+from storyframes.store.shards import Compression, ShardWriter
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.options import GroupingRule, PpiOptions
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.resnet50.crops import ExactCropper, FastCropper, cropper
+from tasks.extractors.resnet50.settings import Precision, ResNet50Weights
+from tasks.tools.containers import Engine, EngineName
 
 
 def _attempt(root: Path, status: Any) -> Status:

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from stores import local
 
-from storyframes import catalogue
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
-from tasks.extractors import ExtractorsSettings
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.registry import ExtractorsSettings
 from tasks.index import ClipsSettings, build_clip_index
-from tasks.report.site import ReportOptions, build_report
+from tasks.inspect.report.site import ReportOptions, build_report
+from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent
 LATER = "is later than any recording ends: phases are in seconds from the recording's beginning"

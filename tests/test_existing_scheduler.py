@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from run_processes import wait_for
 
-from flows.cluster import ClusterError, Connection, dask_cluster
-from flows.cluster_settings import Certificates, ClusterSettingsError, ExistingScheduler, load_cluster
+from flows.clusters.connection import Connection
+from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.needs import ClusterError
+from flows.clusters.settings import Certificates, ClusterSettingsError, ExistingScheduler, load_cluster
 
 ROOT = Path(__file__).parent.parent
 
@@ -85,7 +87,11 @@ def test_an_existing_scheduler_does_the_work(somebody_elses: Path, study_copy: P
     cluster = somebody_elses / "cluster.yaml"
     command = ["extract", study_copy, tmp_path / "features", "--only", "openface", "--cluster", cluster]
     result = subprocess.run(
-        [sys.executable, "-m", "flows.cli", *map(str, command)], capture_output=True, text=True, cwd=ROOT, timeout=250
+        [sys.executable, "-m", "flows.cli", *map(str, command)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=250,
     )
     assert result.returncode == 0, result.stderr
     assert "6 extracted" in result.stdout

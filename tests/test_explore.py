@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from stores import local, publish_openface
 
-from storyframes import catalogue
-from storyframes.layout import StoreError
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.store.publish import FeatureWriter
 
 
 @pytest.fixture

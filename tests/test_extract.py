@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 from stores import local
 
-from storyframes import catalogue, maintenance
-from storyframes.records import Status
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.extract import extract as do_work
-from tasks.extractor import ExtractionError
-from tasks.extractors import ExtractorsSettings, build_extractors
-from tasks.plan import Selection, SelectionError, plan_extraction
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.planning.plan import Selection, SelectionError, plan_extraction
+from tasks.study.load import load_study
 
 FAST = ("openface", "opensmile")
 
@@ -201,7 +201,7 @@ def test_another_machine_skips_as_well(study_copy: Path, store_root: Path, tmp_p
 
 
 def test_inputs_are_read_once(study_copy: Path, store_root: Path, monkeypatch) -> None:
-    import tasks.digests as digests
+    import tasks.models.digests as digests
 
     for path in study_copy.rglob("*"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
@@ -261,7 +261,7 @@ def test_a_failed_feature_is_tried_again_and_its_note_goes(study_copy: Path, sto
 def test_every_error_becomes_an_outcome(study_copy, store_root, monkeypatch, error: Exception, reason: str) -> None:
     import re
 
-    from tasks.openface import OpenFace
+    from tasks.extractors.openface.extractor import OpenFace
 
     def fail(self, source, out):
         out.array("values")
@@ -276,7 +276,7 @@ def test_every_error_becomes_an_outcome(study_copy, store_root, monkeypatch, err
 
 
 def test_an_unexpected_error_in_a_text_feature_does_not_quote_its_message(study_copy, store_root, monkeypatch) -> None:
-    from tasks.sbert import Sbert
+    from tasks.extractors.sbert import Sbert
 
     def fail(self, source, out):
         raise KeyError("zebra")
@@ -361,7 +361,7 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
     ],
 )
 def test_only_what_may_pass_is_worth_another_try(study_copy, store_root, monkeypatch, error, transient) -> None:
-    from tasks.openface import OpenFace
+    from tasks.extractors.openface.extractor import OpenFace
 
     def fail(self, source, out):
         raise error

@@ -18,9 +18,9 @@ import pytest
 from stores import local
 from test_flows import DEMO, extract, request, server, small_study  # noqa: F401 (fixtures)
 
-from storyframes import catalogue, maintenance
-from storyframes.records import Status
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from stores import local
 
-from storyframes import catalogue
-from storyframes.records import Status
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
 
 pytestmark = pytest.mark.slow
 DEMO = Path(__file__).parent.parent / "demo"
@@ -19,7 +19,7 @@ DEMO = Path(__file__).parent.parent / "demo"
 
 @pytest.fixture(scope="module")
 def server():
-    from flows.server import prefect_server
+    from flows.runs.server import prefect_server
 
     with prefect_server() as url:
         yield url
@@ -27,7 +27,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def small_study(tmp_path_factory) -> Path:
-    from tasks.synthesize import SyntheticStudy, write_study
+    from tasks.media.synthesize import SyntheticStudy, write_study
 
     folder = tmp_path_factory.mktemp("study") / "study"
     write_study(folder, SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
@@ -127,11 +127,11 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     from prefect.cache_policies import NO_CACHE
     from prefect.states import Completed
 
-    from flows.cluster_settings import LocalCluster
+    from flows.clusters.settings import LocalCluster
     from flows.extraction import run_work
-    from storyframes.study import load_study
     from tasks.extract import Outcome
-    from tasks.plan import plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
 
     began = tmp_path / "began"
 
@@ -259,7 +259,7 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
     assert [run.wait(200) for run in runs] == [0, 0]
-    from storyframes import maintenance
+    from storyframes.store import maintenance
 
     assert not list(maintenance.verify(local(root)))
     assert all(entry.status is Status.DONE for entry in catalogue.scan(local(root)))
@@ -305,13 +305,13 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
-    from flows.cluster_settings import LocalCluster
+    from flows.clusters.settings import LocalCluster
     from flows.extraction import run_work
-    from storyframes.study import load_study
-    from tasks.plan import plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
 
     asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
-    from storyframes.layout import create_store
+    from storyframes.store.layout import create_store
 
     create_store(asked.features)
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)

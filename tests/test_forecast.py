@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_study import write_recording
 
-from storyframes.study import load_study
-from storyframes.transcript import read_transcript
-from tasks.extractors import ExtractorsSettings
-from tasks.forecast import forecast, longest_worker
-from tasks.rates import Rate, measure_rates
-from tasks.recording import read_frame_times
-from tasks.sample import SampleError, cut_recording, cut_table, cut_transcript
-from tasks.sound import read_audio
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.recording import read_frame_times
+from tasks.media.sound import read_audio
+from tasks.planning.forecast import forecast, longest_worker
+from tasks.planning.rates import Rate, measure_rates
+from tasks.planning.sample import SampleError, cut_recording, cut_table, cut_transcript
+from tasks.study.load import load_study
+from tasks.study.transcript import read_transcript
 
 ROOT = Path(__file__).parents[1]
 
@@ -127,7 +127,17 @@ def test_rates_of_the_demo_study(demo_study: Path) -> None:
 def test_the_command(demo_study: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('features = ["frames", "opensmile", "glove"]\n')
-    command = [sys.executable, "-m", "flows.cli", "plan", str(demo_study), "--config", str(config), "--seconds", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "plan",
+        str(demo_study),
+        "--config",
+        str(config),
+        "--seconds",
+        "4",
+    ]
     done = subprocess.run([*command, "--workers", "3"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "3 sessions, 72 s of recordings: about" in done.stdout

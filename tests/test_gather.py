@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from flows.gather import AT_ONCE, TRIES, Gather, WorkerLostError
-from storyframes.records import Status
+from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
-from tasks.extractor import Source
-from tasks.extractors import ExtractorsSettings
+from tasks.extractors.base import Source
+from tasks.extractors.registry import ExtractorsSettings
 
 
 def unit(session_id: str, *features: str) -> Work:

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from test_object_store import s3, url  # noqa: F401 (fixtures)
 from turns import TurnsInAFolder, TurnsInMemory, in_order, take_turns
 
-from storyframes import catalogue, maintenance
-from storyframes.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path
-from storyframes.publish import FeatureWriter, RemovedError, record_attempt
-from storyframes.records import Current, Status
-from storyframes.storage import Storage, StorageError, open_storage
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path
+from storyframes.store.location import open_storage
+from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
+from storyframes.store.records import Current, Status
+from storyframes.store.storage import Storage, StorageError
 
 ROOT = Path(__file__).parent.parent
 
@@ -237,8 +238,8 @@ WRITER = """
 import sys, time
 sys.path.insert(0, "tests")
 from test_gc_protocol import publish
-from storyframes.publish import RemovedError
-from storyframes.storage import open_storage
+from storyframes.store.publish import RemovedError
+from storyframes.store.location import open_storage
 storage, failed = open_storage(sys.argv[1]), 0
 for number in range(1, 1 + int(sys.argv[3])):
     try:
@@ -250,8 +251,10 @@ print(failed)
 GC = """
 import os, sys
 sys.path.insert(0, "tests")
-from storyframes import catalogue, maintenance, object_storage
-from storyframes.storage import open_storage
+from storyframes.store import catalogue
+from storyframes.store import maintenance
+from storyframes.store import object_storage
+from storyframes.store.location import open_storage
 object_storage._SPARED_S = float(sys.argv[2])
 storage, parent = open_storage(sys.argv[1]), os.getppid()
 while not os.path.exists(sys.argv[3]) and os.getppid() == parent:

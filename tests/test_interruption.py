@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-COMMAND = [sys.executable, "-c", "from flows.entry import main; main()"]
+COMMAND = [sys.executable, "-c", "from flows.cli.entry import main; main()"]
 
 # A program that is hit in the middle of a serializer of pydantic, and makes an error of what comes out of it.
 _IN_A_SERIALIZER = """
@@ -31,9 +31,9 @@ def work():
     except Exception as error:  # as Prefect makes a failed run of it
         raise RuntimeError("the run ended as Failed") from error
 
-import flows.cli
-flows.cli.app = work
-from flows.entry import main
+import flows.cli.app
+flows.cli.app.app = work
+from flows.cli.entry import main
 main()
 """
 

@@ -30,7 +30,7 @@ class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
 
 sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
 from storyframes import ClipDataset, ClipLoader, UniformSampler
-from storyframes.inputs import INPUTS
+from storyframes.clips.inputs import INPUTS
 
 dataset = ClipDataset(sys.argv[1], list(INPUTS), 'face_tracked >= 0')
 sample = dataset[next(iter(UniformSampler(dataset)))]

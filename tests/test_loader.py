@@ -12,18 +12,18 @@ import pytest
 from stores import local
 from synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
-from storyframes import catalogue
-from storyframes.buffers import BatchBuffers
-from storyframes.clips import ClipDataset
+from storyframes.clips.buffers import BatchBuffers
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.input_readers import Field
+from storyframes.clips.inputs import INPUTS, ClipInput
+from storyframes.clips.samplers import UniformSampler
 from storyframes.features import Axis
-from storyframes.input_readers import Field
-from storyframes.inputs import INPUTS, ClipInput
-from storyframes.layout import StoreError
-from storyframes.samplers import UniformSampler
+from storyframes.store import catalogue
+from storyframes.store.layout import StoreError
 
 torch = pytest.importorskip("torch")
 
-from storyframes.loader import ClipLoader  # noqa: E402
+from storyframes.clips.loader import ClipLoader  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -243,9 +243,9 @@ def test_a_data_loader_with_workers_resumes_from_what_was_trained_on(dataset) ->
 
 RANK = """
 import sys
-from storyframes.clips import ClipDataset
-from storyframes.loader import ClipLoader
-from storyframes.samplers import UniformSampler
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.loader import ClipLoader
+from storyframes.clips.samplers import UniformSampler
 
 root, rank = sys.argv[1], int(sys.argv[2])
 dataset = ClipDataset(root, ["label"])

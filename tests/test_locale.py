@@ -18,13 +18,13 @@ import hashlib, json, locale, sys
 locale.setlocale(locale.LC_ALL, "")
 from pathlib import Path
 import numpy as np
-from storyframes import catalogue
-from storyframes.layout import create_store
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
+from storyframes.store.feature_store import FeatureStore
+from tasks.study.load import load_study
 from tasks.extract import extract
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Selection, plan_extraction
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import Selection, plan_extraction
 from tasks.index import ClipsSettings, build_clip_index
 
 study, root = load_study(Path(sys.argv[1])), sys.argv[2]
@@ -60,7 +60,7 @@ def german(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tasks.synthesize import SyntheticStudy, write_study
+    from tasks.media.synthesize import SyntheticStudy, write_study
 
     folder = tmp_path_factory.mktemp("study") / "study"
     write_study(folder, SyntheticStudy(sessions=1, seconds=2, width=64, height=48))
@@ -99,7 +99,7 @@ def test_values_and_fingerprints_are_the_same_everywhere(study: Path, tmp_path: 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_our_characters_shows_the_rest(study: Path, tmp_path: Path, encoding: str) -> None:
-    code = "from flows.entry import main; main()"
+    code = "from flows.cli.entry import main; main()"
     there = tmp_path / "ein Ordner für später"
     there.symlink_to(study)
     command = [sys.executable, "-c", code, "check", str(there)]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from storyframes import locks
-from storyframes.storage import StorageError
+from flows.cli.app import app
+from storyframes.store import locks
+from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parent.parent
-_HOLD = "import sys, time; from pathlib import Path; from storyframes.locks import locked\n"
+_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.locks import locked\n"
 _HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(1000)"
 
 

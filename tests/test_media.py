@@ -11,13 +11,13 @@ import pytest
 from test_recording import write_video
 from test_sound import write_wave
 
-from tasks.clipping import find_clipped
-from tasks.media import FORMATS, RecordingError, open_container
-from tasks.openface_check import cut_clip
-from tasks.recording import read_frame_times, read_frames
-from tasks.sample import SampleError, cut_recording
-from tasks.sound import read_audio
-from tasks.video_header import read_header
+from tasks.extractors.openface.check import cut_clip
+from tasks.media.clipping import find_clipped
+from tasks.media.container import FORMATS, RecordingError, open_container
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.sound import read_audio
+from tasks.media.video_header import read_header
+from tasks.planning.sample import SampleError, cut_recording
 
 FFCONCAT = "ffconcat version 1.0\nfile 'other.ts'\n"
 HLS = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nother.ts\n#EXT-X-ENDLIST\n"

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from test_extract import run
 
-from storyframes import catalogue
-from storyframes.records import Status
-from storyframes.storage import open_storage
-from storyframes.study import load_study
+from storyframes.store import catalogue
+from storyframes.store.location import open_storage
+from storyframes.store.records import Status
 from tasks.extract import Outcome
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Selection, wanted_versions
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import Selection, wanted_versions
+from tasks.study.load import load_study
 
 DEMO = Path(__file__).parent.parent / "demo"
 FEATURES = ("openface", "opensmile", "glove")

@@ -14,11 +14,11 @@ import pytest
 import zarr
 from stores import local, publish_openface
 
-from storyframes import catalogue
-from storyframes.layout import ROOT_GROUP, StoreError
-from storyframes.object_storage import ObjectStorage
-from storyframes.publish import FeatureWriter
-from storyframes.storage import Storage, StorageError, may_pass
+from storyframes.store import catalogue
+from storyframes.store.layout import ROOT_GROUP, StoreError
+from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage import Storage, StorageError, may_pass
 from tasks.extract import failed
 
 TRANSIENT = (500, 502, 503, 429, 408)
@@ -127,7 +127,7 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
     """Zarr gives the fill value for a chunk that is not there: NaN, as if nobody had been seen."""
     from turns import TurnsInMemory
 
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     storage = TurnsInMemory()
     with FeatureWriter(storage, "a", "frames") as out:
@@ -145,8 +145,8 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
 
 
 def test_an_archive_is_not_made_of_what_is_gone(store_root: Path, tmp_path: Path) -> None:
-    from storyframes.archive import archive
-    from storyframes.layout import create_store
+    from storyframes.store.archive import archive
+    from storyframes.store.layout import create_store
 
     version = publish_openface(store_root, "a", 70)
     (store_root / "a/openface" / version / "values/c/0/0").unlink()
@@ -161,7 +161,7 @@ def test_a_listing_that_lags_loses_nothing(store_root: Path) -> None:
     """A store whose listing shows the state of a while ago, while what is asked for by its name is as it is."""
     from turns import TurnsInMemory
 
-    from storyframes import maintenance
+    from storyframes.store import maintenance
 
     class Lagging(TurnsInMemory):
         listed: Any = None

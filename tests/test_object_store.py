@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storyframes import catalogue, maintenance, object_storage
-from storyframes.layout import StoreError, create_store
-from storyframes.object_storage import ObjectStorage
-from storyframes.publish import FeatureWriter, record_attempt
-from storyframes.records import Current, Status
-from storyframes.storage import StorageError, open_storage
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance, object_storage
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError, create_store
+from storyframes.store.location import open_storage
+from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Current, Status
+from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parent.parent
 _prefixes = itertools.count()
@@ -105,7 +106,7 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
     create_store(url)
     code = (
         "import os, signal, sys\nimport numpy as np\n"
-        "from storyframes.publish import FeatureWriter\nfrom storyframes.storage import open_storage\n"
+        "from storyframes.store.publish import FeatureWriter\nfrom storyframes.store.location import open_storage\n"
         "with FeatureWriter(open_storage(sys.argv[1]), 'a', 'frames') as out:\n"
         "    out.write('time', np.zeros(5))\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -142,7 +143,7 @@ def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) 
     before = publish(url, "a", seed=1)
     code = (
         "import os, signal, sys; sys.path.insert(0, 'tests')\n"
-        "from storyframes.object_storage import ObjectStorage\n"
+        "from storyframes.store.object_storage import ObjectStorage\n"
         "import test_object_store as t\n"
         "real = ObjectStorage.update\n"
         "def deadly(self, path, change):\n"
@@ -240,10 +241,10 @@ def test_a_failure_is_noted_and_forgotten(url: str) -> None:
 
 
 def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> None:
-    from storyframes.study import load_study
     from tasks.extract import extract
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     def plan():
         return plan_extraction(load_study(demo_study), url, ExtractorsSettings(), Selection(only=("openface",)))

@@ -12,11 +12,11 @@ import pytest
 from test_recording import write_video
 from test_video_variants import INTERLACED, Variant, ffmpeg, make
 
-from tasks.media import RecordingError
-from tasks.opencv_frames import SAMPLED
-from tasks.recording import read_frame_times, read_frames
-from tasks.shown_frames import ShownFrame
-from tasks.video_header import TruncatedError, read_header
+from tasks.media.container import RecordingError
+from tasks.media.opencv_frames import SAMPLED
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.shown_frames import ShownFrame
+from tasks.media.video_header import TruncatedError, read_header
 
 PATTERN = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25")
 

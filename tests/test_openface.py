@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
-from tasks.openface import OpenFaceSettings
-from tasks.openface_csv import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.openface.extractor import OpenFaceSettings
 
 
 def read(path: Path, frames: int) -> np.ndarray:
@@ -135,10 +135,10 @@ def script(folder: Path, body: str) -> Path:
 def extract(study: Path, root: Path, session_id: str, **openface):
     if (tool := openface.get("binary")) and openface["backend"] == "binary":
         openface = {"loads": [tool]} | openface  # a script: what it runs is named
-    from storyframes.study import load_study
     from tasks.extract import extract as do_work
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), ("openface",)))
@@ -148,7 +148,7 @@ def extract(study: Path, root: Path, session_id: str, **openface):
 
 
 def open_values(root: Path, session_id: str) -> np.ndarray:
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     return FeatureStore(root).read(session_id, "openface")
 
@@ -159,7 +159,7 @@ def test_the_recorded_csv_of_the_demo(demo_study: Path, store_root: Path) -> Non
     values = open_values(store_root, "p01-s01")
     expected = pd.read_csv(demo_study / "openface/p01-s01.csv.gz", skipinitialspace=True).to_numpy(np.float32)
     np.testing.assert_array_equal(values, expected)
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     valid = FeatureStore(store_root).read("p01-s01", "openface", array="valid")
     assert valid.sum() == 349
@@ -216,7 +216,7 @@ def test_any_ending_but_0_fails_however_good_the_csv_looks(
 
 
 def test_the_version_says_how_the_tool_ended(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     extract(study_copy, store_root, "p01-s01")
     assert FeatureStore(store_root).attributes("p01-s01", "openface")["exit_code"] is None  # it ran elsewhere
@@ -273,7 +273,7 @@ def test_every_intensity_of_every_row_is_looked_at(
 def test_later_blocks_of_a_long_recording_are_looked_at_as_well(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
 ) -> None:
-    monkeypatch.setattr("tasks.openface_csv._BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("tasks.extractors.openface.csv_output._BLOCK_BYTES", 20_000)
     lines = recorded.read_text().splitlines(keepends=True)
     assert len(list(read_openface_csv(recorded, 180))) > 10
     fields = lines[150].split(",")
@@ -311,7 +311,7 @@ def test_several_people_are_refused_and_called_so(recorded: Path, tmp_path: Path
 
 
 def test_what_is_stored_beside_the_values_is_what_openface_wrote(demo_study: Path, store_root: Path) -> None:
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     for session_id in ("p01-s01", "p02-s01"):
         outcome = extract(demo_study, store_root, session_id)
@@ -396,9 +396,9 @@ def test_a_trial_tells_the_speed_from_the_start(demo_study: Path, tmp_path: Path
     """By a clock that a tool of known speed turns: 3 s to start, a tenth of a second for each frame."""
     import contextlib
 
-    from tasks import openface_check
-    from tasks.openface_tool import ToolOutput
-    from tasks.recording import read_frame_times
+    from tasks.extractors.openface import check as openface_check
+    from tasks.extractors.openface.tool import ToolOutput
+    from tasks.media.recording import read_frame_times
 
     clock = [0.0]
     monkeypatch.setattr(openface_check.time, "monotonic", lambda: clock[0])

@@ -179,7 +179,7 @@ def test_models_that_change_while_it_runs_are_noticed(
 
 
 def test_what_the_real_tool_says_it_reads_is_understood(shared: Path) -> None:
-    from tasks.openface_files import files_told
+    from tasks.extractors.openface.files import files_told
 
     told = files_told((shared / "data/openface/stdout_example.txt").read_text())
     assert len(told) == 29

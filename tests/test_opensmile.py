@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.ticks import ticks
-from tasks.frame_means import FrameMeans
-from tasks.media import RecordingError
-from tasks.opensmile import FeatureSet
-from tasks.opensmile_stream import DescriptorStream
-from tasks.sound import read_audio
+from tasks.extractors.opensmile.frame_means import FrameMeans
+from tasks.extractors.opensmile.settings import FeatureSet
+from tasks.extractors.opensmile.stream import DescriptorStream
+from tasks.media.container import RecordingError
+from tasks.media.sound import read_audio
 
 
 @pytest.fixture(scope="session")
@@ -152,10 +152,10 @@ def test_a_row_that_begins_with_a_frame_is_the_frames(fps: float, offset: float)
 
 
 def extract(study: Path, root: Path, **settings):
-    from storyframes.study import load_study
     from tasks.extract import extract as do_work
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     loaded, configured = load_study(study), ExtractorsSettings(**settings)
     plan = plan_extraction(loaded, root, configured, Selection(("p01-s01",), ("opensmile",)))
@@ -165,7 +165,7 @@ def extract(study: Path, root: Path, **settings):
 
 
 def test_the_published_feature(demo_study: Path, store_root: Path, speech: np.ndarray) -> None:
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     outcome = extract(demo_study, store_root)
     assert (outcome.status, outcome.rows) == ("done", 2396)
@@ -183,7 +183,7 @@ def test_the_published_feature(demo_study: Path, store_root: Path, speech: np.nd
 def test_another_feature_set_names_its_own_columns(demo_study: Path, store_root: Path) -> None:
     import zarr
 
-    from storyframes.store import FeatureStore
+    from storyframes.store.feature_store import FeatureStore
 
     extract(demo_study, store_root, opensmile={"feature_set": "eGeMAPSv02"})
     store = FeatureStore(store_root)
@@ -197,9 +197,9 @@ def test_another_feature_set_names_its_own_columns(demo_study: Path, store_root:
 def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
     study_copy: Path, shared: Path, store_root: Path
 ) -> None:
-    from storyframes.study import load_study
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     (study_copy / "videos/p01-s01.avi").write_bytes((shared / "data/openface/faults/black.avi").read_bytes())
     outcome = extract(study_copy, store_root)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from storyframes.layout import create_store
-from storyframes.study import load_study
-from tasks.cost import expected_cost, recording_s
+from storyframes.store.layout import create_store
 from tasks.extract import Work
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import CLOCK, Plan, Selection, most_expensive_first, plan_extraction
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.planning.cost import expected_cost, recording_s
+from tasks.planning.plan import CLOCK, Plan, Selection, most_expensive_first, plan_extraction
+from tasks.study.load import load_study
 
 
 @pytest.fixture(scope="module")

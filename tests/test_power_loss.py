@@ -11,18 +11,18 @@ import pytest
 from faulty_disk import Loss, Recording
 from stores import local
 
-from storyframes import catalogue, maintenance
-from storyframes.publish import FeatureWriter, record_attempt
-from storyframes.records import Current, Status
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Current, Status
 
 PUBLISH = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from storyframes import catalogue
-from storyframes.folder_storage import LocalStorage
-from storyframes.publish import FeatureWriter
+from storyframes.store import catalogue
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.publish import FeatureWriter
 {mutant}
 storage = LocalStorage(Path(sys.argv[1]))
 with FeatureWriter(storage, "a", "frames") as out:
@@ -32,10 +32,11 @@ catalogue.compact(storage)
 """
 
 MUTANTS = {
-    "a version's files are not flushed": "import storyframes.folder_storage as f; f.flush_tree = lambda folder: None",
-    "current.json is not flushed": "import storyframes.durable as d; d.os = type('os', (), "
+    "a version's files are not flushed": "import storyframes.store.folder_storage as f; "
+    "f.flush_tree = lambda folder: None",
+    "current.json is not flushed": "import storyframes.store.durable as d; d.os = type('os', (), "
     "{**vars(os), 'fsync': staticmethod(lambda fd: None)})",
-    "folders are not flushed": "import storyframes.durable as d, storyframes.folder_storage as f; "
+    "folders are not flushed": "import storyframes.store.durable as d, storyframes.store.folder_storage as f; "
     "d.flush_folder = f.flush_folder = lambda folder: True",
 }
 

@@ -13,11 +13,11 @@ import xarray
 import zarr
 from stores import local, publish_openface
 
-from storyframes import catalogue, maintenance
-from storyframes.layout import VERSION_PATTERN, current_path
-from storyframes.publish import FeatureWriter, PublishError, record_attempt
-from storyframes.records import Current, Stamp, Status
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import VERSION_PATTERN, current_path
+from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.records import Current, Stamp, Status
 
 
 def current(root: Path, session_id: str = "a", feature: str = "openface") -> Current | None:
@@ -76,7 +76,7 @@ def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
 
 
 def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monkeypatch) -> None:
-    import storyframes.folder_storage as storage
+    import storyframes.store.folder_storage as storage
 
     def rot_then_flush(folder: Path) -> None:
         shard = folder / "values/c/0/0"
@@ -202,7 +202,7 @@ def test_two_publishers_at_once_leave_exactly_one_current_version_and_both_reada
 
 
 def test_a_full_disk_publishes_nothing_and_keeps_what_was(small_disk: Path) -> None:
-    from storyframes.layout import create_store
+    from storyframes.store.layout import create_store
 
     root = small_disk / "features"
     create_store(root)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from stores import local
 
-from storyframes import catalogue
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from tasks.clipping import find_clipped
-from tasks.curves import SessionCurves, Utterances, read_curves
-from tasks.quality import Rule, find_problems
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.curves import SessionCurves, Utterances, read_curves
+from tasks.inspect.quality import Rule, find_problems
+from tasks.media.clipping import find_clipped
 
 FRAMES, FPS, SECONDS = 450, 15, 30.0
 
@@ -205,7 +205,7 @@ def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> Non
     exact = values.astype(np.float64)
     expected = np.linalg.norm(np.diff(exact, axis=0), axis=1) / np.linalg.norm(exact, axis=1).mean()
     for block in (7, 25, 4096):
-        monkeypatch.setattr("tasks.curves._BLOCK", block)
+        monkeypatch.setattr("tasks.inspect.curves._BLOCK", block)
         change = read_curves(FeatureStore(store_root), "a").change
         assert np.isnan(change[0])
         np.testing.assert_allclose(change[1:], expected, rtol=1e-5)

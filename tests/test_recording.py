@@ -7,9 +7,9 @@ import av
 import numpy as np
 import pytest
 
-from tasks.media import RecordingError
-from tasks.recording import read_frame_times, read_frames
-from tasks.video_header import TruncatedError, read_header
+from tasks.media.container import RecordingError
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.video_header import TruncatedError, read_header
 
 
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:

@@ -19,19 +19,19 @@ from stores import local, publish_openface
 from terminals import in_terminal
 from typer.testing import CliRunner
 
-from flows.cli import app
-from storyframes import catalogue
-from storyframes.publish import FeatureWriter, record_attempt
-from storyframes.records import Status
-from storyframes.store import FeatureStore
-from storyframes.study import Phase, Session, Study, Survey, Timepoint, load_study
-from tasks.plan import Wanted
-from tasks.report.chart import embed_json
-from tasks.report.facts import read_facts
-from tasks.report.folder import ReportError, new_site
-from tasks.report.key_tables import key_tables
-from tasks.report.matrix import CellState, build_matrix
-from tasks.report.site import Disclosure, ReportOptions, build_report
+from flows.cli.app import app
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Status
+from tasks.inspect.report.chart import embed_json
+from tasks.inspect.report.facts import read_facts
+from tasks.inspect.report.folder import ReportError, new_site
+from tasks.inspect.report.key_tables import key_tables
+from tasks.inspect.report.matrix import CellState, build_matrix
+from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
+from tasks.planning.plan import Wanted
+from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
 
 HOSTILE = "<script>window.hacked=1</script>"
 
@@ -89,7 +89,7 @@ def test_nothing_that_was_said_or_seen_is_in_the_report(demo: Path, site: Path) 
     assert len(pages) == 4
     our_own = "\n".join(
         path.read_text()
-        for path in (Path(__file__).parent.parent / "tasks/report").rglob("*.*")
+        for path in (Path(__file__).parent.parent / "tasks/inspect/report").rglob("*.*")
         if path.suffix != ".pyc"
     ).lower()
     telling = {word for word in words if not re.search(rf"\b{word}\b", our_own)}
@@ -206,8 +206,8 @@ def test_every_state_of_a_feature(store_root: Path) -> None:
 
 
 def test_looking_downloads_no_model_and_tells_no_folder(demo_study: Path, store_root: Path, monkeypatch) -> None:
-    from tasks import weights
-    from tasks.extractors import ExtractorsSettings
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.models import weights
 
     def download(*_: object) -> str:
         raise AssertionError("a download was started")
@@ -239,7 +239,8 @@ def test_the_key_tables_are_markdown_that_shows_what_it_says(demo: Path) -> None
 
 
 def test_the_key_tables_need_no_plotting_library() -> None:
-    code = "import sys, tasks.report.key_tables, tasks.report.facts; print(*({'plotly', 'jinja2'} & set(sys.modules)))"
+    modules = "tasks.inspect.report.key_tables, tasks.inspect.report.facts"
+    code = f"import sys, {modules}; print(*({{'plotly', 'jinja2'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"
 
 
@@ -318,8 +319,8 @@ def hostile_study(root: Path) -> Study:
 
 
 def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) -> None:
-    from storyframes.catalogue import replace_table
-    from tasks.extractors import ExtractorsSettings
+    from storyframes.store.catalogue import replace_table
+    from tasks.extractors.registry import ExtractorsSettings
     from tasks.index import _table
 
     with FeatureWriter(local(store_root), "s1", "frames") as out:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from stores import local
 
-from storyframes import catalogue
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter
+from tasks.study.load import load_study
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ class Visit:
 def site(extracted_demo, tmp_path_factory) -> Path:
     """The demo's report, with a hostile folder, speaker and text, and everything disclosed."""
     from flows.settings import load_settings
-    from tasks.report.site import Disclosure, ReportOptions, build_report
+    from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
 
     demo, result = extracted_demo
     assert result.returncode == 0, result.stderr
@@ -194,8 +194,8 @@ def test_pictures_are_shown_where_they_were_asked_for(browser, site: Path) -> No
 
 
 def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path, tmp_path: Path) -> None:
-    from tasks.extractors import ExtractorsSettings
-    from tasks.report.site import build_report
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.inspect.report.site import build_report
 
     tracked = np.ones(300, np.uint8)
     tracked[90:180] = 0

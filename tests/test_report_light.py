@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from stores import local, publish_openface
 from typer.testing import CliRunner
 
-from flows.cli import app
-from storyframes import catalogue
+from flows.cli.app import app
 from storyframes.features import FEATURES
-from storyframes.publish import FeatureWriter
-from storyframes.study import Session, Study
-from tasks.plan import Wanted
-from tasks.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
-from tasks.report.downsample import bucket_max, bucket_mean, thin
-from tasks.report.matrix import build_matrix
+from storyframes.store import catalogue
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
+from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
+from tasks.inspect.report.matrix import build_matrix
+from tasks.planning.plan import Wanted
+from tasks.study.load import Session, Study
 
 
 def run(*arguments: object):
@@ -86,10 +86,10 @@ def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path,
 
 
 def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) -> None:
-    from tasks.report.facts import study_facts
-    from tasks.report.pages import render
-    from tasks.report.site import _reasons
-    from tasks.report.study_charts import study_charts
+    from tasks.inspect.report.facts import study_facts
+    from tasks.inspect.report.pages import render
+    from tasks.inspect.report.site import _reasons
+    from tasks.inspect.report.study_charts import study_charts
 
     ids = [f"p{number // 7:02d}-s{number:03d}" for number in range(269)]
     sessions = {one: Session.model_construct(session_id=one, participant_id=one[:3], video="v.avi") for one in ids}
@@ -129,7 +129,7 @@ def test_colours_are_seen_on_light_and_on_dark() -> None:
     for colour in COLOURS:
         for background in (LIGHT_BACKGROUND, DARK_BACKGROUND):
             assert contrast(colour, background) >= 3, (colour, background)
-    css = (Path(__file__).parent.parent / "tasks/report/assets/report.css").read_text()
+    css = (Path(__file__).parent.parent / "tasks/inspect/report/assets/report.css").read_text()
     for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL):
         colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
         assert colours["paper"] in (LIGHT_BACKGROUND, DARK_BACKGROUND)

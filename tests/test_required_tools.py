@@ -13,9 +13,9 @@ from distributed import Client, LocalCluster
 from test_openface import script
 
 import storyframes
-from flows.preflight import Expectations, problems_here
-from tasks.extractors import ExtractorsSettings
-from tasks.required_tools import MissingToolError, check_tools, missing_tools
+from flows.clusters.preflight import Expectations, problems_here
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.required_tools import MissingToolError, check_tools, missing_tools
 
 ROOT = Path(__file__).parent.parent
 

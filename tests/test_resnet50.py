@@ -10,20 +10,21 @@ import torch
 from PIL import Image
 from stores import local
 
-from storyframes.publish import FeatureWriter
-from tasks import weights
-from tasks.extractor import ExtractionError
-from tasks.frames import RecordingSettings
-from tasks.openvino_import import import_openvino
-from tasks.recording import read_frames
-from tasks.resnet50.crops import cropper
-from tasks.resnet50.engine import Model, open_engine
-from tasks.resnet50.extractor import ResNet50
-from tasks.resnet50.network import build_network
-from tasks.resnet50.openvino_engine import OpenVinoEngine
-from tasks.resnet50.settings import EngineName, Precision, ResNet50Settings, ResNet50Weights
-from tasks.resnet50.torch_engine import TorchEngine, largest_batch_size
-from tasks.torchvision_import import has_compiled_operators, import_torchvision
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.frames import RecordingSettings
+from tasks.extractors.resnet50.crops import cropper
+from tasks.extractors.resnet50.engine import Model
+from tasks.extractors.resnet50.engines import open_engine
+from tasks.extractors.resnet50.extractor import ResNet50
+from tasks.extractors.resnet50.network import build_network
+from tasks.extractors.resnet50.openvino_engine import OpenVinoEngine
+from tasks.extractors.resnet50.settings import EngineName, Precision, ResNet50Settings, ResNet50Weights
+from tasks.extractors.resnet50.torch_engine import TorchEngine, largest_batch_size
+from tasks.media.recording import read_frames
+from tasks.models import weights
+from tasks.models.openvino_import import import_openvino
+from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
 
 V1 = ResNet50Weights.V1
 torch.set_num_threads(1)  # as in a worker
@@ -292,7 +293,7 @@ def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> No
 def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
     """Its telemetry leaves traces in the home folder at the import, and more when a model is converted."""
     code = (
-        "import sys, torch; from tasks.openvino_import import import_openvino; ov = import_openvino();"
+        "import sys, torch; from tasks.models.openvino_import import import_openvino; ov = import_openvino();"
         "ov.convert_model(torch.nn.Linear(2, 2), example_input=torch.zeros(1, 2));"
         "sys.exit(any(m and n.startswith('openvino_telemetry') for n, m in sys.modules.items()))"
     )
@@ -305,9 +306,9 @@ def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
 
 
 def plan_of(study: Path, root: Path, **resnet50):
-    from storyframes.study import load_study
-    from tasks.extractors import ExtractorsSettings
-    from tasks.plan import Selection, plan_extraction
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     settings = ExtractorsSettings(resnet50=resnet50)
     return plan_extraction(load_study(study), root, settings, Selection(("s0001",), ("resnet50",)))
@@ -324,7 +325,7 @@ def extract(study: Path, root: Path, **resnet50):
 
 @pytest.fixture(scope="session")
 def short_study(tmp_path_factory) -> Path:
-    from tasks.synthesize import SyntheticStudy, write_study
+    from tasks.media.synthesize import SyntheticStudy, write_study
 
     folder = tmp_path_factory.mktemp("short") / "study"
     write_study(folder, SyntheticStudy(sessions=1, seconds=1))
@@ -365,8 +366,8 @@ def test_without_weights_and_without_a_connection_the_feature_fails_and_says_wha
 
 
 def test_untrained_weights_are_stamped_everywhere(short_study: Path, store_root: Path) -> None:
-    from storyframes import catalogue
-    from storyframes.store import FeatureStore
+    from storyframes.store import catalogue
+    from storyframes.store.feature_store import FeatureStore
 
     outcome = extract(short_study, store_root, allow_untrained=True, engine="openvino")
     assert (outcome.status, outcome.stamps) == ("done", ("untrained weights",))
@@ -403,8 +404,8 @@ def test_what_decides_values_is_another_fingerprint_and_nothing_else_is(
 def test_every_frame_once_and_in_order_however_they_are_batched(
     short_study: Path, store_root: Path, tmp_path: Path, checkpoint: Path, changes
 ) -> None:
-    from storyframes import catalogue
-    from storyframes.store import FeatureStore
+    from storyframes.store import catalogue
+    from storyframes.store.feature_store import FeatureStore
 
     def values(root: Path, **resnet50) -> np.ndarray:
         assert extract(short_study, root, path=checkpoint, **resnet50).rows == 15
@@ -413,7 +414,7 @@ def test_every_frame_once_and_in_order_however_they_are_batched(
 
     one_by_one = values(store_root, batch_size=1)
     assert len(np.unique(one_by_one, axis=0)) == 15  # so that a wrong order shows
-    from storyframes.layout import create_store
+    from storyframes.store.layout import create_store
 
     create_store(tmp_path / "other")
     batched = values(tmp_path / "other", **changes)

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import local
 
-from storyframes.chunk_cache import ChunkCache
-from storyframes.layout import StoreError
-from storyframes.rows import MappedRows, ZarrRows
-from storyframes.rows import open_rows as open_rows_with
-from storyframes.shards import CHUNK_ROWS, ShardLayout
+from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.layout import StoreError
+from storyframes.store.rows import MappedRows, ZarrRows
+from storyframes.store.rows import open_rows as open_rows_with
+from storyframes.store.shards import CHUNK_ROWS, ShardLayout
 
 MEGABYTE = 2**20
 ABSENT = np.uint64(2**64 - 1)  # offset and length of a chunk that the shard does not hold

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.oversampling import LeakingOversamplingSampler, OversamplingSampler
-from storyframes.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
+from storyframes.clips.oversampling import LeakingOversamplingSampler, OversamplingSampler
+from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 
 
 @dataclass

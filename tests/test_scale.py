@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.unchanged_study import SETTINGS, unchanged_study
-from tasks.plan import Selection, plan_extraction
+from tasks.planning.plan import Selection, plan_extraction
 
 SESSIONS, FEATURES = 269, 6
 _watching: list[Counter[str]] = []

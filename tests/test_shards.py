@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from storyframes.shards import CHUNK_ROWS, ShardLayout, ShardWriter, map_shard
+from storyframes.store.shards import CHUNK_ROWS, ShardLayout, ShardWriter, map_shard
 
 DTYPES = ("float32", "float16", "float64", "uint8", "int16", "int32")
 

@@ -16,10 +16,10 @@ from slurm_cluster import missing_programs, slurm
 from test_clusters import CLUSTERS, ROOT, storyframes
 from test_strangers import intrude, let_in, open_folder
 
-import flows.slurm
-from flows.cluster import ClusterError
-from flows.cluster_settings import load_cluster
-from flows.slurm_certificates import certificates_in_files
+import flows.clusters.slurm
+from flows.clusters.needs import ClusterError
+from flows.clusters.settings import load_cluster
+from flows.clusters.slurm_certificates import certificates_in_files
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def jobs() -> dict[str, str]:
 
 
 def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
-    from flows.slurm import job_scripts
+    from flows.clusters.slurm import job_scripts
 
     cpu, gpu = job_scripts(load_cluster(str(CLUSTERS / "slurm.yaml")))
     for line in (
@@ -85,7 +85,10 @@ def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> N
     settings = load_cluster(
         str(slurm_file(tmp_path, cpu={"count": 1, "memory": "1GiB"}, gpu={"count": 1, "memory": "1GiB"}))
     )
-    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}, {"GPU": 1}]) as connection, connection.client() as client:
+    with (
+        flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}, {"GPU": 1}]) as connection,
+        connection.client() as client,
+    ):
 
         def gpu() -> str | None:
             import os
@@ -134,10 +137,10 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
 def test_a_job_that_ends_while_it_starts_is_replaced(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.slurm, "_LOOK_EVERY_S", 0.5)
+    monkeypatch.setattr(flows.clusters.slurm, "_LOOK_EVERY_S", 0.5)
     prologue = [f"mkdir {tmp_path}/first 2>/dev/null && exit 1"]
     settings = load_cluster(str(slurm_file(tmp_path, prologue=prologue, cpu={"count": 1, "memory": "1GiB"})))
-    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, connection.client() as client:
+    with flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, connection.client() as client:
         assert client.submit(sum, (1, 2), resources={"CPU": 1}).result(60) == 3
     assert (tmp_path / "first").exists()
     wait_for(lambda: jobs() == {})
@@ -148,7 +151,7 @@ def test_nobody_else_speaks_to_the_jobs_or_reads_their_certificates(cluster: Pat
     shared = tmp_path / "shared"
     changes = {"shared_directory": str(shared), "cpu": {"count": 1, "memory": "1GiB"}}
     settings = load_cluster(str(slurm_file(tmp_path, **changes)))
-    with flows.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, open_folder() as folder:
+    with flows.clusters.slurm.slurm_cluster(settings, [{"CPU": 1}]) as connection, open_folder() as folder:
         (certificates,) = shared.iterdir()
         assert stat.S_IMODE(certificates.stat().st_mode) == 0o700
         assert {stat.S_IMODE(file.stat().st_mode) for file in certificates.iterdir()} == {0o600}

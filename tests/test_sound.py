@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_study import write_recording, write_wave
 
-from tasks.media import RecordingError
-from tasks.sound import NoAudioError, mean_of_channels, read_audio
+from tasks.media.container import RecordingError
+from tasks.media.sound import NoAudioError, mean_of_channels, read_audio
 
 
 def whole_sound(path: Path, rate: int = 16_000) -> tuple[np.ndarray, float]:

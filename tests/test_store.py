@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from stores import local, publish_openface
 
-from storyframes import catalogue, maintenance
-from storyframes.folder_storage import LocalStorage
-from storyframes.layout import StoreError, create_store
-from storyframes.publish import FeatureWriter, record_attempt
-from storyframes.records import Current, RecordError, Status
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import StoreError, create_store
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Current, RecordError, Status
 
 
 def publish_resnet50(root: Path, session_id: str, rows: int) -> np.ndarray:

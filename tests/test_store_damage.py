@@ -16,9 +16,9 @@ import pytest
 from faulty_disk import faults
 from stores import local, publish_openface
 
-from storyframes import catalogue, maintenance
-from storyframes.layout import CLIPS, INNER_GROUP, ROOT_GROUP, StoreError, create_store, open_store
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CLIPS, INNER_GROUP, ROOT_GROUP, StoreError, create_store, open_store
 
 ROOT = Path(__file__).parent.parent
 
@@ -144,7 +144,7 @@ PUBLISH = """
 import sys
 from pathlib import Path
 from stores import publish_openface
-from storyframes.layout import create_store
+from storyframes.store.layout import create_store
 create_store(sys.argv[1])
 publish_openface(Path(sys.argv[1]), "a", 10)
 """

@@ -9,12 +9,12 @@ import pytest
 from stores import local, publish_openface
 from test_extract import one_session_study
 
-from storyframes import catalogue, publish
-from storyframes.publish import record_attempt
-from storyframes.records import Attempt, Current, Status, seal, unseal
+from storyframes.store import catalogue, publish
+from storyframes.store.publish import record_attempt
+from storyframes.store.records import Attempt, Current, Status, seal, unseal
 from tasks.extract import extract
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Selection, plan_extraction
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import Selection, plan_extraction
 
 AHEAD, RIGHT, BEHIND = "2039-01-01T00:00:00.000000Z", "2026-11-22T10:00:00.000000Z", "1999-01-01T00:00:00.000000Z"
 
@@ -74,7 +74,7 @@ def test_an_older_store_still_reads(
 def test_force_extracts_again_also_what_a_clock_ahead_published(
     demo_study: Path, tmp_path: Path, store_root: Path, monkeypatch: pytest.MonkeyPatch, old_store: bool
 ) -> None:
-    from storyframes.study import load_study
+    from tasks.study.load import load_study
 
     study = load_study(one_session_study(tmp_path / "study", next((demo_study / "videos").iterdir())))
 
@@ -100,7 +100,7 @@ def test_forced_work_that_was_done_meanwhile_is_not_done_twice(
     demo_study: Path, tmp_path: Path, store_root: Path
 ) -> None:
     """A worker dies after it has published: whoever takes the work over sees that it is done."""
-    from storyframes.study import load_study
+    from tasks.study.load import load_study
 
     study = load_study(one_session_study(tmp_path / "study", next((demo_study / "videos").iterdir())))
     forced = Selection(only=("frames",), force=True)

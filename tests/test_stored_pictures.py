@@ -15,19 +15,19 @@ from stores import local
 from test_resnet50 import V1, torchvisions_embeddings, transform
 from test_video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 
-from storyframes.layout import create_store
-from storyframes.publish import FeatureWriter
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
-from tasks import frame_pass, frames
-from tasks.deinterlace import POLICY
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract as do_work
-from tasks.extractor import ExtractionError, Source
-from tasks.extractors import ExtractorsSettings
-from tasks.frames import read_clock
-from tasks.plan import Selection, plan_extraction
-from tasks.sample import as_input
-from tasks.torchvision_import import import_torchvision
+from tasks.extractors import frame_pass, frames
+from tasks.extractors.base import ExtractionError, Source
+from tasks.extractors.frames import read_clock
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.deinterlace import POLICY
+from tasks.models.torchvision_import import import_torchvision
+from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.sample import as_input
+from tasks.study.load import load_study
 
 UNTRAINED = {"allow_untrained": True, "engine": "torch"}
 

@@ -10,10 +10,10 @@ import opensmile
 import pytest
 from small_study import FPS, extract_session, make_study, write_recording, write_wave
 
-from flows import tables
-from storyframes import catalogue
+from flows.cli import tables
 from storyframes.features import COMPARE_2016_COLUMNS
-from tasks.sound import read_audio
+from storyframes.store import catalogue
+from tasks.media.sound import read_audio
 
 SECONDS = 2.0
 

@@ -10,8 +10,8 @@ import pytest
 from gensim.models import KeyedVectors
 from small_study import FPS, extract_session, make_study, write_recording
 
-from storyframes.store import FeatureStore
-from tasks.sbert import SbertSettings, encode, model_folder
+from storyframes.store.feature_store import FeatureStore
+from tasks.extractors.sbert import SbertSettings, encode, model_folder
 
 WORDS = ["the", "garden", "was", "full", "of", "bread", "do", "n't", "20", "%", "rain"]
 LONG = "We walked for hours along the river and talked about nothing in particular, " * 4
@@ -129,8 +129,8 @@ def test_a_storys_vectors_are_the_librarys(stored: FeatureStore, librarys_words:
 def test_status_names_the_sessions_with_words_that_have_no_vector(stored: FeatureStore) -> None:
     from rich.console import Console
 
-    from flows import tables
-    from storyframes import catalogue
+    from flows.cli import tables
+    from storyframes.store import catalogue
 
     entries = list(catalogue.scan(stored.storage))
     console = Console(width=200)

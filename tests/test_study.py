@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from storyframes.study import StudyError, StudyFileError, load_study, read_study
+from tasks.study.load import StudyError, StudyFileError, load_study, read_study
 
 
 def rewrite(study: Path, table: str, **cells: object) -> None:
@@ -257,14 +257,14 @@ def test_session_ids_that_cannot_be_folders_are_refused(study_copy: Path, name: 
 
 
 def test_session_ids_like_them_are_not() -> None:
-    from storyframes.layout import why_no_session
+    from storyframes.store.layout import why_no_session
 
     for name in ("console", "s.json.1", "auxiliary", "com10", "nul-1", "stories-1", "p01.s01", "lock", "json"):
         assert not why_no_session(name), name
 
 
 def test_every_file_at_the_top_of_a_store_is_a_name_that_no_session_can_have() -> None:
-    from storyframes import layout
+    from storyframes.store import layout
 
     names = [
         value for value in vars(layout).values() if isinstance(value, str) and value.endswith((".json", ".parquet"))

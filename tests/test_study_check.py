@@ -13,8 +13,8 @@ import av
 import pandas as pd
 import pytest
 
-from tasks.extractors import ExtractorsSettings
-from tasks.study_check import check_study
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.study_check import check_study
 
 CONTAINER = ExtractorsSettings(openface={"backend": "container"})
 

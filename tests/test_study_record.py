@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stores import local, publish_openface
 
-from storyframes.layout import StoreError
-from storyframes.study import Session, Study, load_study
-from storyframes.verify import verify
-from tasks.study_record import check_study_record, remember_study
+from storyframes.store.layout import StoreError
+from storyframes.store.verify import verify
+from tasks.study.load import Session, Study, load_study
+from tasks.study.record import check_study_record, remember_study
 
 ROOT = Path(__file__).parent.parent
 
@@ -128,7 +128,7 @@ def test_a_study_that_changes_a_little_at_a_time_stays_itself(tmp_path_factory, 
 
 
 def test_an_unchanged_study_is_neither_read_again_nor_written(store: Path, tmp_path: Path, monkeypatch) -> None:
-    import tasks.study_record as study_record
+    import tasks.study.record as study_record
 
     monkeypatch.setattr(study_record, "_ends", lambda *_: pytest.fail("a recording was read"))
     before = (store / "study.json").stat().st_mtime_ns

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stores import local
 
-from storyframes import catalogue
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import ticks
-from tasks.extractor import ExtractionError
-from tasks.frames import Clock
-from tasks.glove import GloveSettings, look_up, vectors_file
-from tasks.sbert import SbertSettings, encode, model_folder
-from tasks.speech import speaker_labels
-from tasks.word_vectors import WordVectorsError, load_word_vectors
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.frames import Clock
+from tasks.extractors.glove.extractor import GloveSettings, look_up, vectors_file
+from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
+from tasks.extractors.sbert import SbertSettings, encode, model_folder
+from tasks.extractors.speech import speaker_labels
 
 
 def vector_line(word: str, value: float, width: int = 300) -> str:
@@ -142,7 +142,7 @@ def test_a_repeated_word_keeps_its_first_vector(tmp_path: Path) -> None:
 
 
 def test_the_binary_form_is_made_once_and_mapped(tmp_path: Path, monkeypatch) -> None:
-    import tasks.word_vectors as module
+    import tasks.extractors.glove.word_vectors as module
 
     path = tmp_path / "v.txt"
     path.write_text(vector_line("once", 1) + vector_line("upon", 2))
@@ -237,9 +237,9 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
 
 def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **sections):
     from flows.settings import load_settings
-    from storyframes.study import load_study
     from tasks.extract import extract as do_work
-    from tasks.plan import Selection, plan_extraction
+    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.study.load import load_study
 
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
     sections = {name: type(getattr(settings, name))(**values) for name, values in sections.items()}

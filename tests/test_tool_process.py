@@ -12,7 +12,7 @@ from pathlib import Path
 
 from test_openface import script
 
-from tasks.tool_process import run_tool
+from tasks.tools.tool_process import run_tool
 
 
 def test_a_tool_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_tool_dies_with_the_process_that_runs_it(tmp_path: Path) -> None:
     tool = script(tmp_path, "echo $$ > pid; exec sleep 1000\n")
     code = f"""
         from pathlib import Path
-        from tasks.tool_process import run_tool
+        from tasks.tools.tool_process import run_tool
         run_tool([{str(tool)!r}], folder=Path({str(tmp_path)!r}), timeout_s=100, environment={{}})
     """
     runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.transcript import Transcript, TranscriptError, read_transcript
+from tasks.study.transcript import Transcript, TranscriptError, read_transcript
 
 SECRET = "zebra"
 OWN = {"start_s": 0, "end_s": 9, "text": ""}

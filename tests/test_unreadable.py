@@ -18,10 +18,10 @@ import pytest
 from faulty_disk import EIO, faults
 from stores import local, publish_openface
 
-from storyframes import catalogue, maintenance
-from storyframes.layout import create_store
-from storyframes.records import Status
-from storyframes.storage import StorageError
+from storyframes.store import catalogue, maintenance
+from storyframes.store.layout import create_store
+from storyframes.store.records import Status
+from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parent.parent
 NOBODY = 65534
@@ -29,8 +29,9 @@ NOBODY = 65534
 LOOK = """
 import json, sys
 from pathlib import Path
-from storyframes import catalogue, maintenance
-from storyframes.folder_storage import LocalStorage
+from storyframes.store import catalogue
+from storyframes.store import maintenance
+from storyframes.store.folder_storage import LocalStorage
 storage = LocalStorage(Path(sys.argv[1]))
 entries = {f"{e.session_id}/{e.feature}": [str(e.status), e.reason] for e in catalogue.scan(storage)}
 findings = [[f.session_id, f.feature, f.path, f.problem, f.unreadable] for f in maintenance.verify(storage)]

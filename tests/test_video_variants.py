@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks.recording import read_frame_times, read_frames
+from tasks.media.recording import read_frame_times, read_frames
 
 WIDTH, HEIGHT = 96, 80
 

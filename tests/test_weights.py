@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.weights import MODELS, ModelFile, WeightsError, fetch, find, torch_hub_folder
+from tasks.models.weights import MODELS, ModelFile, WeightsError, fetch, find, torch_hub_folder
 
 CONTENT = b"weights" * 1000
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.ticks import ticks
-from storyframes.windows import (
+from storyframes.clips.windows import (
     SPLITS,
     SessionSignals,
     WindowSpec,
@@ -18,6 +17,7 @@ from storyframes.windows import (
     count_windows,
     phase_frames,
 )
+from storyframes.ticks import ticks
 
 
 def tables(phase_lengths: list[list[tuple[str, int]]], fps: float = 15) -> tuple[pd.DataFrame, ...]:
@@ -177,8 +177,8 @@ def test_another_seed_gives_another_split() -> None:
 
 
 def test_the_index_of_the_demo_study(demo_study: Path) -> None:
-    from storyframes.study import load_study
     from tasks.index import ClipsSettings, build_clip_index
+    from tasks.study.load import load_study
 
     index = build_clip_index(load_study(demo_study), ClipsSettings(), None).clips
     assert len(index) == 3 * (3 + 3) * 3

@@ -10,9 +10,9 @@ from typing import Any
 
 from obstore.store import MemoryStore
 
-from storyframes.folder_storage import LocalStorage
-from storyframes.object_storage import ObjectStorage
-from storyframes.storage import FileInfo, Update
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.storage import FileInfo, Update
 
 _here = threading.local()
 changes = [0]  # how often any of the stores was changed

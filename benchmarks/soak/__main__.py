@@ -28,7 +28,7 @@ from benchmarks.soak.campaign import Campaign
 from benchmarks.soak.commands import Command
 from benchmarks.soak.ground import FEATURES, Ground
 from benchmarks.soak.sightings import of_the_soak
-from tasks.synthesize import SyntheticStudy
+from tasks.media.synthesize import SyntheticStudy
 
 _LIMIT_S = 900
 

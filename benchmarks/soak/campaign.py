@@ -15,9 +15,9 @@ from benchmarks.soak.commands import Command
 from benchmarks.soak.disturbance import Strike, Striker, draw_strikes
 from benchmarks.soak.ground import Ground
 from benchmarks.soak.sightings import Holdings, Role, of_the_soak
-from storyframes import catalogue
-from storyframes.layout import open_store
-from storyframes.records import Status
+from storyframes.store import catalogue
+from storyframes.store.layout import open_store
+from storyframes.store.records import Status
 
 _RUN_LIMIT_S = 420  # a run of this small study takes half a minute, several where the machine is busy
 _BESIDE_LIMIT_S = 240

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.media.synthesize import SyntheticStudy, write_study
 
 ROOT = Path(__file__).parents[2]
 FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
@@ -101,7 +101,7 @@ class Ground:
 
     def command(self, name: str, *arguments: object) -> list[str]:
         """A ``storyframes`` command."""
-        return [sys.executable, "-c", "from flows.entry import main; main()", name, *map(str, arguments)]
+        return [sys.executable, "-c", "from flows.cli.entry import main; main()", name, *map(str, arguments)]
 
     def extract(self, store: Path, *options: str) -> list[str]:
         return self.command("extract", self.study, store, "--config", self.configuration, *options)

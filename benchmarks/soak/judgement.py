@@ -12,9 +12,9 @@ import pandas as pd
 
 from benchmarks.soak.ground import Ground
 from benchmarks.soak.sightings import Holdings, of_the_soak
-from storyframes import catalogue
-from storyframes.layout import open_store
-from storyframes.store import FeatureStore
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import open_store
 
 _PATIENCE_S = 60  # reapers and what notices the loss of its parent end within seconds, on a machine that is not busy
 

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 
 from storyframes import Axis, ClipDataset, ClipInput, FeatureStore
-from storyframes.layout import CLIPS, StoreError
+from storyframes.store.layout import CLIPS, StoreError
 
 # By the feature that each is made of. Per frame: in other units its length would depend on what else is indexed.
 _INPUTS = {

@@ -7,7 +7,7 @@ import pytest
 from dope_fake_checkpoint import fake_checkpoint, shared_folder
 from dope_reference import Reference
 
-from tasks.dope.checkpoint import Checkpoint, load_checkpoint
+from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
 
 
 @pytest.fixture(scope="session")

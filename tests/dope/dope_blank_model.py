@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tasks.dope.checkpoint_weights import expected_shapes
-from tasks.dope.joints import Part
+from tasks.extractors.dope.checkpoint_weights import expected_shapes
+from tasks.extractors.dope.joints import Part
 
 ANCHORS = {Part.BODY: 3, Part.HAND: 2, Part.FACE: 1}
 CERTAIN = 20.0  # a logit that leaves the other classes nothing

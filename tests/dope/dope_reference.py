@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tasks.dope.joints import Part
-from tasks.dope.network import FramePoses
-from tasks.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.network import FramePoses
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 
 # Stage by stage, largest absolute difference.
 STAGE_LIMITS = {

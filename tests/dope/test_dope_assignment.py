@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from dope_units import arrays
 
-from tasks.dope.assignment import faces_of_bodies, hands_of_bodies, with_hand_wrists
-from tasks.dope.joints import BODY_HEAD, BODY_WRIST, Side
+from tasks.extractors.dope.assignment import faces_of_bodies, hands_of_bodies, with_hand_wrists
+from tasks.extractors.dope.joints import BODY_HEAD, BODY_WRIST, Side
 
 
 def test_equals_the_original() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from dope_reference import LIMITS, Reference, check_raw_poses
 
-from tasks.dope.checkpoint import Checkpoint
-from tasks.dope.detections import FrameDetections
-from tasks.dope.detector import DopeDetector
-from tasks.dope.frames import frame_size, network_input
-from tasks.dope.joints import Part
-from tasks.dope.settings import PostProcessing
+from tasks.extractors.dope.checkpoint import Checkpoint
+from tasks.extractors.dope.detections import FrameDetections
+from tasks.extractors.dope.detector import DopeDetector
+from tasks.extractors.dope.frames import frame_size, network_input
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.settings import PostProcessing
 
 LIMIT = LIMITS["r0"]
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from dope_blank_model import ANCHORS, blank_content, saved
 
-from tasks.dope.checkpoint import CheckpointError, load_checkpoint
-from tasks.dope.checkpoint_options import ppi_options
-from tasks.dope.checkpoint_weights import expected_shapes
-from tasks.dope.joints import Part
-from tasks.dope.options import GroupingRule
+from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
+from tasks.extractors.dope.checkpoint_options import ppi_options
+from tasks.extractors.dope.checkpoint_weights import expected_shapes
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.options import GroupingRule
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])

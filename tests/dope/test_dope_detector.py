@@ -10,11 +10,11 @@ import pytest
 import torch
 from dope_blank_model import blank_content, expect_everywhere, saved
 
-from tasks.dope.checkpoint import Checkpoint, load_checkpoint
-from tasks.dope.detector import DopeDetector
-from tasks.dope.joints import Part
-from tasks.dope.participant import ParticipantTracker
-from tasks.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
+from tasks.extractors.dope.detector import DopeDetector
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.participant import ParticipantTracker
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 
 SMALL = DopeSettings(min_size=64, max_size=96)
 

@@ -10,18 +10,18 @@ import torch
 from dope_blank_model import blank_content, expect_everywhere, saved
 from stores import local
 
-from storyframes import catalogue
 from storyframes.features import FEATURES
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
-from storyframes.layout import create_store
-from storyframes.store import FeatureStore
-from storyframes.study import load_study
-from tasks.dope.joints import Part
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
 from tasks.extract import Outcome
 from tasks.extract import extract as do_work
-from tasks.extractors import ExtractorsSettings
-from tasks.plan import Selection, plan_extraction
-from tasks.synthesize import SyntheticStudy, write_study
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.planning.plan import Selection, plan_extraction
+from tasks.study.load import load_study
 
 FRAMES = 20
 
@@ -156,7 +156,7 @@ def test_a_shared_pass_gives_what_two_passes_give(study: Path, crowd: Path, stor
 def test_one_that_fails_leaves_the_pass_and_the_other_goes_on(
     study: Path, crowd: Path, store_root: Path, monkeypatch
 ) -> None:
-    from tasks.resnet50.extractor import EmbeddingWriter
+    from tasks.extractors.resnet50.extractor import EmbeddingWriter
 
     seen = 0
     real = EmbeddingWriter.add
@@ -222,8 +222,8 @@ def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path
 def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
     import cv2
 
-    from tasks.overlay import OverlayError, draw_overlay, write_picture
-    from tasks.recording import read_frames
+    from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
+    from tasks.media.recording import read_frames
 
     plan = plan_extraction(
         load_study(demo_study), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
@@ -248,7 +248,7 @@ def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_r
 
 
 def test_an_overlay_of_poses(study: Path, crowd: Path, store_root: Path) -> None:
-    from tasks.overlay import draw_overlay
+    from tasks.inspect.overlay import draw_overlay
 
     run(study, store_root, model=crowd, every_n_frames=3)
     video, store = study / "videos/s0001.avi", FeatureStore(store_root)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
-from tasks.dope.joints import (
+from tasks.extractors.dope.joints import (
     BODY_BONES,
     BODY_MIRROR,
     HAND_BONES,
@@ -16,7 +16,7 @@ from tasks.dope.joints import (
     LOWER_LIMBS,
     Part,
 )
-from tasks.dope.options import GroupingRule
+from tasks.extractors.dope.options import GroupingRule
 
 
 def test_counts_and_unique_names() -> None:
@@ -54,5 +54,6 @@ def test_joints_of_grouping_rules() -> None:
 
 
 def test_importing_the_package_imports_no_torch() -> None:
-    code = "import sys, tasks.dope, tasks.dope.joints, tasks.dope.settings; sys.exit('torch' in sys.modules)"
+    modules = "tasks.extractors.dope, tasks.extractors.dope.joints, tasks.extractors.dope.settings"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=False).returncode == 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tasks.dope.detections import FrameDetections, Poses
-from tasks.dope.joints import JOINT_COUNT, Part
-from tasks.dope.participant import ParticipantTracker
-from tasks.dope.ragged import everybody
+from tasks.extractors.dope.detections import FrameDetections, Poses
+from tasks.extractors.dope.joints import JOINT_COUNT, Part
+from tasks.extractors.dope.participant import ParticipantTracker
+from tasks.extractors.dope.ragged import everybody
 
 Found = tuple[float, float]  # score, and x of the upper left corner
 

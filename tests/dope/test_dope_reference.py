@@ -7,16 +7,16 @@ import pytest
 import torch
 from dope_reference import LIMITS, STAGE_LIMITS, Reference, check_raw_poses, worst
 
-from tasks.dope.checkpoint import Checkpoint
-from tasks.dope.detections import FrameDetections
-from tasks.dope.detector import DopeDetector
-from tasks.dope.frames import frame_size, network_input
-from tasks.dope.joints import Part
-from tasks.dope.network import BINS, FramePoses
-from tasks.dope.postprocessing import frame_detections, part_detections
-from tasks.dope.resnet import STRIDE
-from tasks.dope.roi_ops import roi_align
-from tasks.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.checkpoint import Checkpoint
+from tasks.extractors.dope.detections import FrameDetections
+from tasks.extractors.dope.detector import DopeDetector
+from tasks.extractors.dope.frames import frame_size, network_input
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.network import BINS, FramePoses
+from tasks.extractors.dope.postprocessing import frame_detections, part_detections
+from tasks.extractors.dope.resnet import STRIDE
+from tasks.extractors.dope.roi_ops import roi_align
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 
 SMALL_RUNS = ["r0", "r1", "r2", "r4"]
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tasks.dope.checkpoint import Checkpoint
-from tasks.dope.network import DopeNetwork
-from tasks.dope.resnet import split_resnet50
-from tasks.torchvision_import import import_torchvision
+from tasks.extractors.dope.checkpoint import Checkpoint
+from tasks.extractors.dope.network import DopeNetwork
+from tasks.extractors.dope.resnet import split_resnet50
+from tasks.models.torchvision_import import import_torchvision
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tasks.dope import roi_ops
-from tasks.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
-from tasks.torchvision_import import has_compiled_operators, import_torchvision
+from tasks.extractors.dope import roi_ops
+from tasks.extractors.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
+from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
 
 
 def torchvisions_roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:

@@ -1,0 +1,5 @@
+"""``python -m flows.cli`` is the ``storyframes`` command."""
+
+from flows.cli.entry import main
+
+main()

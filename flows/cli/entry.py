@@ -1,0 +1,66 @@
+"""Where the ``storyframes`` command begins and ends, also when it is asked to end while it still starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import NoReturn
+
+from flows import interruption
+
+_INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+def main() -> None:
+    """Entry point of the command line."""
+    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+    signal.signal(signal.SIGTERM, _on_terminate)
+    for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    # Where the home is read-only Prefect warns, and then does without; what we cannot do without says so itself.
+    warnings.filterwarnings("ignore", "Failed to create the Prefect home directory", UserWarning)
+    try:
+        with interruption.heeded():
+            from flows.cli.app import app  # takes a second: numpy, pandas, zarr
+
+            app()
+    except KeyboardInterrupt:
+        _end(128 + signal.SIGINT)
+    except SystemExit as ended:
+        if ended.code in _INTERRUPTED:
+            _end(int(ended.code))
+        if interruption.is_leaving_at_once() and isinstance(ended.code, int):
+            _leave(ended.code)
+        raise
+    except RuntimeError:
+        if _has_home():
+            raise
+        print("error this user has no home folder: set HOME to a folder that can be written to", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+
+
+def _has_home() -> bool:
+    try:
+        Path.home()
+    except RuntimeError:  # Prefect and model caches ask for it as they are imported
+        return False
+    return True
+
+
+def _on_terminate(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
+
+
+def _end(code: int) -> NoReturn:
+    print(interruption.described(code), file=sys.stderr)  # noqa: T201
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """At once: the cluster and the server are down, and what libraries do at exit would wait for them, or complain."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

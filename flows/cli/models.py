@@ -1,0 +1,77 @@
+"""The commands about the model files that extractors need: ``storyframes models …``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli import tables, terminal
+from flows.cli.terminal import ConfigOption
+
+models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **terminal.LOOK)
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """Show the model files: which are here, where they come from, under which licence."""
+    from tasks.models import weights
+
+    terminal.console().print(tables.models_table(list(weights.MODELS.values())))
+
+
+@models_app.command("fetch")
+def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models list' shows them.")]) -> None:
+    """Download model files; each is checked by its SHA-256."""
+    from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
+
+    from tasks.models import weights
+
+    for name in names:
+        if name not in weights.MODELS:
+            terminal.fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    for name in names:
+        with Progress(*columns, console=terminal.error_console()) as bars:
+            bar = bars.add_task(name, total=None)
+
+            def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
+                bars.update(bar, completed=done, total=total)
+
+            try:
+                path = weights.fetch(weights.MODELS[name], show)
+            except weights.WeightsError as error:
+                bars.stop()
+                terminal.fail(str(error), 1)
+        terminal.console().print(escape(str(path)))
+
+
+@models_app.command("check")
+def models_check(
+    tool: Annotated[str, typer.Argument(help="What to try: openface.")],
+    config: ConfigOption = None,
+) -> None:
+    """Try OpenFace out on a clip of two seconds: version, speed, columns, determinism."""
+    from flows.cli.demo import demo_video
+    from flows.settings import load_settings
+    from storyframes.store.layout import new_version
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.openface.check import LONG_S, check_openface
+    from tasks.extractors.openface.extractor import Backend, OpenFace
+
+    if tool != "openface":
+        terminal.fail(f"there is nothing to check for {tool!r}; there is openface", 2)
+    with terminal.usage_errors():
+        settings = load_settings(config)
+    if settings.openface.backend is Backend.CSV:
+        settings = settings.model_copy(
+            update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
+        )
+    openface = OpenFace(settings.openface, settings.recording)
+    with terminal.error_console().status("running OpenFace three times"):
+        try:
+            checked = check_openface(lambda clip: openface.run(clip, LONG_S, new_version()), demo_video())
+        except ExtractionError as error:
+            terminal.fail(str(error), 1)
+    terminal.console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))

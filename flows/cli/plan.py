@@ -1,0 +1,111 @@
+"""``storyframes plan``: what a study will take, before anyone starts."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli import terminal
+from tasks.inspect.human import human_bytes
+
+if TYPE_CHECKING:
+    from tasks.planning.forecast import Forecast
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")],
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many processors will extract; without it those of this machine.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=2, help="How much of the first recording is measured on.")] = 10,
+    config: Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: an object on stdout.")] = False,
+) -> None:
+    """Say how long a whole study will take here, and how much disk it needs.
+
+    The rates are measured now, on the first seconds of the first session whose files are all there, in a temporary
+    folder that is removed; nothing is written to any feature store.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
+    from flows.settings import load_settings
+    from tasks.extractors.base import Source
+    from tasks.planning.cost import recording_s
+    from tasks.planning.forecast import forecast
+    from tasks.planning.plan import unusable_files
+    from tasks.planning.rates import as_named, measure_rates
+    from tasks.planning.sample import SampleError
+    from tasks.study.load import StudyFileError, load_study
+
+    with terminal.usage_errors():
+        settings, loaded = load_settings(config), load_study(study)
+    sessions = list(loaded.sessions.values())
+    if not sessions:
+        terminal.fail(f"{study} has no sessions: there is nothing to plan", 2)
+    faults = {session.session_id: unusable_files(loaded, session, settings) for session in sessions}
+    for session_id, reasons in faults.items():
+        for reason in reasons.values():
+            terminal.error_console().print(f"[yellow]{escape(session_id)}:[/] {escape(reason)}")
+    whole = [session for session in sessions if not faults[session.session_id]]
+    if not whole:
+        terminal.fail("no session has all its files: there is nothing to measure on", 1)
+    with terminal.error_console().status("measuring") as spinner:
+        try:
+            rates = measure_rates(
+                loaded, whole[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
+            )
+        except (SampleError, StudyFileError) as error:
+            terminal.fail(str(error), 1)
+    recorded = [session for session in sessions if "video" not in faults[session.session_id]]
+    lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in recorded]
+    result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
+    if json:
+        print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
+        return
+    console = terminal.console()
+    console.print(forecast_table(result))
+    console.print(summary(result))
+    for feature in result.features:
+        if feature.reason:
+            console.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
+
+
+def forecast_table(forecast: Forecast) -> Table:
+    """Feature by feature."""
+    table = Table()
+    table.add_column("feature")
+    for heading in ("CPU-s per minute", "CPU time, all sessions", "disk"):
+        table.add_column(heading, justify="right")
+    for feature in forecast.features:
+        if feature.reason:
+            table.add_row(feature.feature, "not measured", "-", "-")
+        else:
+            rate = f"{feature.cpu_s_per_minute:.2f}"
+            table.add_row(feature.feature, rate, duration(feature.cpu_s), human_bytes(feature.bytes))
+    return table
+
+
+def summary(forecast: Forecast) -> str:
+    """The answer in two sentences."""
+    sessions = f"{forecast.sessions} session{'s' * (forecast.sessions != 1)}"
+    workers = f"{forecast.workers} worker{'s' * (forecast.workers != 1)}"
+    return (
+        f"{sessions}, {duration(forecast.recorded_s)} of recordings: about {duration(forecast.wall_s)} with {workers}, "
+        f"if nothing else runs here;\n{duration(forecast.cpu_s)} of processor time and "
+        f"{human_bytes(forecast.bytes)} of disk."
+    )
+
+
+def duration(seconds: float) -> str:
+    """As a person says it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

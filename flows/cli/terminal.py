@@ -1,0 +1,121 @@
+"""What all commands share: arguments, the consoles, and how a command ends when something is wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from flows.cli import tables
+
+if TYPE_CHECKING:
+    from tasks.study.load import StudyError
+
+StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
+FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
+ReplaceStudyOption = Annotated[
+    bool,
+    typer.Option("--replace-study", help="Take the place of another study, of which the feature store was made."),
+]
+
+
+_UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
+
+
+_LONGEST = 300
+# A place that cannot be what it is given for; anything else (a full disk, a broken one) may be otherwise tomorrow.
+_UNUSABLE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
+    *(errno.EISDIR, errno.EEXIST, errno.EINVAL),
+}
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at both outputs; help and usage errors are drawn as panels then."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+# How the help and usage errors look: panels where a person looks, plain lines where a program reads.
+LOOK: dict[str, Any] = {} if is_terminal() else {"rich_markup_mode": None, "context_settings": {"terminal_width": 1000}}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A terminal, never wider than the tables; nothing is wrapped where there is no terminal.
+
+    Programs read what goes through a pipe, and a path or a message broken in two is found by none of them.
+    """
+    shown = Console(stderr=stderr, highlight=False)
+    if not (sys.stderr if stderr else sys.stdout).isatty():
+        return Console(stderr=stderr, highlight=False, width=_UNWRAPPED)
+    if shown.width > tables.WIDTH:
+        return Console(stderr=stderr, highlight=False, width=tables.WIDTH)
+    return shown
+
+
+def error_console() -> Console:
+    """Where progress and errors go."""
+    return console(stderr=True)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with a message and an exit code."""
+    error_console().print(f"[bold red]error[/] {escape(message)}")
+    raise typer.Exit(code)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
+    from flows.clusters.settings import ClusterSettingsError
+    from flows.runs.configured_server import ServerError
+    from flows.settings import SettingsError
+    from storyframes.store.layout import StoreError
+    from storyframes.store.storage import StorageError
+    from tasks.extractors.required_tools import MissingToolError
+    from tasks.planning.plan import SelectionError
+    from tasks.study.load import StudyError, StudyFileError
+
+    refusals = (
+        SettingsError,
+        ClusterSettingsError,
+        ServerError,
+        StoreError,
+        StorageError,
+        SelectionError,
+        StudyFileError,
+        MissingToolError,
+    )
+    try:
+        yield
+    except StudyError as error:
+        fail_with_problems(error)
+    except refusals as error:
+        fail(str(error), 2)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read the output has gone: nobody is left to tell
+            raise
+        fail(describe(error), 2 if error.errno in _UNUSABLE else 1)
+
+
+def describe(error: OSError) -> str:
+    """What the system refused, and for which file."""
+    why = error.strerror or type(error).__name__
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return f"{shown}: {why[0].lower()}{why[1:]}" if shown else why
+
+
+def fail_with_problems(error: StudyError) -> NoReturn:
+    """End the command with everything that is wrong with a study."""
+    error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
+    error_console().print(tables.problems_table(error.problems))
+    raise typer.Exit(2) from None

@@ -1,0 +1,7 @@
+"""What the work runs on.
+
+``settings`` (a cluster's YAML) → ``dask_cluster`` (a scheduler, of whichever kind) → ``local``, ``address``,
+``slurm`` with ``slurm_certificates``, ``kubernetes``. They stand on ``needs`` (what a task asks of a worker),
+``connection`` (how one is let in) and ``dask_parts`` (Dask's processes as they run here). ``preflight`` asks the
+workers whether they can do the work.
+"""

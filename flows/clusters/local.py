@@ -1,0 +1,79 @@
+"""Workers on this machine, one process a processor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from flows.clusters.connection import Connection
+from flows.clusters.needs import ClusterError, Needs, check_needs
+from flows.clusters.settings import LocalCluster
+
+_GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
+_LOOPBACK = "127.0.0.1"
+
+
+@contextmanager
+def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Connection]:
+    workers = local_workers(settings.processors, settings.gpus, needs)
+    from distributed import SpecCluster
+    from distributed.security import Security
+
+    from flows.clusters.dask_parts import STARTS, Nanny, Scheduler, Worker
+
+    # Whoever may speak to a scheduler or a worker runs code as its owner, and loopback is every user's of this machine:
+    # so certificates, made for this run and kept in the memory of its processes.
+    security = Security.temporary()
+    common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
+    gpus = iter(range(settings.gpus))
+
+    def worker(resources: dict[str, float]) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "worker_class": Worker,
+            "nthreads": int(resources.get("CPU", _GPU_THREADS)),
+            "resources": resources,
+            "memory_limit": settings.memory_limit or "auto",
+            # What becomes of the work is told by its outcomes; a worker's own errors are of the end, when the scheduler
+            # is gone before its last heartbeat.
+            "silence_logs": logging.CRITICAL,
+        }
+        # A GPU's process sees its own only, the others see none.
+        options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
+        return {"cls": Nanny, "options": common | options}
+
+    try:
+        cluster = SpecCluster(
+            workers={number: worker(resources) for number, resources in enumerate(workers)},
+            scheduler={"cls": Scheduler, "options": common | {"port": 0}},
+            security=security,
+            silence_logs=logging.ERROR,
+        )
+    except RuntimeError as error:
+        if "Nanny failed to start" not in str(error):
+            raise
+        raise ClusterError(
+            f"a worker's process died {STARTS} times while it started: out of memory? See 'dmesg', and try fewer cpus"
+        ) from error
+    with cluster:
+        yield Connection(cluster.scheduler_address, security)
+
+
+def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str, float]]:
+    """The resources of each worker process of a local cluster, so that no more runs than there is.
+
+    One process per processor is best; but a tool that runs on several at once takes them from one worker, so then
+    each worker has as many, with as many threads: either the tool's task runs in it, or that many others. A GPU has a
+    process of its own, which work for processors stays out of.
+
+    Raises:
+        ClusterError: a task asks for more than there is.
+    """
+    check_needs(needs, [{"CPU": cpus}, *([{"GPU": 1}] if gpus else [])])
+    processors = [need["CPU"] for need in needs if "CPU" in need]
+    width = int(max(processors, default=1))
+    useful = min(cpus, int(sum(processors)))
+    workers: list[dict[str, float]] = [{"CPU": width}] * (useful // width) + [{"CPU": 1}] * (useful % width)
+    using_gpus = sum("GPU" in need for need in needs)
+    return workers + [{"GPU": 1}] * min(gpus, using_gpus)

@@ -1,0 +1,130 @@
+"""Before work is given to a cluster: can its workers do it? What is wrong with a machine is said once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import storyframes
+from flows.clusters.connection import Connection
+from flows.clusters.needs import ClusterError
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.required_tools import missing_tools
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+    from tasks.extract import Work
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What every worker must have.
+
+    Attributes:
+        version: of storyframes.
+        python: major and minor version: tasks travel pickled.
+        inputs: some files of the study; they stand for all, which lie beside them.
+        store: the feature store's location; a folder has to be there and writable.
+        api: the Prefect server's URL.
+        settings: of the extractors.
+        features: what they are to extract; the programs that they run have to be there.
+    """
+
+    version: str
+    python: str
+    inputs: tuple[Path, ...]
+    store: str
+    api: str
+    settings: ExtractorsSettings
+    features: tuple[str, ...]
+
+
+def check_workers(connection: Connection, work: Sequence[Work]) -> None:
+    """Ask every worker that is there whether it sees what it needs.
+
+    Workers that join later are not asked: what is wrong with them shows in the outcomes.
+
+    Raises:
+        ClusterError: with every problem and the machines that have it.
+    """
+    from prefect.settings import PREFECT_API_URL
+
+    expected = Expectations(
+        version=storyframes.__version__,
+        python=_python(),
+        inputs=tuple(_examples(work)),
+        store=work[0].store,
+        api=PREFECT_API_URL.value() or "",
+        settings=work[0].settings,
+        features=tuple(sorted({feature for unit in work for feature in unit.features})),
+    )
+    with connection.client() as client:
+        answers: Mapping[str, object] = client.run(problems_here, expected, on_error="return")
+    problems: dict[str, list[str]] = {}
+    for worker, answer in sorted(answers.items()):
+        for problem in answer if isinstance(answer, list) else [f"it cannot be asked: {type(answer).__name__}"]:
+            problems.setdefault(problem, []).append(worker)
+    if problems:
+        lines = [f"  {problem} ({_shown(workers)})" for problem, workers in problems.items()]
+        raise ClusterError("\n".join(["this cluster's workers cannot do the work:", *lines]))
+
+
+def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:
+    """What this process lacks; Dask says which of its workers it is."""
+    found = []
+    if storyframes.__version__ != expected.version:
+        found.append(f"it has storyframes {storyframes.__version__}, the flow has {expected.version}")
+    if _python() != expected.python:
+        found.append(f"it has Python {_python()}, the flow has {expected.python}")
+    found += [
+        f"it cannot read {path}: mount the study under the same path"
+        for path in expected.inputs
+        if not os.access(path, os.R_OK)
+    ]
+    if "://" not in expected.store and not os.access(expected.store, os.W_OK):
+        found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
+    if expected.api and not _answers(expected.api):
+        found.append(f"it does not reach the Prefect server at {expected.api}: set PREFECT_API_URL to one that it does")
+    return found + missing_tools(expected.settings, _features_of(expected, dask_worker))
+
+
+def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
+    """The features that this worker may be given: one with a GPU alone needs no OpenFace."""
+    resources = worker.state.total_resources if worker else {}
+    extractors = build_extractors(expected.settings, "")
+    return [
+        feature
+        for feature in expected.features
+        if worker is None or all(resources.get(name, 0) >= amount for name, amount in extractors[feature].needs.items())
+    ]
+
+
+def _examples(work: Iterable[Work]) -> list[Path]:
+    """The files of the first session that has any."""
+    return next(([file.path for file in unit.source.files.values()] for unit in work if unit.source.files), [])
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def _answers(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=10):
+            return True
+    except OSError:
+        return False
+
+
+def _shown(workers: list[str]) -> str:
+    return workers[0] if len(workers) == 1 else f"{workers[0]} and {len(workers) - 1} more"

@@ -1,0 +1,167 @@
+"""What a run leaves on the Prefect server: its progress while it runs, a summary and a table when it has ended.
+
+Counts, ids, statuses and reasons; never a transcript's or story's text, nor a frame.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from flows.runs.report import RunReport, sessions_of
+from storyframes.store.records import Status
+from tasks.extract import Outcome
+from tasks.inspect.human import human_time
+
+_FAILURES_SHOWN = 50
+_UPDATE_EVERY_S = 10.0
+
+
+class ProgressArtifact:
+    """How far a run is and how long it may still take, brought up to date every few seconds and at the end.
+
+    Made in the flow that it is to belong to.
+    """
+
+    def __init__(self, due: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._due = due
+        self._clock = clock
+        self._started = self._last = clock()
+        self._finished = self._failed = 0
+        self._id: UUID = create_progress_artifact(0, key="progress", description=f"0 of {due} features")
+
+    def finished(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        self._finished += 1
+        self._failed += outcome.status is Status.FAILED
+        now = self._clock()
+        if now - self._last < _UPDATE_EVERY_S and self._finished < self._due:
+            return
+        self._last = now
+        update_progress_artifact(self._id, 100 * self._finished / self._due, description=self._description(now))
+
+    def _description(self, now: float) -> str:
+        """In words; the time left is the time so far scaled by the features left."""
+        left = (now - self._started) / self._finished * (self._due - self._finished)
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._finished} of {self._due} features{failed}; about {human_time(left)} left"
+
+
+def publish_report(report: RunReport) -> None:
+    """Leave the summary and the table of a run on the server."""
+    create_markdown_artifact(summary(report), key="summary", description=str(report))
+    create_table_artifact(table(report), key="extraction", description=str(report))
+
+
+def publish_key_tables(tables: str) -> None:
+    """Leave the key tables of the study's report on the server (Markdown, see tasks.inspect.report.key_tables)."""
+    create_markdown_artifact(tables, key="study", description="The study and its features after this run")
+
+
+def summary(report: RunReport) -> str:
+    """A run in Markdown: how many sessions and features, how fast, what failed and why, what users must know."""
+    extracted = report.extracted
+    lines = [
+        "# Extraction",
+        "",
+        "| | sessions | features |",
+        "|---|---|---|",
+        f"| extracted | {sessions_of(extracted)} | {len(extracted)} |",
+        f"| up to date | {sessions_of(report.up_to_date)} | {len(report.up_to_date)} |",
+        f"| without input | {sessions_of(report.without_input)} | {len(report.without_input)} |",
+        f"| failed | {sessions_of(report.failed)} | {len(report.failed)} |",
+        "",
+        f"It took {human_time(report.seconds)}; {_index(report)}.",
+        *_rates(report),
+        *_failures(report),
+        *_without_clips(report),
+        *_stamps(report),
+    ]
+    return "\n".join(lines)
+
+
+def _index(report: RunReport) -> str:
+    return _cell(report.problem) if report.problem else f"the clip index has {report.clips} clips"
+
+
+def _rates(report: RunReport) -> list[str]:
+    if not report.extracted:
+        return []
+    rows: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for outcome in report.extracted:
+        rows[outcome.feature] += outcome.rows
+        seconds[outcome.feature] += outcome.seconds
+    lines = ["", "| feature | rows | seconds of work | rows per second |", "|---|---|---|---|"]
+    for feature in rows:
+        rate = rows[feature] / seconds[feature] if seconds[feature] else 0
+        lines.append(f"| {feature} | {rows[feature]} | {seconds[feature]:.1f} | {rate:.1f} |")
+    return [*lines, "", "Features that share a pass over the frames share its seconds."]
+
+
+def _failures(report: RunReport) -> list[str]:
+    if not report.failed:
+        return []
+    lines = ["", "## Failed", "", "| session | feature | why |", "|---|---|---|"]
+    lines += [
+        f"| {outcome.session_id} | {outcome.feature} | {_cell(outcome.reason)} |"
+        for outcome in report.failed[:_FAILURES_SHOWN]
+    ]
+    more = len(report.failed) - _FAILURES_SHOWN
+    return [*lines, f"| … | | and {more} more: see the table of this run |"] if more > 0 else lines
+
+
+def _without_clips(report: RunReport) -> list[str]:
+    lines: list[str] = []
+    for heading, sessions in (("Sessions without clips", report.excluded), ("Look at these", report.warnings)):
+        if sessions:
+            lines += ["", f"## {heading}", "", "| session | why |", "|---|---|"]
+            shown = islice(sessions.items(), _FAILURES_SHOWN)
+            lines += [f"| {session_id} | {_cell(reason)} |" for session_id, reason in shown]
+            more = len(sessions) - _FAILURES_SHOWN
+            lines += [f"| … | and {more} more |"] if more > 0 else []
+    return lines
+
+
+def _stamps(report: RunReport) -> list[str]:
+    stamped: dict[str, set[str]] = {}
+    for outcome in report.outcomes:
+        for stamp in outcome.stamps:
+            stamped.setdefault(stamp, set()).add(outcome.feature)
+    if not stamped:
+        return []
+    lines = ["", "## What users of these values must know", ""]
+    return lines + [f"- {stamp}: {', '.join(sorted(features))}" for stamp, features in sorted(stamped.items())]
+
+
+def _cell(text: str) -> str:
+    """In a Markdown table as text: neither a new column, nor a line, nor HTML."""
+    for character, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("\n", " ")):
+        text = text.replace(character, shown)
+    return text
+
+
+def table(report: RunReport) -> list[dict[str, object]]:
+    """Every session and feature of a run."""
+    return [
+        {
+            "session": outcome.session_id,
+            "feature": outcome.feature,
+            "status": "up to date" if outcome.skipped and outcome.status is Status.DONE else str(outcome.status),
+            "rows": outcome.rows,
+            "seconds": round(outcome.seconds, 1),
+            "reason": outcome.reason,
+            "stamps": ", ".join(outcome.stamps),
+        }
+        for outcome in sorted(report.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
+    ]

@@ -1,0 +1,98 @@
+"""What a run did, and what it is called for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prefect.states import Completed, Failed, State
+
+from storyframes.store.records import Status
+from tasks.extract import Outcome
+
+_NAMED = 5  # sessions in a sentence
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a run did.
+
+    Attributes:
+        outcomes: one for each session and feature asked for.
+        submitted: how many tasks were submitted for those that were due.
+        clips: rows of the clip index after it.
+        seconds: how long it took.
+        problem: why the catalogue or the clip index could not be written; empty if they could.
+        excluded: sessions asked for that give no clips because something is wrong with them, and what it is.
+        warnings: by session, what is odd about its clips.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    submitted: int
+    clips: int
+    seconds: float
+    problem: str = ""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.FAILED)
+
+    @property
+    def good(self) -> bool:
+        """Nothing failed."""
+        return not self.failed and not self.problem and not self.excluded
+
+    @property
+    def extracted(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and not outcome.skipped)
+
+    @property
+    def up_to_date(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and outcome.skipped)
+
+    @property
+    def without_input(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.MISSING)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.extracted)} extracted, {len(self.up_to_date)} up to date, "
+            f"{len(self.without_input)} without input, {len(self.failed)} failed"
+            f"{self._without_clips()}{f'; {self.problem}' if self.problem else ''}"
+        )
+
+    def _without_clips(self) -> str:
+        if not self.excluded:
+            return ""
+        named = ", ".join(sorted(self.excluded)[:_NAMED])
+        more = f" and {len(self.excluded) - _NAMED} more" if len(self.excluded) > _NAMED else ""
+        return f"; no clips of {named}{more}"
+
+    def state(self) -> State:
+        """Completed; PartialSuccess where some features failed or sessions have no clips; Failed where all failed.
+
+        The report is its data.
+        """
+        if self.good:
+            return Completed(message=str(self), data=self)
+        name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"
+        return Failed(name=name, message=str(self), data=IncompleteError(self))
+
+
+class IncompleteError(Exception):
+    """What a run that failed, or did in part, ends with.
+
+    An exception, because a failed flow that Prefect runs as a process ends with its data as its error: of anything else
+    the log gets a TypeError that spells out every outcome.
+    """
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+def sessions_of(outcomes: Sequence[Outcome]) -> int:
+    """How many sessions these are of."""
+    return len({outcome.session_id for outcome in outcomes})

@@ -1,0 +1,82 @@
+"""Which clips of the index a training job reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storyframes.clips.filter_expression import parse_filter
+from storyframes.clips.inputs import ClipInput, input_kind
+from storyframes.store.feature_store import FeatureStore
+
+
+def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.DataFrame:
+    """The clips for which ``where`` is true; a comparison with a missing value, or the opposite of one, is not.
+
+    Args:
+        index: the clip index.
+        where: an expression over its columns: as text, see :func:`parse_filter`, or pyarrow's. None takes all clips.
+
+    Raises:
+        ValueError: the expression is not one over the clip index, or leaves no clip.
+    """
+    if where is None:
+        clips = index
+    else:
+        try:
+            expression = parse_filter(where, index.columns) if isinstance(where, str) else where
+            clips = pa.Table.from_pandas(index, preserve_index=False).filter(expression).to_pandas()
+        except (pa.ArrowException, SyntaxError, TypeError, ValueError, OverflowError) as error:
+            columns = ", ".join(index.columns)
+            raise ValueError(f"where={where!r} cannot be applied ({error}); the clip index has {columns}") from None
+    if len(index) == 0:
+        raise ValueError(
+            "the clip index has no clips: a clip needs a phase at least as long as the window, and a rating; "
+            "'storyframes check STUDY' says which sessions have none"
+        )
+    if len(clips) == 0:
+        raise ValueError(f"no clip is left: none of the {len(index)} in the clip index has {where!r}")
+    return clips.reset_index(drop=True)
+
+
+def complete_clips(
+    clips: pd.DataFrame, store: FeatureStore, inputs: Iterable[ClipInput], *, drop_missing: bool
+) -> pd.DataFrame:
+    """The clips that have all inputs.
+
+    Raises:
+        ValueError: one lacks an input and ``drop_missing`` is not set, or all do.
+    """
+    for wanted in inputs:
+        lacking = _lacking(clips, store, wanted)
+        if lacking.any() and not drop_missing:
+            raise ValueError(_complaint(clips[lacking], len(clips), wanted))
+        if lacking.all():
+            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.name!r}")
+        clips = clips[~lacking]
+    return clips.reset_index(drop=True)
+
+
+def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.Series:
+    """Which clips cannot give the input."""
+    if wanted.name == "story":
+        return ~clips["story_id"].isin(store.story_ids("sbert"))
+    needs = input_kind(wanted.name).features
+    sessions = clips["session_id"].unique()
+    complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
+    lacking = ~clips["session_id"].isin(complete)
+    return lacking | clips["audio_start"].isna() if wanted.name == "audio" else lacking
+
+
+def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput) -> str:
+    names = lacking["story_id" if wanted.name == "story" else "session_id"].unique()
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    filters = " and ".join(f"has_{feature}" for feature in input_kind(wanted.name).features)
+    advice = f"filter with where={filters!r}, or " if filters else ""
+    return (
+        f"{len(lacking)} of {count} clips lack the input {wanted.name!r} (of {shown}): {advice}"
+        "leave them out with drop_missing=True"
+    )

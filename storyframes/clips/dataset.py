@@ -1,0 +1,158 @@
+"""A dataset of clips: chosen from the clip index, read from the feature store, numpy only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from storyframes.clips.buffers import BatchBuffers, new_memory
+from storyframes.clips.clip_filter import complete_clips, filter_clips
+from storyframes.clips.input_readers import Batch, Clip, Field
+from storyframes.clips.inputs import ClipInput, ClipSource, open_input
+from storyframes.store.feature_store import FeatureStore
+
+
+class ClipDataset:
+    """The clips of a study as a map-style dataset.
+
+    For :class:`~storyframes.clips.loader.ClipLoader` or torch's DataLoader.
+
+    A sample is a dict of numpy arrays; its fields and their shapes are the same for every clip (``fields``). It can be
+    pickled, and forked after it was used; every process opens the store for itself, the versions it had here.
+
+    Args:
+        store: the feature store, or its folder.
+        inputs: names, or :class:`~storyframes.clips.inputs.ClipInput` where columns or rows are to be chosen.
+        where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= .9``,
+            see :func:`~storyframes.clips.filter_expression.parse_filter`) or pyarrow's
+            (``pc.field("split") == "train"``); None takes all.
+        drop_missing: leave out clips that lack an input; otherwise they are an error.
+
+    Attributes:
+        clips: the clips' rows of the clip index; sample i is row i.
+        fields: shape, dtype and column names of each array of a sample.
+
+    Raises:
+        StoreError: there is no such store, or it has no clip index.
+        ValueError: no clip is left, one lacks an input, or there is no such input or column.
+
+    Example:
+        >>> dataset = ClipDataset("FEATURES", ["vision", "label"], 'split == "train"')  # doctest: +SKIP
+        >>> dataset[0]["vision"].shape  # doctest: +SKIP
+        (120, 2762)
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore | str | os.PathLike[str],
+        inputs: Sequence[str | ClipInput],
+        where: str | pc.Expression | None = None,
+        *,
+        drop_missing: bool = False,
+    ) -> None:
+        self.store = store if isinstance(store, FeatureStore) else FeatureStore(store)
+        wanted = _distinct(inputs)
+        index = self.store.clips()
+        chosen = filter_clips(index, where)
+        self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
+        self._rows, self._sessions, self._stories = _compact(self.clips)
+        source = ClipSource(self.store, index, self._sessions, _frames(self.clips))
+        self._readers = [reader for each in wanted for reader in open_input(source, each)]
+        self.fields: dict[str, Field] = {
+            name: field for reader in self._readers for name, field in reader.fields.items()
+        }
+        self.fields["index"] = Field((), np.dtype(np.int64))
+        self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the memory of batches."""
+        return {**self.__dict__, "_buffers": None, "_most": 0}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+        """One clip: its arrays by field, and its ``index``."""
+        return {name: values[0] for name, values in self.read([index]).items()}
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, np.ndarray]]:
+        """Several clips, as torch's DataLoader asks for those of a batch; their arrays share one batch's memory."""
+        if len(indices) > self._most:
+            self._most = len(indices)
+            self._buffers = BatchBuffers(self.fields, self._most, 1, new_memory)
+        batch = self.read(indices, out=self._buffers.take(len(indices)))
+        return [{name: values[place] for name, values in batch.items()} for place in range(len(indices))]
+
+    def read(self, indices: Sequence[int], out: Batch | None = None) -> Batch:
+        """Clips stacked: every field with the clips as its first dimension.
+
+        Args:
+            indices: which clips.
+            out: arrays to fill, as :meth:`allocate` makes them for as many clips.
+
+        Raises:
+            IndexError: there is no such clip.
+            StoreError: the store does not hold its rows (any more).
+        """
+        places = range(len(self))
+        numbers = [places[index] for index in indices]
+        clips = [self._clip(number) for number in numbers]
+        batch = self.allocate(len(clips)) if out is None else out
+        for clip in clips:
+            for reader in self._readers:
+                reader.will_need(self.store, clip)
+        for place, clip in enumerate(clips):
+            for reader in self._readers:
+                reader.read(self.store, clip, batch, place)
+        batch["index"][: len(clips)] = numbers
+        return batch
+
+    def allocate(self, count: int) -> dict[str, np.ndarray]:
+        """Arrays for ``count`` clips, to be filled."""
+        return {name: np.empty((count, *field.shape), field.dtype) for name, field in self.fields.items()}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the clips' ids in their order."""
+        return hashlib.sha256("\n".join(self.clips["clip_id"]).encode()).hexdigest()
+
+    def _clip(self, number: int) -> Clip:
+        session, story, *rest = self._rows[number].item()
+        return Clip(self._sessions[session], self._stories[story], *rest)
+
+
+def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
+    if isinstance(inputs, str):
+        raise TypeError(f"inputs={inputs!r} is one string; give a sequence of inputs: [{inputs!r}]")
+    wanted = [each if isinstance(each, ClipInput) else ClipInput(each) for each in inputs]
+    names = [each.name for each in wanted]
+    if not names:
+        raise ValueError("inputs is empty: name at least one")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"input {twice[0]!r} is named twice")
+    return wanted
+
+
+def _frames(clips: pd.DataFrame) -> int:
+    """The frames of every clip."""
+    lengths = (clips["stop_frame"] - clips["start_frame"]).unique()
+    if len(lengths) > 1:
+        raise ValueError(f"clips have {sorted(lengths)} frames: filter those of one length, or index the study again")
+    return int(lengths[0])
+
+
+def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
+    """What :class:`Clip` holds of every clip as one array, with sessions and stories as numbers into two lists."""
+    session, sessions = pd.factorize(clips["session_id"])
+    story, stories = pd.factorize(clips["story_id"])
+    columns = clips[list(Clip._fields[2:])].copy()
+    columns[["audio_start", "audio_stop"]] = columns[["audio_start", "audio_stop"]].fillna(-1).astype(np.int64)
+    columns.insert(0, "session", session)
+    columns.insert(1, "story", story)
+    return columns.to_records(index=False), list(sessions), list(stories)

@@ -1,0 +1,95 @@
+"""Oversampling: the clips of rarer ratings several times an epoch, so that all ratings come equally often.
+
+EmpathicStories++ oversamples because few sessions are rated low. Here that is done to the training split alone. Done
+before splitting, copies of one clip end up in training and in test, and the test measures memory:
+:class:`LeakingOversamplingSampler` does it all the same, for whoever wants to compare with numbers found so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.samplers import ClipSampler
+from storyframes.clips.windows import SPLITS, WindowSpec
+
+
+class OversamplingSampler(ClipSampler):
+    """Every rating equally often: each of its clips as many times as fits, the rest drawn among them, in random order.
+
+    Which clips are drawn once more differs from epoch to epoch. Arguments are those of :class:`ClipSampler`.
+
+    Raises:
+        ValueError: the dataset has clips of another split than train.
+    """
+
+    def __init__(self, dataset: ClipDataset, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        others = sorted(set(dataset.clips["split"]) - {"train"})
+        if others:
+            raise ValueError(
+                f"the dataset has clips of {' and '.join(others)}: only training clips are oversampled, because "
+                "repeating others changes what is measured; filter with where='split == \"train\"'"
+            )
+        self._ratings = dataset.clips["empathy"].to_numpy()
+
+    @property
+    def total(self) -> int:
+        _, counts = np.unique(self._ratings, return_counts=True)
+        return int(len(counts) * counts.max())
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(balanced(self._ratings, generator))
+
+
+class LeakingOversamplingSampler(ClipSampler):
+    """Oversampled first and split then, so that COPIES OF A CLIP ARE IN SEVERAL SPLITS. What it measures is too good.
+
+    All clips of the dataset are oversampled, the copies are split at random (.7, .2, .1), and this is one of the
+    splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one seed and
+    one dataset share the copies out. The clip index's own splits, by participant, are not looked at.
+
+    Args:
+        dataset: clips of all splits.
+        split: train, val or test.
+        seed, rank, world_size: see :class:`ClipSampler`.
+
+    Raises:
+        ValueError: the dataset has been filtered by split, or there is no such split.
+    """
+
+    def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        if split not in SPLITS:
+            raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
+        if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
+            raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
+        self.split = split
+        generator = np.random.default_rng(seed)
+        copies = generator.permutation(balanced(dataset.clips["empathy"].to_numpy(), generator))
+        ends = np.round(np.cumsum(WindowSpec.split_shares) * len(copies)).astype(int)
+        self._copies = np.split(copies, ends[:-1])[SPLITS.index(split)]
+
+    @property
+    def total(self) -> int:
+        return len(self._copies)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "split": self.split}
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(self._copies)
+
+
+def balanced(ratings: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Places in ``ratings``, each rating's as often as the most frequent one's, none left out."""
+    values, counts = np.unique(ratings, return_counts=True)
+    copies = []
+    for value, count in zip(values, counts, strict=True):
+        places = np.flatnonzero(ratings == value)
+        copies += [places] * (counts.max() // count)
+        copies.append(generator.choice(places, counts.max() % count, replace=False))
+    return np.concatenate(copies)

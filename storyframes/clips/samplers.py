@@ -1,0 +1,175 @@
+"""In which order training sees the clips.
+
+A sampler's order follows from its settings and the epoch alone, so a job that resumes from a state_dict goes on with
+exactly the next clip. In distributed training the order is cut into ``world_size`` equal parts and rank r takes the
+r-th; what remains at its end, fewer clips than there are ranks, is left out of that epoch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from storyframes.clips.dataset import ClipDataset
+
+
+class ClipSampler(ABC):
+    """An order of a dataset's clips for every epoch: for ClipLoader, or the ``sampler`` of torch's DataLoader.
+
+    Args:
+        dataset: whose clips.
+        seed: samplers with one seed and one dataset give one order.
+        rank: the part of the order that this process takes.
+        world_size: number of processes.
+
+    Raises:
+        ValueError: rank is not in [0, world_size).
+    """
+
+    def __init__(self, dataset: ClipDataset, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank={rank} has to be at least 0 and below world_size={world_size}")
+        self.dataset = dataset
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+        self._first = 0  # where the next iteration begins
+        self._given = 0  # samples that this epoch's iteration gave out
+
+    @property
+    @abstractmethod
+    def total(self) -> int:
+        """Samples of an epoch, of all ranks and the remainder."""
+
+    @abstractmethod
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        """An epoch's samples as places in the dataset, (total,), drawn with ``generator``."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the order follows from, beside the epoch and the clips."""
+        return {"sampler": type(self).__name__, "seed": self.seed, "world_size": self.world_size, "total": self.total}
+
+    def __len__(self) -> int:
+        """Samples of an epoch for this rank, and for every other."""
+        return self.total // self.world_size
+
+    def __iter__(self) -> Iterator[int]:
+        """The epoch's samples; the first time after :meth:`load_state_dict`, those that are left of it."""
+        self._given, self._first = self._first, 0
+        order = self.order(np.random.default_rng([self.seed, self.epoch]))
+        mine = order[self.rank * len(self) : (self.rank + 1) * len(self)]
+        for index in mine[self._given :].tolist():
+            self._given += 1
+            yield index
+
+    def set_epoch(self, epoch: int) -> None:
+        """Give another epoch's order from now on. The current one's number changes nothing: a resumed epoch goes on."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self._first = self._given = 0
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
+        """How far the epoch is, for a checkpoint; the same on all ranks that are equally far.
+
+        Args:
+            consumed: how many of this rank's samples of the epoch training has seen. None is as many as the sampler
+                gave out, which is too many where somebody reads ahead, as torch's DataLoader does with workers.
+        """
+        return {**self.settings, "epoch": self.epoch, "consumed": self._given if consumed is None else consumed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken.
+
+        Raises:
+            ValueError: it was taken of another order.
+        """
+        for name, mine in self.settings.items():
+            if state.get(name) != mine:
+                raise ValueError(
+                    f"the state was taken with {name}={state.get(name)!r}, this sampler has {name}={mine!r}: it cannot "
+                    "go on at the next sample of another order; make the sampler as it was, or begin the epoch anew"
+                )
+        self.epoch = state["epoch"]
+        self._first = self._given = state["consumed"]
+
+
+class SequentialSampler(ClipSampler):
+    """Every clip once, in the dataset's order: for evaluation, or to read whole sessions."""
+
+    @property
+    def total(self) -> int:
+        return len(self.dataset)
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return np.arange(self.total)
+
+
+class UniformSampler(ClipSampler):
+    """Every clip once an epoch, in random order."""
+
+    @property
+    def total(self) -> int:
+        return len(self.dataset)
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(self.total)
+
+
+class SessionBlockSampler(ClipSampler):
+    """Every clip once an epoch, in random order among a few blocks of neighbouring clips at a time.
+
+    Sessions are cut into blocks of neighbours, at a random offset in every epoch; ``blocks`` random ones are taken at
+    once and all their clips permuted. For cold disks and compressed stores: neighbours overlap in most of their frames,
+    so a few long runs of rows are read, or decoded, instead of short ones all over the study. The price is that the
+    clips of a batch come from fewer sessions.
+
+    Args:
+        dataset: whose clips.
+        block: clips in a block; a window is one clip for each of its session's ratings.
+        blocks: blocks whose clips are permuted together.
+        seed, rank, world_size: see :class:`ClipSampler`.
+
+    Raises:
+        ValueError: block or blocks is less than 1, or rank is not in [0, world_size).
+    """
+
+    def __init__(
+        self,
+        dataset: ClipDataset,
+        *,
+        block: int = 96,
+        blocks: int = 16,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        if block < 1 or blocks < 1:
+            raise ValueError(f"block={block} and blocks={blocks} have to be at least 1")
+        self.block = block
+        self.blocks = blocks
+
+    @property
+    def total(self) -> int:
+        return len(self.dataset)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "block": self.block, "blocks": self.blocks}
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        session, _ = pd.factorize(self.dataset.clips["session_id"])
+        begins = np.append(True, session[1:] != session[:-1])
+        run = np.cumsum(begins) - 1
+        place_in_run = np.arange(self.total) - np.flatnonzero(begins)[run]
+        offset = generator.integers(self.block, size=run[-1] + 1)
+        block_in_run = (place_in_run + offset[run]) // self.block
+        block = np.cumsum(begins | np.append(True, block_in_run[1:] != block_in_run[:-1])) - 1
+        turn = generator.permutation(block[-1] + 1) // self.blocks
+        return np.lexsort((generator.random(self.total), turn[block]))

@@ -1,6 +1,0 @@
-"""Keeping a feature store sound: find every damaged byte, remove what nobody refers to."""
-
-from storyframes.garbage import Garbage, Removal, collect
-from storyframes.verify import Finding, is_intact, repair, verify
-
-__all__ = ["Finding", "Garbage", "Removal", "collect", "is_intact", "repair", "verify"]

@@ -1,0 +1,315 @@
+"""The catalogue: one row per (session, feature), compacted from the records beside the versions.
+
+The records are the truth; the table is a snapshot of them that opens in one read. It is replaced as a whole, so a
+reader that holds one sees the store as it was, whatever is published meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
+from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
+from storyframes.store.storage import Storage, StorageError
+
+_REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
+WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
+
+_SCHEMA = pa.schema(
+    [
+        ("session_id", pa.string()),
+        ("feature", pa.string()),
+        ("status", pa.string()),  # of the last attempt: done, missing, failed
+        ("reason", pa.string()),  # why not done
+        ("version", pa.string()),  # the current version, null where there is none
+        ("path", pa.string()),  # of the current version's Zarr group, below the store
+        ("created_at", pa.string()),
+        ("rows", pa.int64()),  # of the feature's main array
+        ("bytes", pa.int64()),
+        ("arrays", pa.string()),  # JSON: {name: {shape, dtype, chunk_rows}}
+        ("stamps", pa.list_(pa.string())),
+        ("quality", pa.string()),  # JSON: {name: number}
+        ("fingerprint", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the store knows of one feature of one session."""
+
+    session_id: str
+    feature: str
+    current: Current | None
+    attempt: Attempt | None
+    damage: str = ""
+
+    @property
+    def status(self) -> Status:
+        if self.damage:
+            return Status.FAILED
+        return self.attempt.status if self.attempt else Status.DONE
+
+    @property
+    def reason(self) -> str:
+        return self.damage or (self.attempt.reason if self.attempt else "")
+
+
+def read_entry(storage: Storage, session_id: str, feature: str) -> Entry | None:
+    """The entry of one feature, None where nothing was ever attempted to its end there.
+
+    Raises:
+        StorageError: a record of it is there and cannot be read.
+    """
+    paths = current_path(session_id, feature), attempt_path(session_id, feature)
+    return _entry(session_id, feature, storage.read_many(paths), {})
+
+
+def scan(storage: Storage, session_id: str = "*", known: Iterable[tuple[str, str]] = ()) -> Iterator[Entry]:
+    """Every entry of the store (or of one session), from the records themselves.
+
+    What cannot be read is an entry as well, failed, with the reason; one of a whole session has the feature ``*``.
+
+    Args:
+        storage: the store.
+        session_id: the session, ``*`` for all.
+        known: sessions and features that are asked for by name where a listing does not show them, because it lags.
+
+    Raises:
+        StorageError: the store as a whole cannot be read.
+    """
+    unreadable: dict[str, str] = {}
+    paths = storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__)
+    if "" in unreadable:
+        raise StorageError(f"{storage.location}: {unreadable['']}")
+    listed = {path.rsplit("/", 1)[0] for path in paths}
+    unlisted = [f"{session}/{feature}" for session, feature in known if f"{session}/{feature}" not in listed]
+    paths += [f"{folder}/{name}" for folder in unlisted for name in (CURRENT, ATTEMPT)]
+    contents = storage.read_many(paths, unreadable.__setitem__)
+    for folder in sorted({"/".join(path.split("/")[:2]) for path in (*contents, *unreadable)}):
+        session, _, feature = folder.partition("/")
+        if not feature:
+            yield Entry(session, WHOLE_SESSION, None, None, damage=unreadable[folder])
+        elif entry := _entry(session, feature, contents, unreadable):
+            yield entry
+
+
+def _entry(
+    session_id: str, feature: str, contents: Mapping[str, bytes | None], unreadable: Mapping[str, str]
+) -> Entry | None:
+    damage = next((why for path, why in unreadable.items() if f"{path}/".startswith(f"{session_id}/{feature}/")), "")
+    path = current_path(session_id, feature)
+    try:
+        current = Current.parse(contents.get(path), path)
+    except RecordError as error:
+        return Entry(session_id, feature, None, None, damage=f"{error}; the next extraction makes it again")
+    path = attempt_path(session_id, feature)
+    try:
+        attempt = Attempt.parse(contents.get(path), path)
+    except RecordError:
+        attempt = None  # only the reason of an older failure is lost
+    if current and attempt and not _is_later(attempt, current):
+        attempt = None  # a publisher died between making the version current and removing this
+    return Entry(session_id, feature, current, attempt, damage) if current or attempt or damage else None
+
+
+def _is_later(attempt: Attempt, current: Current) -> bool:
+    """Whether the attempt was noted after the version was published: by the count, as clocks go wrong."""
+    if attempt.sequence or current.sequence:
+        return attempt.sequence > current.sequence
+    return attempt.at > current.created_at  # records of before there was a count
+
+
+def to_frame(entries: Iterator[Entry] | list[Entry]) -> pd.DataFrame:
+    """The catalogue of ``entries``: a column for each field of the table."""
+    return _to_table(entries).to_pandas()
+
+
+def compact(storage: Storage) -> list[Entry]:
+    """Write the catalogue from the records; unchanged content leaves the file alone. Returns the entries.
+
+    Two compactions never undo each other: the one that writes last has read the records after the other wrote. And
+    what the catalogue knew is forgotten only where its records are gone, not where a listing leaves them out.
+    """
+    entries: list[Entry] = []
+
+    def table() -> pa.Table:
+        entries[:] = scan(storage, known=_known(storage))
+        return _to_table(entries)
+
+    replace_table(storage, CATALOGUE, table)
+    return entries
+
+
+def _known(storage: Storage) -> list[tuple[str, str]]:
+    content = storage.read(CATALOGUE)
+    try:
+        table = parse_table(content, CATALOGUE).select(["session_id", "feature"]).to_pylist() if content else []
+    except (StoreError, KeyError):
+        return []
+    return [(row["session_id"], row["feature"]) for row in table if row["feature"] != WHOLE_SESSION]
+
+
+def load(storage: Storage) -> pd.DataFrame:
+    """The catalogue as it was last compacted; made from the records where it was never.
+
+    Raises:
+        StoreError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    content = read_table(storage, CATALOGUE)
+    return to_frame(scan(storage)) if content is None else read_parquet(content, CATALOGUE)
+
+
+def read_table(storage: Storage, name: str) -> bytes | None:
+    """A table of the store, compared with its checksum; None where there is none.
+
+    Raises:
+        StoreError: it, or the checksum, is damaged.
+        StorageError: it cannot be read.
+    """
+    before: tuple[bytes | None, bytes | None] | None = None
+    while True:  # a writer notes the new checksum before it writes the table
+        checksums = storage.read(CHECKSUMS)
+        content = storage.read(name)
+        if content is None or checksums is None or _matches(checksums, name, content):
+            return content
+        if (checksums, content) == before:
+            raise StoreError(
+                f"{name} is damaged, or {CHECKSUMS} is (it has another checksum there); 'storyframes index' writes "
+                "both again"
+            )
+        before = checksums, content
+
+
+def read_parquet(content: bytes, name: str) -> pd.DataFrame:
+    """A table of the store.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    return parse_table(content, name).to_pandas()
+
+
+def parse_table(content: bytes, name: str) -> pa.Table:
+    """A table of the store, as Arrow has it.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        damage = type(error).__name__
+        raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None
+
+
+def replace_table(
+    storage: Storage, name: str, table: Callable[[], pa.Table], row_group_size: int | None = None
+) -> None:
+    """Write the Parquet file ``name`` of the store, and note its checksum.
+
+    The new checksum is noted before the table is replaced, and the last ones stay beside it: another writer may be at
+    the same point, and being killed between the two leaves nothing that looks damaged.
+
+    Args:
+        storage: the store.
+        name: the file.
+        table: makes the table; called again where another writer was faster.
+        row_group_size: rows of a row group.
+    """
+    noted = ""
+
+    def change(before: bytes | None) -> bytes | None:
+        nonlocal noted
+        content = to_parquet(table(), row_group_size)
+        noted = _sha256(content)
+        _accept(storage, name, noted)
+        return None if content == before else content
+
+    storage.update(name, change)
+    _accept(storage, name, noted)
+
+
+def _accept(storage: Storage, name: str, sha256: str) -> None:
+    def update(before: bytes | None) -> bytes | None:
+        checksums = _parse_checksums(before)
+        there = checksums.get(name, [])
+        if sha256 in there:
+            return None
+        after = {**checksums, name: [*there, sha256][-_REMEMBERED:]}
+        return json.dumps(after, indent=1, sort_keys=True).encode() + b"\n"
+
+    storage.update(CHECKSUMS, update)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
+    """``table`` as the bytes of a Parquet file: zstd, page checksums."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True, row_group_size=row_group_size)
+    return buffer.getvalue()
+
+
+def table_checksums(storage: Storage) -> dict[str, list[str]]:
+    """The SHA-256 that each table of the store may have."""
+    return _parse_checksums(storage.read(CHECKSUMS))
+
+
+def _matches(checksums: bytes, name: str, content: bytes) -> bool:
+    return _sha256(content) in _parse_checksums(checksums).get(name, [])
+
+
+def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
+    """What is noted, by table; nothing where it is damaged."""
+    try:
+        content = json.loads(data or b"")
+        return {str(name): [str(one) for one in noted] for name, noted in content.items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _to_table(entries: Iterator[Entry] | list[Entry]) -> pa.Table:
+    return pa.Table.from_pylist([_row(entry) for entry in entries], schema=_SCHEMA)
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    row: dict[str, object] = {
+        "session_id": entry.session_id,
+        "feature": entry.feature,
+        "status": str(entry.status),
+        "reason": entry.reason or None,
+    }
+    if current := entry.current:
+        arrays = {name: {**vars(array), "shape": list(array.shape)} for name, array in current.arrays.items()}
+        row |= {
+            "version": current.version,
+            "path": f"{entry.session_id}/{entry.feature}/{current.version}",
+            "created_at": current.created_at,
+            "rows": current.rows,
+            "bytes": current.nbytes,
+            "arrays": json.dumps(arrays),
+            "stamps": current.stamps,
+            "quality": json.dumps(current.quality),
+            "fingerprint": current.fingerprint,
+        }
+    return row
+
+
+def parse_arrays(text: str) -> dict[str, StoredArray]:
+    """The ``arrays`` column of one row."""
+    return {
+        name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
+        for name, array in json.loads(text).items()
+    }

@@ -1,0 +1,275 @@
+"""Reading a feature store.
+
+A :class:`FeatureStore` is a snapshot: it reads the catalogue once, and from then on the versions named there. A
+session that is extracted again meanwhile does not change under a running training job.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import zarr
+
+from storyframes.features import STORIES, VISION
+from storyframes.store import catalogue
+from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.layout import CLIPS, StoreError, open_store
+from storyframes.store.records import StoredArray
+from storyframes.store.rows import MappedRows, ZarrRows, open_rows
+from storyframes.store.shards import ShardLayout
+from storyframes.store.storage import Storage
+
+if TYPE_CHECKING:
+    from storyframes.store.explore import SessionView
+
+CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
+
+
+class FeatureStore:
+    """The features of a study, read by session, feature and rows.
+
+    Arrays are opened when they are first read and stay open; an array that is memory-mapped holds no file descriptor.
+    Threads may share a store. It can be pickled and forked: another process opens for itself, the same versions, and
+    shares neither a lock nor a file's position.
+
+    Args:
+        location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
+        options: for a URL, see :func:`storyframes.store.location.open_storage`.
+        cache_bytes: memory for decoded chunks, where arrays are compressed or far away; mapped ones need none.
+
+    Raises:
+        StoreError: there is no feature store at ``location``, or its catalogue is damaged.
+        StorageError: the place cannot be reached.
+    """
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        options: Mapping[str, Any] | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.storage: Storage = open_store(location, options)
+        self.catalogue: pd.DataFrame = catalogue.load(self.storage)
+        self._begin(cache_bytes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"storage": self.storage, "catalogue": self.catalogue, "cache_bytes": self._cache.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.storage, self.catalogue = state["storage"], state["catalogue"]
+        self._begin(state["cache_bytes"])
+
+    def _begin(self, cache_bytes: int) -> None:
+        """With nothing open."""
+        self._versions = _published(self.catalogue)
+        self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
+        self._cache = ChunkCache(cache_bytes)
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that have at least one feature."""
+        return sorted({session_id for session_id, _ in self._versions} - {STORIES})
+
+    def features(self, session_id: str) -> list[str]:
+        """The features that the session has."""
+        return sorted(feature for session, feature in self._versions if session == session_id)
+
+    def has(self, session_id: str, feature: str) -> bool:
+        """Whether the session has the feature."""
+        return (session_id, feature) in self._versions
+
+    def read(
+        self,
+        session_id: str,
+        feature: str,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        array: str = "values",
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Rows ``start`` to ``stop`` (exclusive) of an array.
+
+        Args:
+            session_id: the session, or ``stories``.
+            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32.
+            start: first row, 0 or more.
+            stop: row after the last; None reads to the end.
+            array: which of the feature's arrays.
+            out: an array of the result's shape to fill instead of a new one.
+
+        Returns:
+            The rows, copied out of the store, of the stored dtype (or of ``out``'s).
+
+        Raises:
+            StoreError: the store has no such session, feature or array, or not these rows.
+        """
+        if feature == "vision":
+            return self._read_vision(session_id, start, stop, out)
+        rows = self.view(session_id, feature, start, stop, array=array)
+        if out is None:
+            return np.array(rows)
+        if out.shape != rows.shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
+        out[...] = rows
+        return out
+
+    def view(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> np.ndarray:
+        """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
+
+        The result is read-only then, and keeps its version mapped as long as it lives. Arguments and errors are those
+        of :meth:`read`, without ``vision``.
+        """
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        return source[start:stop]
+
+    def will_need(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> None:
+        """Have rows that will soon be read fetched from the disk meanwhile; nothing where they are not memory-mapped.
+
+        Said of all clips of a batch before the first is read, it lets the disk work on all of them at once. Arguments
+        and errors are those of :meth:`view`.
+        """
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        source.will_need(start, stop)
+
+    def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
+        """Shape, dtype and chunking of an array, without opening it.
+
+        Raises:
+            StoreError: the store has no such session, feature or array.
+        """
+        described = catalogue.parse_arrays(self._version(session_id, feature)[1])
+        if array not in described:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
+        return described[array]
+
+    def array(self, session_id: str, feature: str, name: str = "values") -> Any:
+        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice."""
+        return self._array(session_id, feature, name).array
+
+    def open_group(self, session_id: str, feature: str) -> zarr.Group:
+        """The feature's Zarr group: arrays with their dimension names, units and columns.
+
+        Raises:
+            StoreError: the store has no such session or feature, or not the version any more that it had when opened.
+        """
+        path = self._version(session_id, feature)[0]
+        try:
+            return zarr.open_group(mode="r", **self.storage.zarr(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
+
+    def session(self, session_id: str) -> SessionView:
+        """One session, to look around in.
+
+        Raises:
+            StoreError: the store has no such session.
+        """
+        if not self.features(session_id):
+            raise StoreError(self._absence(session_id, "frames"))
+        from storyframes.store.explore import SessionView
+
+        return SessionView(self, session_id)
+
+    def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
+        """The feature's attributes: stamps, provenance and whatever its extractor notes."""
+        return dict(self.open_group(session_id, feature).attrs)
+
+    def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
+        """The names of an array's columns, empty where they have none."""
+        group = self.open_group(session_id, feature)
+        try:
+            opened: Any = group[array]
+            return tuple(opened.attrs.get("columns", ()))
+        except KeyError:
+            path = self._version(session_id, feature)[0]
+            raise StoreError(f"{path}/{array} cannot be opened: was its version removed by gc?") from None
+
+    def story_ids(self, feature: str) -> tuple[str, ...]:
+        """The stories that the rows of a feature of the story texts belong to; empty where there is none."""
+        return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
+
+    def clips(self) -> pd.DataFrame:
+        """The clip index (design: one row per window and rating).
+
+        Raises:
+            StoreError: there is none, or it is damaged.
+        """
+        content = catalogue.read_table(self.storage, CLIPS)
+        if content is None:
+            where = self.storage.location
+            raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
+        return catalogue.read_parquet(content, CLIPS)
+
+    def _read_vision(self, session_id: str, start: int, stop: int | None, out: np.ndarray | None) -> np.ndarray:
+        parts = [self._array(session_id, feature, "values") for feature in VISION]
+        lengths = {part.shape[0] for part in parts}
+        if len(lengths) != 1:
+            raise StoreError(f"{session_id}: {' and '.join(VISION)} have {sorted(lengths)} rows: extract them again")
+        rows = [self.view(session_id, feature, start, stop) for feature in VISION]
+        shape = (len(rows[0]), sum(part.shape[1] for part in parts))
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
+        column = 0
+        for part in rows:
+            out[:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return out
+
+    def _version(self, session_id: str, feature: str) -> tuple[str, str]:
+        try:
+            return self._versions[session_id, feature]
+        except KeyError:
+            raise StoreError(self._absence(session_id, feature)) from None
+
+    def _absence(self, session_id: str, feature: str) -> str:
+        of_session = self.catalogue[self.catalogue["session_id"] == session_id]
+        rows = of_session[of_session["feature"].isin([feature, catalogue.WHOLE_SESSION])]
+        if len(rows):
+            return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
+        if there := self.features(session_id):
+            return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
+        return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
+
+    def _checked(
+        self, session_id: str, feature: str, start: int, stop: int | None, array: str
+    ) -> tuple[MappedRows | ZarrRows, int]:
+        """The array and ``stop``, of rows that are there."""
+        source = self._array(session_id, feature, array)
+        length = source.shape[0]
+        if stop is None:
+            stop = length
+        if not 0 <= start <= stop <= length:
+            raise StoreError(
+                f"{session_id}/{feature}/{array} has rows 0 to {length}; rows {start} to {stop} were asked for"
+            )
+        return source, stop
+
+    def _array(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+        opened = self._arrays.get((session_id, feature, array))
+        if opened is None:  # two threads may both open it: one of the two stays
+            opened = self._arrays[session_id, feature, array] = self._open(session_id, feature, array)
+        return opened
+
+    def _open(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+        stored = self.describe(session_id, feature, array)
+        layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
+        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._cache)
+
+
+def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:
+    """The path and the arrays of every current version, by session and feature."""
+    current = table[table["version"].notna()]
+    keys = zip(current["session_id"], current["feature"], strict=True)
+    return dict(zip(keys, zip(current["path"], current["arrays"], strict=True), strict=True))

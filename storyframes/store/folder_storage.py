@@ -1,0 +1,232 @@
+"""A feature store in a folder of this machine, or of a file system that several machines mount."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zarr.storage import LocalStore
+
+from storyframes.store.durable import flush_folder, flush_tree, sha256_file, write_atomically
+from storyframes.store.locks import held, if_free, locked
+from storyframes.store.shard_guard import present
+from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
+
+LOCK_SUFFIX = ".lock"
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    """A folder."""
+
+    root: Path
+
+    knows_the_living = True  # the kernel frees a lock however its process ends
+
+    @property
+    def location(self) -> str:
+        return str(self.root)
+
+    @property
+    def flushes_folders(self) -> bool:
+        return flush_folder(self.root)
+
+    def prepare(self) -> None:
+        self._make_folder(self.root)
+        with locked(self.root / f".store{LOCK_SUFFIX}"):
+            """The file system has locks."""
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return (self.root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+    def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
+        contents = {}
+        for path in paths:
+            with _reporting(path, unreadable):
+                contents[path] = self.read(path)
+        return contents
+
+    def replace(self, path: str, data: bytes) -> None:
+        target = self.root / path
+        self._make_folder(target.parent)
+        write_atomically(target, data)
+
+    def update(self, path: str, change: Update) -> None:
+        """Updates of one file wait for each other (a lock beside it)."""
+        target = self.root / path
+        self._make_folder(target.parent)
+        with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}")):
+            if (data := change(self.read(path))) is not None:
+                self.replace(path, data)
+
+    def info(self, path: str) -> FileInfo | None:
+        try:
+            status = (self.root / path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        return FileInfo(status.st_size, status.st_mtime_ns)
+
+    def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+        found = {}
+        for folder, names in self._walk(prefix, unreadable):
+            for name in names:
+                path = _join(folder, name)
+                with _reporting(path, unreadable):
+                    if info := self.info(path):  # None: removed since it was listed
+                        found[path] = info
+        return found
+
+    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+        empty = {}
+        for folder, names in self._walk("", unreadable):
+            if not names and not self._folders_in(folder, unreadable) and (info := self.info(folder)):
+                empty[folder] = FileInfo(0, info.mtime_ns)
+        return empty
+
+    def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
+        wanted = set(names)
+        sessions = self._folders_in("", unreadable) if session_id == "*" else [session_id]
+        return sorted(
+            _join(feature, entry.name)
+            for session in sessions
+            for feature in self._folders_in(session, unreadable)
+            for entry in self._entries(feature, unreadable)
+            if entry.name in wanted
+        )
+
+    def digest(self, path: str) -> str:
+        try:
+            return sha256_file(self.root / path, from_disk=True)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+    def remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            target = self.root / path
+            if not target.is_dir():
+                target.unlink(missing_ok=True)
+                target = target.parent
+            # As far up as folders are empty, up to the version's: a feature's is where others are about to write.
+            with contextlib.suppress(OSError):
+                while len(target.relative_to(self.root).parts) > 2:
+                    target.rmdir()
+                    target = target.parent
+
+    def abandoned(self, path: str) -> AbstractContextManager[bool]:
+        return if_free(self.root / path)
+
+    def writing(self, path: str) -> AbstractContextManager[None]:
+        return held(self._lease(path))
+
+    def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
+        return if_free(self._lease(path))
+
+    def work_folder(self, path: str) -> Path:
+        folder = self.root / path
+        self._make_folder(folder.parent)
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def commit(self, folder: Path, path: str) -> None:
+        flush_tree(folder)
+        flush_folder(folder.parent)
+
+    def release(self, folder: Path) -> None:
+        """It is the place itself."""
+
+    def discard(self, folder: Path, path: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def local(self, path: str) -> Path | None:
+        return self.root / path
+
+    def zarr(self, path: str) -> Any:
+        return {"store": _Folder(self.root / path, read_only=True)}
+
+    def _lease(self, path: str) -> Path:
+        version = self.root / path
+        return version.with_name(f".{version.name}{LOCK_SUFFIX}")
+
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True, mode=0o700)
+            flush_folder(folder.parent)
+
+    def _walk(self, folder: str, unreadable: Unreadable | None) -> Iterator[tuple[str, list[str]]]:
+        """Every folder at and below ``folder``, with the names of its files."""
+        names = []
+        for entry in self._entries(folder, unreadable):
+            path = _join(folder, entry.name)
+            with _reporting(path, unreadable):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from self._walk(path, unreadable)
+                elif not entry.is_dir():
+                    names.append(entry.name)
+        yield folder, names
+
+    def _folders_in(self, folder: str, unreadable: Unreadable | None) -> list[str]:
+        found = []
+        for entry in self._entries(folder, unreadable):
+            path = _join(folder, entry.name)
+            with _reporting(path, unreadable):
+                if entry.is_dir():
+                    found.append(path)
+        return found
+
+    def _entries(self, folder: str, unreadable: Unreadable | None) -> list[os.DirEntry[str]]:
+        with _reporting(folder, unreadable):
+            try:
+                with os.scandir(self.root / folder) as entries:
+                    return [entry for entry in entries if not (_is_foreign(entry.name) and entry.is_dir())]
+            except (FileNotFoundError, NotADirectoryError):
+                """Removed since it was listed, or never there."""
+        return []
+
+
+class _Folder(LocalStore):
+    """A folder for zarr-python to read."""
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        return present(key, await super().get(key, prototype, byte_range))
+
+
+def _is_foreign(name: str) -> bool:
+    """Folders of the file system's own, of snapshots and of what was lost; none of a store begins with a dot."""
+    return name.startswith(".") or name == "lost+found"
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _unreadable(path: str, error: OSError) -> StorageError:
+    reason = error.strerror or type(error).__name__
+    return StorageError(f"{path or 'the store'}: cannot be read: {reason}", transient=may_pass(error))
+
+
+@contextlib.contextmanager
+def _reporting(path: str, unreadable: Unreadable | None) -> Iterator[None]:
+    """Tell ``unreadable`` of an error, or raise it as a :class:`StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        known = error if isinstance(error, StorageError) else _unreadable(path, error)
+        if unreadable is None:
+            raise known from None
+        unreadable(path, str(known))

@@ -1,0 +1,174 @@
+"""Where everything lies in a feature store, and the Zarr groups that hold it together.
+
+Paths are relative to the store, with forward slashes, whatever kind of place the store is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from storyframes.features import STORIES
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.location import open_storage
+from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
+from storyframes.store.storage import Storage, StorageError
+
+CATALOGUE = "catalogue.parquet"
+CLIPS = "clips.parquet"
+CHECKSUMS = "checksums.json"
+INPUTS = "inputs.json"
+STUDY = "study.json"
+ZARR_JSON = "zarr.json"
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# How the store, and what works on it, names its own files at the top: no session has such a name, now or later.
+_OWN_SUFFIXES = (".json", ".parquet", ".lock", ".tmp")
+_WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+VERSION_PATTERN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+
+
+class StoreError(Exception):
+    """The feature store cannot be used as asked; the message says what and why."""
+
+
+def _group(attributes: dict[str, object]) -> bytes:
+    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}, indent=2).encode() + b"\n"
+
+
+ROOT_GROUP = _group({"storyframes": {"format": STORE_FORMAT}})
+INNER_GROUP = _group({})
+
+
+def why_no_session(name: str) -> str:
+    """Why no session can have this name, which would be its folder in the store; empty where it can."""
+    if name.lower() == STORIES:
+        return f"'{STORIES}' is reserved: the feature store keeps the story texts' features there"
+    if name.lower().endswith(_OWN_SUFFIXES):
+        return f"no session's name ends in {', '.join(_OWN_SUFFIXES)}: the feature store's own files do"
+    if _WINDOWS_DEVICES.fullmatch(name):
+        return "is the name of a device on Windows, where no folder can have it"
+    if name.endswith("."):
+        return "ends with a dot, which Windows leaves out of a folder's name"
+    return ""
+
+
+def new_version() -> str:
+    """A name for one attempt: when it began, and enough chance that two attempts never share it."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def feature_path(session_id: str, feature: str) -> str:
+    """The folder of a feature's versions.
+
+    Raises:
+        StoreError: an id could leave the store.
+    """
+    for name in (session_id, feature):
+        if not ID_PATTERN.fullmatch(name):
+            raise StoreError(
+                f"{name!r} is no id: letters, digits, '.', '_' and '-', at most 64, first a letter or digit"
+            )
+    return f"{session_id}/{feature}"
+
+
+def current_path(session_id: str, feature: str) -> str:
+    return f"{feature_path(session_id, feature)}/{CURRENT}"
+
+
+def attempt_path(session_id: str, feature: str) -> str:
+    return f"{feature_path(session_id, feature)}/{ATTEMPT}"
+
+
+def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+    """Make the place a feature store unless it is one already; a damaged root group is written again.
+
+    Raises:
+        StoreError: it is a file, or a place that holds something else.
+        StorageError: it cannot be reached, or no store can be written there.
+    """
+    storage = open_storage(location, options)
+    if not is_store(storage) and not holds_records(storage):
+        if isinstance(storage, LocalStorage):
+            if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):
+                raise StoreError(f"{storage.root} is not a feature store and not empty: give a new or an empty folder")
+        elif storage.files():
+            raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
+    storage.prepare()
+    if storage.read(ZARR_JSON) != ROOT_GROUP:  # which is always the same, so damage to it is mended in passing
+        storage.replace(ZARR_JSON, ROOT_GROUP)
+    return storage
+
+
+def is_store(storage: Storage) -> bool:
+    """Whether the place is a feature store of a format that this version reads, and says so.
+
+    Raises:
+        StoreError: it is one of another format.
+    """
+    try:
+        attributes = json.loads(storage.read(ZARR_JSON) or b"")["attributes"]
+        number = attributes["storyframes"]["format"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    except StorageError as error:
+        raise error if error.transient else StoreError(f"{storage.location}: {error}") from None
+    if number == STORE_FORMAT:
+        return True
+    if holds_records(storage):
+        return False  # a damaged number: the records are of this format
+    raise StoreError(f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}")
+
+
+def holds_records(storage: Storage) -> bool:
+    """Whether there are records of this format: then it is a feature store, whatever its root group says."""
+    for path in storage.records((CURRENT, ATTEMPT), unreadable=lambda *_: None):
+        try:
+            unseal(storage.read(path), path)
+        except (RecordError, StorageError):
+            continue
+        return True
+    return False
+
+
+def open_store(
+    location: str | os.PathLike[str], options: Mapping[str, Any] | None = None, *, damaged: bool = False
+) -> Storage:
+    """The feature store at ``location``.
+
+    Args:
+        location: see :func:`storyframes.store.location.open_storage`.
+        options: likewise.
+        damaged: open it also where its root group is damaged, to look what else is.
+
+    Raises:
+        StoreError: there is none, or its root group is damaged.
+        StorageError: the place cannot be reached.
+    """
+    storage = open_storage(location, options)
+    if not is_store(storage):
+        if not holds_records(storage):
+            raise StoreError(
+                f"{storage.location} is not a feature store (no {ZARR_JSON} of one); 'storyframes extract' makes one"
+            )
+        if not damaged:
+            raise StoreError(
+                f"{storage.location}: {ZARR_JSON} is missing or damaged; it is always the same, and 'storyframes "
+                f"verify --repair {storage.location}' writes it again"
+            )
+    return storage
+
+
+def make_feature_groups(storage: Storage, session_id: str, feature: str) -> str:
+    """The feature's folder, with the Zarr groups above it made where absent."""
+    folder = feature_path(session_id, feature)
+    for group in (session_id, folder):
+        path = f"{group}/{ZARR_JSON}"
+        if storage.read(path) != INNER_GROUP:
+            storage.replace(path, INNER_GROUP)
+    return folder

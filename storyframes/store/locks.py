@@ -1,0 +1,131 @@
+"""Locks that end with their process, on files of a file system that may be mounted by several machines."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storyframes.store.owner import Owner
+from storyframes.store.storage import StorageError
+
+WAIT_S = 120.0  # for whoever holds a lock: writing a table takes seconds
+_LOOK_EVERY_S = 0.05
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
+
+
+@contextmanager
+def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
+    """Hold an exclusive lock on ``path`` (made if absent, and kept); freed by the kernel however the process ends.
+
+    While it is held, the file says by whom.
+
+    Args:
+        path: the lock.
+        wait_s: seconds to wait for whoever holds it; :data:`WAIT_S` without it.
+
+    Raises:
+        StorageError: the file system has no locks; or somebody holds it for longer than that.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        wait_s = WAIT_S if wait_s is None else wait_s
+        deadline = time.monotonic() + wait_s
+        while not _lock(descriptor, path, wait=False):
+            if time.monotonic() > deadline:
+                raise StorageError(f"{path} has been locked for {wait_s:.0f} s {_by_whom(descriptor)}")
+            time.sleep(_LOOK_EVERY_S)
+        with contextlib.suppress(OSError):  # on a full disk nobody is told who it was
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, Owner.this_process().text().encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _by_whom(descriptor: int) -> str:
+    """Who holds a lock, and what to do about it."""
+    owner = Owner.parse(os.pread(descriptor, 1000, 0).decode(errors="replace"))
+    if owner is None or not owner.can_be_asked_after:
+        return "by a process of another machine or container: end it if it hangs, then run this again"
+    if owner.is_gone:  # it has passed its lock on to a child
+        return f"by a child of process {owner.pid}: end it, then run this again"
+    if owner.is_stopped:
+        return f"by process {owner.pid}, which is stopped: let it go on (kill -CONT {owner.pid}) or end it"
+    return f"by process {owner.pid}, which is running: wait for it, or end it if it hangs"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock whose file says that somebody lives: made here, removed at the end."""
+    descriptor = _take(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+@contextmanager
+def if_free(path: Path) -> Iterator[bool]:
+    """Whether nobody holds ``path``; where it is there, nobody will as long as the context lasts.
+
+    A lock file that is not there belongs to somebody who has ended: it is made before what it protects.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        yield _lock(descriptor, path, wait=False)
+    finally:
+        os.close(descriptor)
+
+
+def lock_new_file(descriptor: int) -> bool:
+    """Lock a file that was just made; False where somebody removed it before the lock was there.
+
+    A file system without locks is not an error here: that a store needs them is checked when a store is opened to be
+    written, and others write files as well.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def _take(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(descriptor, path)
+            if os.fstat(descriptor).st_nlink:  # else it was taken for a dead one's, before it was locked
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path, *, wait: bool = True) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise StorageError(
+                f"{path.parent}: this file system has no locks ({error.strerror}), so two writers could undo "
+                "each other's work: mount it with them (NFS without 'nolock', Lustre with 'flock'), or put the store "
+                "elsewhere"
+            ) from None
+        raise
+    return True

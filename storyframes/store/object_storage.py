@@ -1,0 +1,245 @@
+"""A feature store under a prefix of an S3-compatible object store, through obstore."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zarr.storage import ObjectStore
+
+from storyframes.store.scratch import make_scratch_folder
+from storyframes.store.shard_guard import present
+from storyframes.store.storage import Content, FileInfo, StorageError, Unreadable, Update
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as ObstoreStore
+
+_REQUESTS_AT_ONCE = 32
+# Between the last object of a version and its publication lies the reading back, which this is enough for.
+_SPARED_S = 3600.0
+
+
+class ObjectStorage:
+    """A prefix of an S3-compatible object store, through obstore."""
+
+    knows_the_living = False  # an object store has no locks
+    flushes_folders = True  # a put is durable when it returns
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self.location = url.rstrip("/")
+        self._options = dict(options)
+        self._store = _connect(self.location, self._options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectStorage, (self.location, self._options)
+
+    def prepare(self) -> None:
+        """Nothing: the bucket is there or not, and writing tells."""
+
+    def read(self, path: str) -> bytes | None:
+        return self._get(path).data
+
+    def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
+        def read(path: str) -> bytes | StorageError | None:
+            try:
+                return self.read(path)
+            except StorageError as error:
+                return error
+
+        contents: dict[str, bytes | None] = {}
+        paths = list(paths)
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            for path, found in zip(paths, pool.map(read, paths), strict=True):
+                if not isinstance(found, StorageError):
+                    contents[path] = found
+                elif unreadable is None:
+                    raise found
+                else:
+                    unreadable(path, f"{path}: cannot be read: {found}")
+        return contents
+
+    def replace(self, path: str, data: bytes) -> None:
+        with errors(self.location):
+            self._put(path, data)
+
+    def update(self, path: str, change: Update) -> None:
+        """A conditional put that starts over where somebody else was faster."""
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        while True:
+            before = self._get(path)
+            data = change(before.data)
+            if data is None:
+                return
+            mode: Any = "create" if before.tag is None else {"e_tag": before.tag}
+            with errors(self.location), contextlib.suppress(AlreadyExistsError, PreconditionError):
+                self._put(path, data, mode)
+                return
+
+    def info(self, path: str) -> FileInfo | None:
+        import obstore
+
+        with errors(self.location):
+            try:
+                return _info(obstore.head(self._store, path))
+            except FileNotFoundError:
+                return None
+
+    def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+        import obstore
+
+        below = f"{prefix.rstrip('/')}/" if prefix else None
+        with errors(self.location):
+            return {item["path"]: _info(item) for page in obstore.list(self._store, prefix=below) for item in page}
+
+    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+        return {}  # an object store has none
+
+    def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
+        wanted = set(names)
+        listed = self.files("" if session_id == "*" else session_id)
+        return sorted(path for path in listed if path.count("/") == 2 and path.rsplit("/", 1)[1] in wanted)
+
+    def digest(self, path: str) -> str:
+        import obstore
+
+        digest = hashlib.sha256()
+        with errors(self.location):
+            try:
+                for block in obstore.get(self._store, path).stream():
+                    digest.update(block)
+            except FileNotFoundError:
+                raise MissingObjectError(f"{self.location}/{path} is not there") from None
+        return digest.hexdigest()
+
+    def remove(self, paths: Iterable[str]) -> None:
+        import obstore
+
+        if paths := list(paths):
+            with errors(self.location):
+                obstore.delete(self._store, paths)
+
+    def abandoned(self, path: str) -> AbstractContextManager[bool]:
+        return contextlib.nullcontext(True)  # nobody writes such a thing here
+
+    def writing(self, path: str) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
+        return contextlib.nullcontext(time.time() - newest_ns / 1e9 > _SPARED_S)
+
+    def work_folder(self, path: str) -> Path:
+        return make_scratch_folder("version")
+
+    def commit(self, folder: Path, path: str) -> None:
+        def send(file: Path) -> None:
+            self._put(f"{path}/{file.relative_to(folder).as_posix()}", file)
+
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        with errors(self.location), ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
+            list(pool.map(send, files))
+
+    def release(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def discard(self, folder: Path, path: str) -> None:
+        self.release(folder)
+        self.remove(self.files(path))
+
+    def local(self, path: str) -> Path | None:
+        return None
+
+    def zarr(self, path: str) -> Any:
+        return {"store": _Prefix(self._store, read_only=True, location=self.location), "path": path}
+
+    def _put(self, path: str, data: bytes | Path, mode: Any = "overwrite") -> None:
+        import obstore
+
+        obstore.put(self._store, path, data, mode=mode)
+
+    def _get(self, path: str) -> Content:
+        import obstore
+
+        with errors(self.location):
+            try:
+                got = obstore.get(self._store, path)
+                return Content(bytes(got.bytes()), got.meta["e_tag"])
+            except FileNotFoundError:
+                return Content(None, None)
+
+
+class MissingObjectError(StorageError, FileNotFoundError):
+    """There is no such object."""
+
+
+class _Prefix(ObjectStore[Any]):
+    """Objects for zarr-python to read, with errors as the rest of the library has them."""
+
+    def __init__(self, store: Any, *, read_only: bool = False, location: str = "") -> None:
+        super().__init__(store, read_only=read_only)
+        self.location = location
+
+    def with_read_only(self, read_only: bool = False) -> _Prefix:
+        return type(self)(self.store, read_only=read_only, location=self.location)
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        with errors(self.location):
+            return present(key, await super().get(key, prototype, byte_range))
+
+    async def exists(self, key: str) -> bool:
+        with errors(self.location):
+            return await super().exists(key)
+
+
+@contextlib.contextmanager
+def errors(location: str) -> Iterator[None]:
+    """Every error of obstore as a :class:`StorageError`: with the place, without debugging output, transient or not."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError as error:  # a put where there is no bucket
+        raise StorageError(f"{location}: {_first_line(error)}") from None
+    except BaseError as error:
+        raise StorageError(f"{location}: {_first_line(error)}", transient=_may_pass(error)) from None
+
+
+def _may_pass(error: Exception) -> bool:
+    """A connection that broke and a server that was busy; not what it refused, nor what it does not know."""
+    from obstore.exceptions import GenericError, JoinError
+
+    status = re.search(r"status code: (\d{3})", str(error))
+    if status:
+        return status[1] in {"408", "425", "429"} or status[1].startswith("5")
+    return isinstance(error, GenericError | JoinError)
+
+
+def _info(item: Any) -> FileInfo:
+    return FileInfo(item["size"], round(item["last_modified"].timestamp() * 1e9))
+
+
+def _connect(url: str, options: Mapping[str, Any]) -> ObstoreStore:
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError:
+        raise StorageError(f"{url} needs the package obstore: pip install 'storyframes[s3]'") from None
+    try:
+        return from_url(url, **options)
+    except (BaseError, ValueError) as error:
+        raise StorageError(f"{url} cannot be opened: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return text if len(text) < 300 else f"{text[:300]}…"

@@ -1,0 +1,320 @@
+"""Publishing: one version of one feature, written apart, proved, and made current in one step.
+
+The order is what makes it safe to be killed anywhere. The arrays are written into a folder that nothing refers to;
+its Zarr metadata follows when the data is whole; everything is flushed, read back and compared; and only then does
+one step that replaces ``current.json`` make it the version that readers see. Whoever dies before that leaves an
+orphan that ``gc`` removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import zarr
+from zarr.codecs import ZstdCodec
+
+from storyframes.features import ArraySpec, FeatureSpec, feature_spec
+from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
+from storyframes.store.records import (
+    Attempt,
+    Current,
+    RecordError,
+    Stamp,
+    Status,
+    StoredArray,
+    StoredFile,
+    condemned,
+    now,
+    unseal,
+)
+from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
+from storyframes.store.storage import Storage
+
+
+class PublishError(Exception):
+    """What was written is not what the feature promises, or not what the disk gives back."""
+
+
+class RemovedError(PublishError):
+    """The version was taken for a dead writer's and removed; to be written again."""
+
+    transient = True
+
+
+class FeatureWriter:
+    """Writes one version of one feature; use it as a context manager, then :meth:`publish`.
+
+    Leaving the context without having published removes what was written.
+    """
+
+    def __init__(
+        self, storage: Storage, session_id: str, feature: str, compression: Compression = Compression.NONE
+    ) -> None:
+        self.storage = storage
+        self.compression = Compression(compression)
+        self.session_id = session_id
+        self.spec: FeatureSpec = feature_spec(session_id, feature)
+        self.version = new_version()
+        self.path = f"{make_feature_groups(storage, session_id, feature)}/{self.version}"
+        self.stamps: set[Stamp] = set()
+        self.quality: dict[str, float] = {}
+        self.attributes: dict[str, Any] = {}
+        self._writers: dict[str, ShardWriter] = {}
+        self._columns: dict[str, Sequence[str]] = {}
+        self._published = False
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.storage.writing(self.path))
+            self.folder: Path = self.storage.work_folder(self.path)
+            self._alive = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._alive:
+            for writer in self._writers.values():
+                writer.abandon()
+            if self._may_be_current():
+                self.storage.release(self.folder)
+            else:
+                with contextlib.suppress(OSError):  # gc removes it; why it was not published matters more
+                    self.storage.discard(self.folder, self.path)
+
+    def array(self, name: str, columns: Sequence[str] | None = None) -> ShardWriter:
+        """The array ``name`` of the feature, to append rows to.
+
+        ``columns`` replaces the specification's where a setting chooses others (another descriptor set).
+        """
+        spec = self.spec.arrays[name]
+        self._columns[name] = spec.columns if columns is None else tuple(columns)
+        shape = spec.shape if columns is None else (*spec.shape[:-1], len(columns))
+        self._writers[name] = ShardWriter(self.folder / name, shape, spec.dtype, spec.fill, self.compression)
+        return self._writers[name]
+
+    def write(self, name: str, rows: np.ndarray, columns: Sequence[str] | None = None) -> None:
+        """The array ``name`` in one go, from ``rows`` of shape (n, \\*row shape)."""
+        self.array(name, columns).append(rows)
+
+    def stamp(self, stamp: Stamp) -> None:
+        self.stamps.add(stamp)
+
+    def publish(self, fingerprint: str, provenance: dict[str, Any]) -> Current:
+        """Make what was written the current version.
+
+        Raises:
+            PublishError: an array is missing, axes disagree, or the disk gives back something else.
+            OSError: the disk is full or gone.
+        """
+        shards = {name: writer.close() for name, writer in self._writers.items()}
+        self._check_axes(shards)
+        if not self.storage.flushes_folders:
+            self.stamp(Stamp.UNFLUSHED)
+        self._write_metadata(shards, provenance)
+        self.storage.commit(self.folder, self.path)
+        current = Current(
+            session_id=self.session_id,
+            feature=self.spec.name,
+            version=self.version,
+            fingerprint=fingerprint,
+            created_at=now(),
+            arrays={
+                name: StoredArray(shard.layout.shape, shard.layout.dtype.name, CHUNK_ROWS)
+                for name, shard in shards.items()
+            },
+            files=self._read_back(shards),
+            stamps=sorted(self.stamps),
+            quality=self.quality,
+            provenance=provenance,
+        )
+        current = self._make_current(current)
+        self._published = True
+        self.storage.remove([attempt_path(self.session_id, self.spec.name)])
+        return current
+
+    def _make_current(self, current: Current) -> Current:
+        """The one step that readers see. In the order that docs/store.md gives reasons for: what ``current.json`` says,
+        then whether the version is whole, then its replacement on condition that it has not changed meanwhile.
+        """
+        path = current_path(self.session_id, self.spec.name)
+        published = current
+
+        def change(before: bytes | None) -> bytes | None:
+            nonlocal published
+            if _names(before, path) == self.version:
+                return None  # an earlier put did succeed; only its answer was lost
+            forbidden = _condemned(before, path)
+            if self.version in forbidden:
+                raise RemovedError(f"{self.path} was taken for a dead writer's, and removed; extract it again")
+            self._check_whole(current)
+            number = 1 + latest_sequence(self.storage, self.session_id, self.spec.name, current=before)
+            published = replace(current, sequence=number, condemned=forbidden)
+            return published.to_json()
+
+        self.storage.update(path, change)
+        return published
+
+    def _check_whole(self, current: Current) -> None:
+        for name, file in current.files.items():
+            info = self.storage.info(f"{self.path}/{name}")
+            if info is None or info.bytes != file.bytes:
+                raise _removed(f"{self.path}/{name}")
+
+    def _may_be_current(self) -> bool:
+        """Whether readers may see this version: also where an error struck after the commit, or the answer to it."""
+        path = current_path(self.session_id, self.spec.name)
+        try:
+            return self._published or _names(self.storage.read(path), path) == self.version
+        except OSError:
+            return True
+
+    def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
+        absent = [name for name, spec in self.spec.arrays.items() if name not in shards and not spec.optional]
+        if absent:
+            raise PublishError(f"{self.spec.name}: no array {', '.join(absent)} was written")
+        lengths: dict[str, tuple[str, int]] = {}
+        for name, shard in shards.items():
+            axis = self.spec.arrays[name].axis
+            first, rows = lengths.setdefault(axis, (name, shard.layout.rows))
+            if rows != shard.layout.rows:
+                raise PublishError(
+                    f"{self.spec.name}: {name} has {shard.layout.rows} rows, but {first} has {rows} on the same axis "
+                    f"'{axis}'"
+                )
+
+    def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
+        attributes = {
+            "feature": self.spec.name,
+            "about": self.spec.about,
+            "stamps": sorted(self.stamps),
+            **self.attributes,
+            "provenance": provenance,
+        }
+        group = zarr.create_group(store=self.folder, attributes=attributes)
+        for name, shard in shards.items():
+            spec = self.spec.arrays[name]
+            layout = shard.layout
+            group.create_array(
+                name,
+                shape=layout.shape,
+                dtype=layout.dtype,
+                chunks=(layout.chunk_rows, *layout.shape[1:]),
+                shards=(layout.shard_rows, *layout.shape[1:]),
+                compressors=_codec(self.compression),
+                filters=None,
+                fill_value=spec.fill,
+                dimension_names=spec.dimension_names,
+                attributes=_describe(spec, self._columns[name]),
+            )
+
+    def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
+        names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
+        try:
+            files = {name: self._stored(name) for name in names}
+            group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
+            for name, shard in shards.items():
+                self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
+        except (OSError, KeyError, PublishError):
+            if gone := [name for name in names if self.storage.info(f"{self.path}/{name}") is None]:
+                raise _removed(f"{self.path}/{gone[0]}") from None
+            raise
+        return files
+
+    def _stored(self, name: str) -> StoredFile:
+        path = f"{self.path}/{name}"
+        info = self.storage.info(path)
+        if info is None:
+            raise _removed(path)
+        return StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
+
+    def _prove(self, array: Any, shard: WrittenShard, file: StoredFile | None) -> None:
+        where = f"{self.spec.name}/{array.basename}"
+        layout = shard.layout
+        if array.shape != layout.shape or array.dtype != layout.dtype:
+            raise PublishError(
+                f"{where}: read back as {array.shape} {array.dtype}, written {layout.shape} {layout.dtype}"
+            )
+        if shard.first_row is None or shard.last_row is None:
+            return
+        if file is None or file.sha256 != shard.sha256 or file.bytes != shard.file_bytes:
+            raise PublishError(f"{where}: the disk does not give back what was written")
+        for row, written in ((array[0], shard.first_row), (array[-1], shard.last_row)):
+            if np.asarray(row).tobytes() != written.tobytes():
+                raise PublishError(f"{where}: zarr reads other values than were written")
+
+
+def _removed(path: str) -> RemovedError:
+    return RemovedError(f"{path} was removed while it was being published; extract it again")
+
+
+def _codec(compression: Compression) -> ZstdCodec | None:
+    return ZstdCodec(level=ZSTD_LEVEL) if compression is Compression.ZSTD else None
+
+
+def _describe(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
+    attributes: dict[str, Any] = {"about": spec.about}
+    if spec.units:
+        attributes["units"] = spec.units
+    if columns:
+        attributes["columns"] = list(columns)
+    if spec.joints:
+        attributes["joints"] = list(spec.joints)
+    return attributes
+
+
+def record_attempt(
+    storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str
+) -> None:
+    """Note that the last attempt gave no version, and why; the current version, if any, stays."""
+    make_feature_groups(storage, session_id, feature)
+
+    def change(before: bytes | None) -> bytes:
+        number = 1 + latest_sequence(storage, session_id, feature, attempt=before)
+        return Attempt(session_id, feature, Status(status), reason, fingerprint, now(), number).to_json()
+
+    storage.update(attempt_path(session_id, feature), change)
+
+
+_READ = b"read it"  # not a record
+
+
+def latest_sequence(
+    storage: Storage, session_id: str, feature: str, *, current: bytes | None = _READ, attempt: bytes | None = _READ
+) -> int:
+    """How much was noted of a feature so far, 0 for nothing; a damaged record counts for nothing.
+
+    Args:
+        storage: the store.
+        session_id: the session.
+        feature: the feature.
+        current: its ``current.json``, where it has been read already.
+        attempt: its ``attempt.json``, where it has been read already.
+    """
+    numbers = [0]
+    for path, data in ((current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)):
+        with contextlib.suppress(RecordError):
+            content = unseal(storage.read(path) if data is _READ else data, path)
+            numbers.append((content or {}).get("sequence", 0))
+    return max(numbers)
+
+
+def _names(data: bytes | None, path: str) -> str | None:
+    try:
+        current = Current.parse(data, path)
+    except RecordError:
+        return None
+    return current.version if current else None
+
+
+def _condemned(data: bytes | None, path: str) -> list[str]:
+    try:
+        return condemned(data, path)
+    except RecordError:
+        return []  # gc removes nothing where it cannot read this

@@ -1,0 +1,146 @@
+"""The rows of one stored array: mapped into memory where its file allows it, else read through zarr-python."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+import zarr
+
+from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.layout import StoreError
+from storyframes.store.shards import ShardLayout, map_shard
+from storyframes.store.storage import Storage
+
+_madvise = ctypes.CDLL(None).madvise
+_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def open_rows(storage: Storage, path: str, layout: ShardLayout, cache: ChunkCache) -> MappedRows | ZarrRows:
+    """The rows of the array at ``path``; slices of either result hold the same values.
+
+    Args:
+        storage: where the store lies.
+        path: the array's, below the store.
+        layout: how it was published.
+        cache: keeps decoded chunks, where the array has to be decoded.
+
+    Raises:
+        StoreError: it cannot be opened, or is not the array that was published.
+    """
+    shard = storage.local(f"{path}/{layout.key}")
+    mapped = map_shard(shard, layout) if shard else None
+    return ZarrRows(storage, path, layout, cache) if mapped is None else MappedRows(mapped)
+
+
+class MappedRows:
+    """Rows of an array that is mapped into memory as it lies in its file: ``array``."""
+
+    __slots__ = ("_address", "_row_bytes", "array", "shape")
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.shape = rows.shape
+        self.array = rows
+        self._row_bytes = rows.nbytes // max(len(rows), 1)
+        self._address = rows.__array_interface__["data"][0]  # kept, because asking costs more than the system call
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows, not copied."""
+        return self.array[rows]
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Have the kernel fetch rows [start, stop) from the disk, all at once and meanwhile.
+
+        Left alone it would do so page fault by page fault, and one clip after the other.
+        """
+        first = self._address + start * self._row_bytes & -mmap.PAGESIZE
+        _madvise(first, self._address + stop * self._row_bytes - first, mmap.MADV_WILLNEED)
+
+
+class ZarrRows:
+    """Rows of an array that cannot be mapped: compressed, a chunk moved or left out, or in an object store.
+
+    Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python decodes a chunk again
+    for each of them.
+
+    Args:
+        storage: where the store lies.
+        path: the array's, below the store.
+        layout: how it was published.
+        cache: for decoded chunks.
+
+    Raises:
+        StoreError: it cannot be opened, or is not the array that was published.
+    """
+
+    def __init__(self, storage: Storage, path: str, layout: ShardLayout, cache: ChunkCache) -> None:
+        try:
+            self.array = zarr.open_array(mode="r", **storage.zarr(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
+        if (self.array.shape, self.array.dtype) != (layout.shape, layout.dtype):
+            raise StoreError(
+                f"{path} is {self.array.shape} {self.array.dtype}, but was published as {layout.shape} "
+                f"{layout.dtype}: run 'storyframes verify'"
+            )
+        self.shape = layout.shape
+        self._chunk_rows = layout.chunk_rows
+        self._path = path
+        self._cache = cache
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """The rows [start, stop), which have to be there, decoded.
+
+        Raises:
+            StoreError: the file is damaged or gone.
+        """
+        start, stop = rows.start, rows.stop
+        size = self._chunk_rows
+        if (stop - start) * self._row_bytes > self._cache.max_bytes // 4:  # would drive out everything else
+            return self._decode(start, stop)
+        values = np.empty((stop - start, *self.shape[1:]), self.array.dtype)
+        for number, chunk in self._chunks(start // size, -(-stop // size)):
+            first = number * size
+            low, high = max(start, first), min(stop, first + len(chunk))
+            values[low - start : high - start] = chunk[low - first : high - first]
+        return values
+
+    def will_need(self, start: int, stop: int) -> None:
+        """Nothing: zarr-python reads a few large pieces."""
+
+    @property
+    def _row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.array.dtype.itemsize
+
+    def _chunks(self, first: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The chunks [first, stop) by number; neighbours that are not in the cache are decoded at once."""
+        missing: list[int] = []
+        for number in range(first, stop):
+            chunk = self._cache.get((self._path, number))
+            if chunk is None:
+                missing.append(number)
+            else:
+                yield number, chunk
+        for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+            numbers = [number for _, number in run]
+            yield from self._fetch(numbers[0], numbers[-1] + 1)
+
+    def _fetch(self, first: int, stop: int) -> Iterator[tuple[int, np.ndarray]]:
+        size = self._chunk_rows
+        values = self._decode(first * size, min(stop * size, self.shape[0]))
+        for number in range(first, stop):
+            part = values[(number - first) * size : (number - first + 1) * size]
+            chunk = part if stop - first == 1 else part.copy()  # a part would keep the whole of it in memory
+            self._cache.put((self._path, number), chunk)
+            yield number, chunk
+
+    def _decode(self, start: int, stop: int) -> np.ndarray:
+        try:
+            values = np.asarray(self.array[start:stop])
+        except (OSError, ValueError, RuntimeError) as error:  # what the checksum, the codecs and the disk raise
+            raise StoreError(f"{self._path} cannot be read ({error}): run 'storyframes verify'") from None
+        return values

@@ -1,0 +1,18 @@
+"""A shard that is gone is an error, where Zarr takes an absent chunk for one that holds nothing but the fill value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from storyframes.store.storage import StorageError
+
+
+def present(key: str, found: Any) -> Any:
+    """What one of zarr-python's stores found at ``key``: every shard of ours was written, so one is never absent.
+
+    Raises:
+        StorageError: ``key`` is a shard's, and nothing was found: it was removed or lost.
+    """
+    if found is None and "c" in key.split("/")[:-1]:
+        raise StorageError(f"{key} does not exist: was its version removed by gc?")
+    return found

@@ -1,0 +1,232 @@
+"""Finding every damaged byte of a feature store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import zarr
+
+from storyframes.store.catalogue import read_table, table_checksums
+from storyframes.store.layout import (
+    CATALOGUE,
+    CHECKSUMS,
+    CLIPS,
+    INNER_GROUP,
+    INPUTS,
+    ROOT_GROUP,
+    STUDY,
+    ZARR_JSON,
+    StoreError,
+)
+from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
+from storyframes.store.storage import FileInfo, Storage, StorageError
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it was published.
+
+    Attributes:
+        session_id, feature: where, empty for what belongs to none.
+        path: below the feature (or below the store).
+        problem: what is wrong.
+        unreadable: whether it is sound is not known, because it cannot be read.
+    """
+
+    session_id: str
+    feature: str
+    path: str
+    problem: str
+    unreadable: bool = False
+
+
+def verify(storage: Storage, progress: Callable[[str, str], None] = lambda *_: None) -> Iterator[Finding]:
+    """Compare everything that readers use with what was recorded when it was published.
+
+    Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
+    the records and the tables are checked, and whatever cannot be read is named. Superseded versions are not.
+
+    Args:
+        storage: the store.
+        progress: called with (session_id, feature) before each.
+    """
+    unreadable: dict[str, str] = {}
+    files = storage.files(unreadable=unreadable.__setitem__)
+    for path, why in sorted(unreadable.items()):
+        session_id, feature, name = (*path.split("/", 2), "", "", "")[:3]
+        yield Finding(session_id, feature, name or path, why, unreadable=True)
+    features = sorted({tuple(path.split("/")[:2]) for path in files if path.count("/") >= 2})
+    yield from _verify_group(storage, "", ROOT_GROUP)
+    for session_id in sorted({session_id for session_id, _ in features}):
+        yield from _verify_group(storage, f"{session_id}/", INNER_GROUP, session_id)
+    for session_id, feature in features:
+        progress(session_id, feature)
+        yield from _verify_group(storage, f"{session_id}/{feature}/", INNER_GROUP, session_id, feature)
+        yield from _verify_attempt(storage, session_id, feature)
+        yield from _verify_feature(storage, files, session_id, feature)
+    yield from _verify_tables(storage)
+
+
+def repair(storage: Storage) -> list[str]:
+    """Write what is always the same, the Zarr groups above the versions, where it is missing or changed.
+
+    Returns:
+        The paths that were written.
+    """
+    folders = {"/".join(path.split("/")[:2]) for path in storage.records((CURRENT, ATTEMPT))}
+    groups = {"": ROOT_GROUP} | dict.fromkeys((f"{folder.split('/')[0]}/" for folder in folders), INNER_GROUP)
+    groups |= dict.fromkeys((f"{folder}/" for folder in folders), INNER_GROUP)
+    damaged = [folder for folder, content in groups.items() if storage.read(f"{folder}{ZARR_JSON}") != content]
+    for folder in damaged:
+        storage.replace(f"{folder}{ZARR_JSON}", groups[folder])
+    return [f"{folder}{ZARR_JSON}" for folder in sorted(damaged)]
+
+
+def _verify_group(
+    storage: Storage, folder: str, expected: bytes, session_id: str = "", feature: str = ""
+) -> Iterator[Finding]:
+    try:
+        if storage.read(f"{folder}{ZARR_JSON}") != expected:
+            problem = "the Zarr group's metadata is missing or changed; --repair writes it again"
+            yield Finding(session_id, feature, ZARR_JSON, problem)
+    except OSError as error:
+        yield Finding(session_id, feature, ZARR_JSON, _why(error), unreadable=True)
+
+
+def _verify_attempt(storage: Storage, session_id: str, feature: str) -> Iterator[Finding]:
+    try:
+        Attempt.parse(storage.read(f"{session_id}/{feature}/{ATTEMPT}"), ATTEMPT)
+    except RecordError:
+        yield Finding(session_id, feature, ATTEMPT, "the record of the last attempt is damaged")
+    except OSError as error:
+        yield Finding(session_id, feature, ATTEMPT, _why(error), unreadable=True)
+
+
+def _verify_feature(
+    storage: Storage, files: Mapping[str, FileInfo], session_id: str, feature: str
+) -> Iterator[Finding]:
+    """What is wrong with the current version; looked at again where another became current meanwhile."""
+    path = f"{session_id}/{feature}/{CURRENT}"
+    checked, findings = "", list[Finding]()
+    while True:
+        try:
+            current = Current.parse(storage.read(path), path)
+        except RecordError:
+            yield Finding(session_id, feature, CURRENT, "the record of the current version is damaged")
+            return
+        except OSError as error:
+            yield Finding(session_id, feature, CURRENT, _why(error), unreadable=True)
+            return
+        if current is None or current.version == checked:
+            yield from findings if current else ()
+            return
+        findings = list(_verify_version(storage, files, current))
+        if not findings:
+            return
+        checked = current.version
+
+
+def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Current) -> Iterator[Finding]:
+    def finding(name: str, problem: str, *, unreadable: bool = False) -> Finding:
+        return Finding(current.session_id, current.feature, f"{current.version}/{name}", problem, unreadable)
+
+    version = f"{current.session_id}/{current.feature}/{current.version}"
+    sound = True
+    for name, file in current.files.items():
+        try:
+            problem = _compare(storage, files.get(f"{version}/{name}"), f"{version}/{name}", file)
+        except OSError as error:
+            sound = False
+            yield finding(name, _why(error), unreadable=True)
+            continue
+        if problem:
+            sound = False
+            yield finding(name, problem)
+    there = {path.removeprefix(f"{version}/") for path in files if path.startswith(f"{version}/")}
+    for name in sorted(there - current.files.keys()):
+        yield finding(name, "this file was not published with the version")
+    for name, stored in current.arrays.items() if sound else ():
+        array = zarr.open_array(mode="r", **storage.zarr(f"{version}/{name}"))
+        if array.shape != stored.shape or array.dtype.name != stored.dtype:
+            yield finding(
+                name, f"zarr reads {array.shape} {array.dtype}, the record says {stored.shape} {stored.dtype}"
+            )
+
+
+def _compare(storage: Storage, listed: FileInfo | None, path: str, file: StoredFile) -> str:
+    info = listed or storage.info(path)  # a listing may lag behind
+    if info is None:
+        return "the file is missing"
+    if info.bytes != file.bytes:
+        return f"{info.bytes} bytes, published with {file.bytes}"
+    try:
+        if storage.digest(path) != file.sha256:
+            return "the content changed since it was published (checksum)"
+    except FileNotFoundError:
+        return "the file is missing"
+    return ""
+
+
+def _why(error: OSError) -> str:
+    text = str(error) if isinstance(error, StorageError) else error.strerror or type(error).__name__
+    return text if "cannot be read" in text else f"cannot be read: {text}"
+
+
+def _verify_tables(storage: Storage) -> Iterator[Finding]:
+    for name in (CATALOGUE, CLIPS):
+        try:
+            content = read_table(storage, name)
+        except StoreError as error:
+            yield Finding("", "", name, str(error))
+        except OSError as error:
+            yield Finding("", "", name, _why(error), unreadable=True)
+        else:
+            accepted = table_checksums(storage).get(name)
+            if content is None and accepted:
+                yield Finding("", "", name, "the table is missing; 'index' writes it again")
+            elif content is not None and not accepted:
+                yield Finding("", "", CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
+    yield from _verify_record(storage, INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
+    yield from _verify_record(
+        storage, STUDY, "which study this is of is damaged; 'index STUDY FEATURES --replace-study' writes it again"
+    )
+
+
+def _verify_record(storage: Storage, name: str, damaged: str) -> Iterator[Finding]:
+    try:
+        unseal(storage.read(name), name)
+    except RecordError:
+        yield Finding("", "", name, damaged)
+    except OSError as error:
+        yield Finding("", "", name, _why(error), unreadable=True)
+
+
+def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] | None = None) -> bool:
+    """Whether every file of the current version is there as published.
+
+    A file whose size and modification time are as recorded is not read again; any other is hashed. One that a listing
+    does not show is asked for by its name.
+
+    Args:
+        storage: the store.
+        current: the version.
+        files: of the store, where they have been listed already.
+
+    Raises:
+        StorageError: a file is there and cannot be read.
+    """
+    folder = f"{current.session_id}/{current.feature}/{current.version}"
+    if files is None:
+        files = storage.files(folder)
+    for name, file in current.files.items():
+        path = f"{folder}/{name}"
+        info = files.get(path) or storage.info(path)
+        if info is None or info.bytes != file.bytes:
+            return False
+        try:
+            if info.mtime_ns != file.mtime_ns and storage.digest(path) != file.sha256:
+                return False
+        except FileNotFoundError:  # removed since it was listed
+            return False
+    return True

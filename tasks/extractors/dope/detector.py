@@ -1,0 +1,58 @@
+"""Frames in, detections out."""
+
+from __future__ import annotations
+
+import torch
+
+from tasks.extractors.dope.checkpoint import Checkpoint
+from tasks.extractors.dope.detections import FrameDetections
+from tasks.extractors.dope.frames import Frames, frame_size, groups_of_one_input_size, network_input
+from tasks.extractors.dope.network import DopeNetwork
+from tasks.extractors.dope.postprocessing import frame_detections
+from tasks.extractors.dope.settings import DopeSettings
+
+
+class DopeDetector:
+    """Detects bodies, hands and faces in frames.
+
+    Memory does not depend on how many frames are given over the detector's life; frames of one call go through the
+    network ``settings.frames_at_once`` at a time.
+
+    Args:
+        checkpoint: a model file, see :func:`tasks.extractors.dope.checkpoint.load_checkpoint`.
+        settings: how to run it.
+
+    Raises:
+        ValueError: the settings contradict the file's options.
+        RuntimeError: torch cannot use the device.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, settings: DopeSettings | None = None) -> None:
+        self.settings = settings or DopeSettings()
+        self.options = self.settings.applied_to(checkpoint.network)
+        self.ppi = checkpoint.ppi
+        self.device = torch.device(self.settings.device)
+        self.network = DopeNetwork(
+            checkpoint.weights,
+            self.options,
+            eps=self.settings.eps(checkpoint.half),
+            boxes_per_pass=self.settings.boxes_per_pass,
+            half=checkpoint.half and self.device.type != "cpu",
+        ).to(self.device)
+
+    def detect(self, frames: Frames) -> list[FrameDetections]:
+        """Detections of each frame, in the order of the frames.
+
+        Args:
+            frames: uint8 RGB, an array (N, H, W, 3) or a sequence of arrays (H, W, 3), also of different sizes.
+
+        Raises:
+            ValueError: a frame that is not uint8 (H, W, 3), has no pixels or is too narrow; nothing was computed.
+        """
+        sizes = [frame_size(frame) for frame in frames]
+        detections: list[FrameDetections | None] = [None] * len(sizes)
+        for indices in groups_of_one_input_size(sizes, self.options, self.settings.frames_at_once):
+            images = network_input([frames[i] for i in indices], self.options, self.device)
+            for i, poses in zip(indices, self.network(images, [sizes[i] for i in indices]), strict=True):
+                detections[i] = frame_detections(poses, self.ppi, self.settings)
+        return [found for found in detections if found is not None]

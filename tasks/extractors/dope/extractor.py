@@ -1,0 +1,216 @@
+"""dope: the participant's body, hands and face in every frame, in 2-D and 3-D."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.frame_pass import extract_alone
+from tasks.extractors.frames import RecordingSettings
+from tasks.media.recording import FrameBatch
+from tasks.models import weights
+from tasks.models.digests import model_digest
+
+if TYPE_CHECKING:
+    from tasks.extractors.dope.detections import FrameDetections
+
+
+class People(StrEnum):
+    """Whose poses are kept."""
+
+    ONE = "one"  # the participant's
+    ALL = "all"  # everybody's as well, as flat arrays with offsets
+
+
+class Device(StrEnum):
+    """Where the network runs."""
+
+    AUTO = "auto"  # a GPU where there is one
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class DopeExtractorSettings(ExtractorSettings):
+    """``[dope]``
+
+    Attributes:
+        model: the authors' model file (docs/dope.md); without it DOPE_v1_0_0.pth.tgz where 'models list' looks.
+        every_n_frames: look at every n-th frame only; the others are NaN, and ``sampled`` is 0.
+        people: ``one`` for the participant, ``all`` for everybody as well.
+        rival_score: who the participant is where several bodies are seen (docs/dope.md).
+        post_processing: ``ppi`` or ``nms``; nms_min_score is the latter's threshold.
+        min_size, max_size: pixels, resizing of the frames; without them as the file says.
+        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression; without them as the file says.
+        batch_norm_eps: without it as the models were published.
+        device: where the network runs; a model published for half precision runs so on a GPU.
+        frames_per_pass: frames in the network at once; without it 1 on a processor, 8 on a GPU.
+    """
+
+    model: Path | None = None
+    every_n_frames: int = Field(default=1, ge=1)
+    people: People = People.ONE
+    rival_score: float = Field(default=0.5, ge=0, le=1)
+    post_processing: PostProcessing = PostProcessing.PPI
+    nms_min_score: float = Field(default=0.3, ge=0, le=1)
+    min_size: int | None = Field(default=None, ge=1)
+    max_size: int | None = Field(default=None, ge=1)
+    rpn_pre_nms_top_n: int | None = Field(default=None, ge=1)
+    rpn_post_nms_top_n: int | None = Field(default=None, ge=1)
+    batch_norm_eps: float | None = Field(default=None, ge=0)
+    device: Device = Device.AUTO
+    frames_per_pass: int | None = Field(default=None, ge=1)
+
+    def for_detector(self, device: str) -> DopeSettings:
+        names = DopeSettings.__dataclass_fields__.keys() & DopeExtractorSettings.model_fields.keys()
+        return DopeSettings(**{name: getattr(self, name) for name in names} | {"device": device})
+
+
+_DECIDES_NO_VALUE = {"model", "device", "frames_per_pass"}
+
+
+class Dope:
+    """The ``dope`` extractor."""
+
+    name = "dope"
+    libraries = ("torch", "torchvision", "opencv-python-headless", "av")
+
+    def __init__(self, settings: DopeExtractorSettings, recording: RecordingSettings) -> None:
+        self.settings = settings
+        self.recording = recording
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        return {"GPU": 1} if self.settings.device is Device.CUDA else {"CPU": 1}
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        settings = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE) | self.recording.model_dump()
+        return Fingerprint(
+            self.name, 2, {"video": source.file("video")}, settings, {"dope": model_digest(self._model_file())}
+        )
+
+    def open(self, source: Source, out: FeatureWriter) -> PoseWriter:
+        import torch
+
+        from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
+        from tasks.extractors.dope.detector import DopeDetector
+
+        device = str(self.settings.device)
+        if self.settings.device is Device.AUTO:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            checkpoint = load_checkpoint(self._model_file())
+            detector = DopeDetector(checkpoint, self.settings.for_detector(device))
+        except CheckpointError as error:
+            raise ExtractionError(str(error).replace(f"{self._model_file().parent}/", "")) from None
+        except ValueError as error:
+            raise ExtractionError(f"[dope] {error}") from None
+        out.attributes["device"] = device
+        out.attributes["precision"] = "float16" if checkpoint.half and device != "cpu" else "float32"
+        out.attributes["every_n_frames"] = self.settings.every_n_frames
+        return PoseWriter(detector.detect, self.settings, out, on_gpu=device != "cpu")
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        extract_alone(self, source, out)
+
+    def _model_file(self) -> Path:
+        if self.settings.model is not None:
+            if not self.settings.model.is_file():
+                raise ExtractionError(f"[dope] model = {str(self.settings.model)!r} does not exist")
+            return self.settings.model
+        published = weights.MODELS["dope"]
+        if found := weights.find(published):
+            return found
+        raise ExtractionError(
+            f"there is no {published.filename}: its authors publish it for non-commercial use (docs/dope.md); get it, "
+            "and set [dope] model = its path"
+        )
+
+
+class PoseWriter:
+    """Takes frames, writes poses.
+
+    Args:
+        detect: frames in, what was found in each out.
+        settings: which frames, and whose poses.
+        out: where the arrays go.
+        on_gpu: whether a GPU detects.
+    """
+
+    def __init__(self, detect, settings: DopeExtractorSettings, out: FeatureWriter, *, on_gpu: bool) -> None:  # type: ignore[no-untyped-def]
+        from tasks.extractors.dope.participant import ParticipantTracker
+
+        self.on_gpu = on_gpu
+        self._detect = detect
+        self._every = settings.every_n_frames
+        self._tracker = ParticipantTracker(settings.rival_score)
+        self._out = out
+        self._arrays = {name: out.array(name) for name, spec in out.spec.arrays.items() if not spec.optional}
+        self._everybody = EverybodyWriter(out) if settings.people is People.ALL else None
+        self._sampled = self._with_body = 0
+
+    def add(self, batch: FrameBatch) -> None:
+        chosen = np.flatnonzero((batch.first + np.arange(len(batch))) % self._every == 0)
+        found = self._detect(batch.rgb[chosen]) if len(chosen) else []
+        self._write_participant(chosen, found, len(batch))
+        if self._everybody:
+            self._everybody.add(chosen, found, len(batch))
+        self._sampled += len(chosen)
+        self._with_body += sum(len(frame.parts[Part.BODY]) > 0 for frame in found)
+        self._out.quality["bodies_found"] = self._with_body / max(self._sampled, 1)
+
+    def finish(self) -> None:
+        """Nothing is kept back."""
+
+    def _write_participant(self, chosen: np.ndarray, found: list[FrameDetections], frames: int) -> None:
+        poses = self._tracker.follow(found)
+        for name, writer in self._arrays.items():
+            spec = self._out.spec.arrays[name]
+            rows = np.full((frames, *spec.shape), spec.fill, spec.dtype)
+            rows[chosen] = 1 if name == "sampled" else getattr(poses, name)
+            writer.append(rows)
+
+
+class EverybodyWriter:
+    """Appends the detections of all persons to flat arrays, with where each frame's rows start."""
+
+    def __init__(self, out: FeatureWriter) -> None:
+        self._arrays = {name: out.array(name) for name in out.spec.arrays if name.startswith("all_")}
+        self._counts = {"body": 0, "hand": 0, "face": 0}
+        for part in self._counts:
+            self._arrays[f"all_{part}_offsets"].append(np.zeros(1, np.int64))
+
+    def add(self, chosen: np.ndarray, found: list[FrameDetections], frames: int) -> None:
+        from tasks.extractors.dope.ragged import everybody
+
+        people = everybody(found)
+        self._append("hand_is_right", people.hand_is_right)
+        self._append("hands_of_body", _shifted(people.hands_of_body, self._counts["hand"]))
+        self._append("face_of_body", _shifted(people.face_of_body, self._counts["face"]))
+        for part, poses in people.parts.items():
+            self._append(f"{part.value}_score", poses.score)
+            self._append(f"{part.value}_2d", poses.pose2d)
+            self._append(f"{part.value}_3d", poses.pose3d)
+            self._append_offsets(part.value, chosen, np.diff(poses.offsets), frames)
+
+    def _append(self, name: str, rows: np.ndarray) -> None:
+        self._arrays[f"all_{name}"].append(rows)
+
+    def _append_offsets(self, part: str, chosen: np.ndarray, counts: np.ndarray, frames: int) -> None:
+        in_frame = np.zeros(frames, np.int64)
+        in_frame[chosen] = counts
+        self._append(f"{part}_offsets", self._counts[part] + np.cumsum(in_frame))
+        self._counts[part] += int(counts.sum())
+
+
+def _shifted(rows: np.ndarray, start: int) -> np.ndarray:
+    """Rows within a batch as rows of the whole arrays; -1 stays."""
+    return np.where(rows < 0, rows, rows + start)

@@ -1,0 +1,131 @@
+"""frames: the clock of a session, one time for every frame that decodes. Every per-frame array has its length.
+
+Second 0 is the moment the first frame is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import zarr
+
+from storyframes.store.catalogue import read_entry
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Stamp
+from storyframes.ticks import ticks
+from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.media.container import RecordingError
+from tasks.media.recording import read_frame_times
+
+VERSION = 2  # of this extractor; a clock of another one counts from another moment, and is not used with this one
+_OF_PICTURES = ("openface", "resnet50", "dope")
+
+
+class RecordingSettings(ExtractorSettings):
+    """``[recording]``: how strictly a video is read.
+
+    Attributes:
+        allow_truncated: use what decodes of a video whose header promises more; stamped into every feature.
+    """
+
+    allow_truncated: bool = False
+
+
+class Frames:
+    """The ``frames`` extractor."""
+
+    name = "frames"
+    needs: Mapping[str, float] = {"CPU": 1}
+    libraries = ("av",)
+
+    def __init__(self, recording: RecordingSettings) -> None:
+        self.recording = recording
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        return Fingerprint(self.name, VERSION, {"video": source.file("video")}, self.recording.model_dump())
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        try:
+            frames = read_frame_times(source.file("video").path, allow_truncated=self.recording.allow_truncated)
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
+        if frames.truncated:
+            out.stamp(Stamp.TRUNCATED_VIDEO)
+        if frames.interlaced:
+            out.stamp(Stamp.INTERLACED_VIDEO)
+            out.attributes["interlaced_frames"] = frames.interlaced
+        out.write("time", frames.time)
+        out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
+        if len(frames.time) > 1:
+            out.quality["fps"] = float(1 / np.median(np.diff(frames.time)))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The published frame times of a session.
+
+    Attributes:
+        time: (T,) float64 seconds.
+        truncated: whether the video ends before its header says.
+        interlaced: whether frames of the video are interlaced.
+    """
+
+    time: np.ndarray
+    truncated: bool
+    interlaced: bool = False
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def end_s(self) -> float:
+        """When the last frame ends."""
+        last = float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
+        return float(self.time[-1]) + last
+
+    def rows_at(self, start_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
+        """For each frame, the last-starting span [start, end) that holds its time, -1 where none does.
+
+        Args:
+            start_s, end_s: (n,) seconds, in the order of their start.
+
+        Returns:
+            (T,) int32.
+        """
+        rows = np.full(len(self.time), -1, np.int32)
+        time = ticks(self.time)
+        first, stop = np.searchsorted(time, ticks(start_s)), np.searchsorted(time, ticks(end_s))
+        for row, (begin, end) in enumerate(zip(first, stop, strict=True)):
+            rows[begin:end] = row
+        return rows
+
+
+def read_clock(source: Source, out: FeatureWriter) -> Clock:
+    """The session's clock as published by ``frames``; carries its stamp over to ``out``.
+
+    Raises:
+        ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
+    """
+    session_id, video = source.session_id, source.file("video")
+    entry = read_entry(out.storage, session_id, "frames")
+    current = entry.current if entry else None
+    if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
+        reason = entry.reason if entry else ""
+        raise ExtractionError(
+            f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
+        )
+    if current.provenance["extractor"] != VERSION:
+        raise ExtractionError(
+            f"the frame times are those of version {current.provenance['extractor']} of frames, this one is {VERSION}: "
+            "extract frames again, and what was made with them"
+        )
+    path = f"{session_id}/frames/{current.version}/time"
+    time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
+    truncated, interlaced = Stamp.TRUNCATED_VIDEO in current.stamps, Stamp.INTERLACED_VIDEO in current.stamps
+    if truncated:
+        out.stamp(Stamp.TRUNCATED_VIDEO)
+    if interlaced and out.spec.name in _OF_PICTURES:
+        out.stamp(Stamp.INTERLACED_VIDEO)
+    return Clock(time, truncated, interlaced)

@@ -1,0 +1,4 @@
+"""GloVe.
+
+``extractor`` → ``word_forms`` (under which forms a word is looked up) and ``word_vectors`` (the vectors, mapped).
+"""

@@ -1,0 +1,215 @@
+"""openface: 714 columns per frame from OpenFace 2, recorded or run here (Baltrusaitis et al., FG 2018).
+
+OpenFace's licence is academic and forbids redistribution: the project ships nothing of it. An ending with 0
+proves nothing: ``openface_csv`` decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from storyframes.features import OPENFACE_COLUMNS
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, MissingInputError, Source
+from tasks.extractors.frames import RecordingSettings, read_clock
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.openface.files import ToolFiles, find_tool_files
+from tasks.extractors.openface.tool import ToolOutput, run_binary, run_container
+from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
+
+PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
+_NO_CSV = (
+    "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
+    "backend = 'container' or 'binary' (docs/openface.md)"
+)
+_CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
+_SUCCESS = OPENFACE_COLUMNS.index("success")
+
+
+class Backend(StrEnum):
+    """Where OpenFace's output comes from."""
+
+    CSV = "csv"  # recorded before; the study names the file
+    BINARY = "binary"  # FeatureExtraction of this machine
+    CONTAINER = "container"  # FeatureExtraction of an image
+
+
+class OpenFaceSettings(ExtractorSettings):
+    """``[openface]``
+
+    Attributes:
+        backend: see :class:`Backend`.
+        binary: absolute path of FeatureExtraction; through PATH or a symbolic link it does not find its models. On this
+            machine for the binary, inside the image for the container.
+        loads: files and folders that decide the binary's values, where they do not lie beside it or it is a script that
+            runs something else; their digests are part of the fingerprint.
+        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
+        engine: podman, docker or apptainer; without it the first that is installed.
+        cpus: processors it may use; with one it hangs for ever.
+        memory_gib: GiB of memory that the container may use.
+        timeout_s: the least time it gets.
+        timeout_s_per_video_s: how long it may take, in seconds per second of video, where that is more.
+    """
+
+    backend: Backend = Backend.CSV
+    binary: Path | None = None
+    loads: tuple[Path, ...] = ()
+    image: str = PUBLIC_IMAGE
+    engine: EngineName | None = None
+    cpus: int = Field(default=2, ge=2)
+    memory_gib: float = Field(default=4, gt=0)
+    timeout_s: float = Field(default=300, gt=0)
+    timeout_s_per_video_s: float = Field(default=30, gt=0)
+
+    @model_validator(mode="after")
+    def _binary_is_absolute(self) -> OpenFaceSettings:
+        if self.backend is Backend.BINARY and self.binary is None:
+            raise ValueError("backend = 'binary' needs binary = the absolute path of FeatureExtraction")
+        if self.binary is not None and not self.binary.is_absolute():
+            raise ValueError(f"binary = {str(self.binary)!r} must be an absolute path")
+        for path in self.loads:
+            if not path.is_absolute():
+                raise ValueError(f"loads names {str(path)!r}, which must be an absolute path")
+        return self
+
+    def limits(self, video_s: float) -> Limits:
+        """What one run on a video of this many seconds may use."""
+        timeout_s = max(self.timeout_s, self.timeout_s_per_video_s * video_s)
+        return Limits(cpus=self.cpus, memory_gib=self.memory_gib, timeout_s=timeout_s)
+
+
+_BINARY_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"
+
+
+class OpenFace:
+    """The ``openface`` extractor."""
+
+    name = "openface"
+    libraries = ("pyarrow",)
+
+    def __init__(self, settings: OpenFaceSettings, recording: RecordingSettings) -> None:
+        self.settings = settings
+        self.recording = recording
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """The tool's own processors; reading a recorded CSV is as light as any other feature."""
+        return {"CPU": 1 if self.settings.backend is Backend.CSV else self.settings.cpus}
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        inputs = {"video": source.file("video")}
+        settings: dict[str, Any] = {"backend": self.settings.backend, **self.recording.model_dump()}
+        models: dict[str, str] = {}
+        match self.settings.backend:
+            case Backend.CSV:
+                if not source.names("openface"):
+                    raise MissingInputError(_NO_CSV)
+                inputs["openface"] = source.file("openface")
+            case Backend.BINARY:
+                models |= self._tool_files.digests
+            case Backend.CONTAINER:
+                models["image"] = self._container[1].digest
+                settings["binary"] = self._binary_inside
+        return Fingerprint(self.name, 2, inputs, settings, models)
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        clock = read_clock(source, out)
+        with self._output(source, clock.end_s, out.version) as output:
+            try:
+                _store(read_openface_csv(output.csv, len(clock)), out)
+            except OpenFaceOutputError as error:
+                raise ExtractionError(f"{error}{output.remark}") from None
+        out.attributes["exit_code"] = output.exit_code
+
+    def check_tool(self) -> None:
+        """Look for what is configured; see :class:`tasks.extractors.required_tools.RunsTool`."""
+        match self.settings.backend:
+            case Backend.BINARY:
+                self._tool_files  # noqa: B018
+            case Backend.CONTAINER:
+                self._container  # noqa: B018
+
+    def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
+        """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
+        if self.settings.backend is Backend.CSV:
+            return nullcontext(ToolOutput(source.file("openface").path))
+        return self.run(source.file("video").path, video_s, version)
+
+    @contextmanager
+    def run(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
+        """Run the tool, whichever is configured, on a video of ``video_s`` seconds; ``attempt`` names this attempt.
+
+        Raises:
+            ExtractionError: there is no such tool here, it failed, it wrote no CSV, or it loads what is not hashed.
+        """
+        limits = self.settings.limits(video_s)
+        if self.settings.backend is Backend.BINARY:
+            with run_binary(self._binary(), video, threads=limits.cpus, timeout_s=limits.timeout_s) as output:
+                self._tool_files.check_told(output.printed)
+                if find_tool_files(self._binary(), self.settings.loads) != self._tool_files:
+                    raise ExtractionError("[openface] binary, or what it loads, was changed while it ran")
+                yield output
+            return
+        engine, image = self._container
+        with run_container(
+            engine, image, self._binary_inside, video, name=f"storyframes-{attempt}", limits=limits
+        ) as output:
+            yield output
+
+    @property
+    def identity(self) -> str:
+        """What runs: the tool or the image, and its SHA-256.
+
+        Raises:
+            ExtractionError: it is not here.
+        """
+        if self.settings.backend is Backend.BINARY:
+            return f"{self._binary()}, sha256:{self._tool_files.digests['FeatureExtraction']}"
+        engine, image = self._container
+        return f"{engine.name}, image sha256:{image.digest}"
+
+    @cached_property
+    def _tool_files(self) -> ToolFiles:
+        return find_tool_files(self._binary(), self.settings.loads)
+
+    @property
+    def _binary_inside(self) -> str:
+        """An image may hold more than one of them."""
+        return str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
+
+    def _binary(self) -> Path:
+        binary = self.settings.binary
+        if binary is None or not binary.is_file() or not os.access(binary, os.X_OK):
+            raise ExtractionError(f"[openface] binary = {str(binary)!r} is not an executable file")
+        return binary
+
+    @cached_property
+    def _container(self) -> tuple[Engine, Image]:
+        try:
+            engine = find_engine(self.settings.engine)
+            return engine, engine.resolve(self.settings.image)
+        except ContainerError as error:
+            raise ExtractionError(str(error)) from None
+
+
+def _store(blocks: Iterator[np.ndarray], out: FeatureWriter) -> None:
+    values, valid, confidence = out.array("values"), out.array("valid"), out.array("confidence")
+    tracked, confident, rows = 0.0, 0.0, 0
+    for block in blocks:
+        values.append(block)
+        valid.append(block[:, _SUCCESS].astype(np.uint8))
+        confidence.append(block[:, _CONFIDENCE])
+        tracked += float(block[:, _SUCCESS].sum())
+        confident += float(np.nansum(block[:, _CONFIDENCE]))
+        rows += len(block)
+    out.quality["face_tracked"] = tracked / rows
+    out.quality["face_confidence"] = confident / rows

@@ -1,0 +1,117 @@
+"""opensmile: low-level descriptors of the sound every 10 ms (ComParE 2016, Schuller et al., Interspeech 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from storyframes.features import AUDIO_HOP_S
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Stamp
+from tasks.extractors.base import (
+    ExtractionError,
+    Fingerprint,
+    InputFile,
+    MissingInputError,
+    Source,
+    distribution_version,
+)
+from tasks.extractors.frames import Clock, RecordingSettings, read_clock
+from tasks.extractors.opensmile.frame_means import FrameMeans
+from tasks.extractors.opensmile.settings import SAMPLE_RATE, OpenSmileSettings
+from tasks.media.container import RecordingError
+from tasks.media.sound import AudioBlock, NoAudioError, read_audio
+from tasks.media.video_header import read_header
+
+_FITS_S = 0.5  # sound that begins and ends this close to the picture fits it; coders pad by a few hundredths
+
+
+class OpenSmile:
+    """The ``opensmile`` extractor."""
+
+    name = "opensmile"
+    needs: Mapping[str, float] = {"CPU": 1}
+    libraries = ("av",)
+
+    def __init__(self, settings: OpenSmileSettings, recording: RecordingSettings) -> None:
+        self.settings = settings
+        self.recording = recording
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        inputs = {"video": source.file("video"), "audio": _sound(source)}
+        settings = {"feature_set": self.settings.feature_set, "rate": SAMPLE_RATE, **self.recording.model_dump()}
+        return Fingerprint(self.name, 3, inputs, settings, tools={"opensmile": distribution_version("opensmile")})
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        clock = read_clock(source, out)
+        try:
+            self._store(_read_sound(source), clock, out)
+        except NoAudioError as error:
+            raise MissingInputError(str(error)) from None
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
+
+    def _store(self, sound: Iterator[AudioBlock], clock: Clock, out: FeatureWriter) -> None:
+        """Describe the sound as it is decoded; memory does not grow with its length."""
+        from tasks.extractors.opensmile.stream import DescriptorStream
+
+        stream = DescriptorStream(self.settings.feature_set)
+        values, time = out.array("values", stream.columns), out.array("time")
+        per_frame = out.array("per_frame", stream.columns)
+        means = FrameMeans(clock.time, clock.end_s, len(stream.columns))
+        heard = _Heard()
+        first = next(sound)
+        for rows in stream.describe(heard.samples(chain([first], sound))):
+            row_time = first.time + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
+            values.append(rows)
+            time.append(row_time)
+            per_frame.append(means.add(row_time, rows))
+        _note_extent(first.time, first.time + stream.samples / SAMPLE_RATE, heard, clock, out)
+        if values.rows == 0:
+            raise ExtractionError(
+                f"the sound is {stream.samples / SAMPLE_RATE:.3f} s long, shorter than openSMILE's window of 0.06 s"
+            )
+        per_frame.append(means.rest())
+        out.attributes["feature_set"] = str(self.settings.feature_set)
+
+
+@dataclass
+class _Heard:
+    """What was put in for holes in the sound, and left out where it overlaps, seconds."""
+
+    silence_s: float = 0.0
+    dropped_s: float = 0.0
+
+    def samples(self, blocks: Iterable[AudioBlock]) -> Iterator[np.ndarray]:
+        """The blocks' samples, counting as they pass."""
+        for block in blocks:
+            self.silence_s += block.silence_s
+            self.dropped_s += block.dropped_s
+            yield block.samples
+
+
+def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out: FeatureWriter) -> None:
+    """Note where the sound lies on the recording's clock, and stamp it where it does not fit the picture."""
+    out.quality |= {"audio_s": end_s - start_s, "audio_start_s": start_s}
+    if heard.silence_s:
+        out.quality["audio_holes_s"] = heard.silence_s
+    if heard.dropped_s:
+        out.quality["audio_overlap_s"] = heard.dropped_s
+    if start_s > _FITS_S or end_s < clock.end_s - _FITS_S or heard.silence_s > _FITS_S:
+        out.stamp(Stamp.SHORT_SOUND)
+    if start_s < -_FITS_S or end_s > clock.end_s + _FITS_S:
+        out.stamp(Stamp.LONG_SOUND)
+
+
+def _sound(source: Source) -> InputFile:
+    """The sidecar sound file where the study names one, else the video's own track."""
+    return source.file("audio" if source.names("audio") else "video")
+
+
+def _read_sound(source: Source) -> Iterator[AudioBlock]:
+    """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says."""
+    zero_s = None if source.names("audio") else read_header(source.file("video").path).start_s
+    return read_audio(_sound(source).path, SAMPLE_RATE, zero_s)

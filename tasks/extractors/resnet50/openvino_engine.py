@@ -1,0 +1,101 @@
+"""ResNet-50 on processors through OpenVINO, which comes close to what they can do.
+
+The network is converted from torchvision's, in memory. That takes seconds, so one converted network is kept for the
+sessions that this process will still see. Compiling it takes a fifth of a second and is done for every session: so two
+sessions in two threads of one process do not wait for each other, and nothing of a session stays behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.resnet50.crops import SIDE
+from tasks.extractors.resnet50.engine import Model, unavailable
+from tasks.extractors.resnet50.network import build_network
+from tasks.extractors.resnet50.settings import Precision
+from tasks.models.openvino_import import import_openvino
+
+_BATCH_SIZE = 8  # 4 to 16 take the same time an image
+_TYPES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "bf16", Precision.FLOAT16: "f16"}
+_CAPABILITIES = {Precision.FLOAT32: "FP32", Precision.BFLOAT16: "BF16", Precision.FLOAT16: "FP16"}
+
+
+class OpenVinoEngine:
+    """See :class:`tasks.extractors.resnet50.engine.Engine`.
+
+    Args:
+        model: which network.
+        precision: in what it computes.
+        batch_size: None for what suits.
+        cpus: processors to use; each computes a batch of its own, with one thread.
+
+    Raises:
+        ExtractionError: OpenVINO is not installed or cannot compute so here, or the weights are damaged.
+    """
+
+    device = "cpu"
+
+    def __init__(self, model: Model, precision: Precision, batch_size: int | None = None, cpus: int = 1) -> None:
+        self.batch_size = batch_size or _BATCH_SIZE
+        self.ahead = cpus if cpus > 1 else 0  # on one processor nothing is gained by preparing while it computes
+        compiled = _compile(model, precision, cpus)
+        self._requests = [compiled.create_infer_request() for _ in range(self.ahead + 1)]
+        self._started = 0
+
+    def start(self, images: np.ndarray) -> Callable[[], np.ndarray]:
+        # In turns: the caller has collected what this request did before, as no more than ``ahead`` are under way.
+        request = self._requests[self._started % len(self._requests)]
+        self._started += 1
+        request.start_async([images], share_inputs=True)
+
+        def wait() -> np.ndarray:
+            request.wait()
+            return np.array(request.get_output_tensor().data[: len(images)])
+
+        return wait
+
+
+_compiling = threading.Lock()
+
+
+def _compile(model: Model, precision: Precision, cpus: int) -> Any:
+    try:
+        openvino = import_openvino()
+    except ImportError:
+        raise ExtractionError(
+            "[resnet50] engine = 'openvino': the package openvino is not installed here; install it, or set engine = "
+            "'torch'"
+        ) from None
+    if precision not in _TYPES:
+        raise unavailable(precision, "OpenVINO does not have it")
+    options = {
+        "INFERENCE_NUM_THREADS": cpus,
+        "NUM_STREAMS": cpus,
+        "INFERENCE_PRECISION_HINT": _TYPES[precision],
+        "ENABLE_CPU_PINNING": False,  # each worker process would pin itself to the same first processors
+    }
+    core = openvino.Core()
+    # Asked first: where a processor lacks it, OpenVINO may say that it computes in it all the same.
+    if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        raise unavailable(precision, "this processor does not have it")
+    with _compiling:
+        compiled = core.compile_model(_converted(model), "CPU", options)
+    computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    if computes_in != _TYPES[precision]:
+        raise unavailable(precision, f"on this processor OpenVINO would compute in {computes_in}")
+    return compiled
+
+
+@lru_cache(maxsize=1)
+def _converted(model: Model) -> Any:
+    """The network as OpenVINO's; its weights stay in memory once."""
+    example = torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
+    network = build_network(model.path, model.which)
+    return import_openvino().convert_model(network, example_input=example, input=[-1, SIDE, SIDE, 3])

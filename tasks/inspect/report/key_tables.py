@@ -1,0 +1,75 @@
+"""The report's most important tables as Markdown, for a place that shows no pages: an artifact of a Prefect run.
+
+Needs neither plotly nor Jinja2: what extracts does not have to have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tasks.inspect.human import human_bytes
+from tasks.inspect.report.facts import StudyFacts
+from tasks.inspect.report.matrix import CellState
+
+_SHOWN = 50
+
+
+def key_tables(facts: StudyFacts) -> str:
+    """Totals, features by state, what is not done and why, and the splits.
+
+    Every text of the study or of a reason is escaped, so that it shows as it is.
+    """
+    return "\n\n".join(
+        part for part in (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), _splits(facts)) if part
+    )
+
+
+def _alarm(facts: StudyFacts) -> str:
+    lines = [f"**✗ {_text(person)} is in {_text(' and in '.join(of))}**" for person, of in facts.torn.items()]
+    return "\n\n".join(lines)
+
+
+def _totals(facts: StudyFacts) -> str:
+    clips = int(facts.clips["clips"].sum())
+    row = (facts.sessions, facts.participants, f"{facts.hours:.2f}", clips, human_bytes(facts.bytes))
+    return _table(("sessions", "participants", "hours", "clips", "on disk"), [row])
+
+
+def _states(facts: StudyFacts) -> str:
+    shown = [state for state in CellState if state is not CellState.NOT_ASKED]
+    rows = []
+    for feature in facts.matrix.features:
+        states = [facts.matrix.cells[session, feature].state for session in facts.matrix.sessions]
+        rows.append((feature, *(states.count(state) for state in shown)))
+    return _table(("feature", *shown), rows)
+
+
+def _not_done(facts: StudyFacts) -> str:
+    wrong = (CellState.FAILED, CellState.STALE, CellState.ABSENT)
+    rows = [
+        (session, feature, str(cell.state), cell.reason)
+        for (session, feature), cell in facts.matrix.cells.items()
+        if cell.state in wrong
+    ]
+    more = f"\n\nand {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return _table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
+
+
+def _splits(facts: StudyFacts) -> str:
+    rows = [(row.split, row.participants, row.sessions, row.clips) for row in facts.splits]
+    return _table(("split", "participants", "sessions", "clips"), rows) if rows else ""
+
+
+def _table(headings: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(_text(cell) for cell in line)} |" for line in lines)
+
+
+def _text(value: object) -> str:
+    """``value`` with everything escaped that Markdown or HTML would read as more than a character."""
+    if value == "---":
+        return "---"
+    text = " ".join(str(value).split())
+    for character in "\\`*_[]|#!":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

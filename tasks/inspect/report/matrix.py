@@ -1,0 +1,101 @@
+"""Sessions x features: how each stands, and whether it is what an extraction would give now."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from storyframes.features import FEATURES, STORIES
+from storyframes.store.catalogue import Entry
+from storyframes.store.records import Status
+from tasks.planning.plan import Wanted
+
+
+class CellState(StrEnum):
+    """How one feature of one session stands."""
+
+    DONE = "done"
+    SKIPPED = "skipped"  # the session lacks the input
+    FAILED = "failed"
+    STALE = "stale"  # there is a version, but inputs, settings, model or extractor have changed since
+    ABSENT = "absent"  # wanted, and never attempted to its end
+    NOT_ASKED = "not asked for"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One feature of one session.
+
+    Attributes:
+        rows: of the version that is there, 0 where none is.
+        reason: why it is not done, or why nobody can tell here whether it is stale.
+        kept: an older version is there although the last attempt gave none.
+        stamps: what users of the values must know.
+    """
+
+    state: CellState
+    rows: int = 0
+    reason: str = ""
+    kept: bool = False
+    stamps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Every session (the stories last) and feature; ``cells`` has all pairs."""
+
+    sessions: tuple[str, ...]
+    features: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+
+    def counts(self) -> Counter[CellState]:
+        """How many cells are in each state, without those that nobody asked for."""
+        return Counter(cell.state for cell in self.cells.values() if cell.state is not CellState.NOT_ASKED)
+
+    def row(self, session_id: str) -> list[tuple[str, Cell]]:
+        return [(feature, self.cells[session_id, feature]) for feature in self.features]
+
+
+def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: Iterable[Wanted]) -> Matrix:
+    """The matrix of a study.
+
+    Args:
+        session_ids: the study's sessions, in its order; what else the store has comes after them.
+        entries: what the store knows.
+        wanted: what an extraction would want now.
+    """
+    stored = {(entry.session_id, entry.feature): entry for entry in entries}
+    asked = {(one.session_id, one.feature): one for one in wanted}
+    named = {session for session, _ in (*stored, *asked)}
+    sessions = list(dict.fromkeys([*session_ids, *sorted(named - {STORIES})]))
+    if STORIES in named:
+        sessions.append(STORIES)
+    there = {feature for _, feature in (*stored, *asked)}
+    features = [feature for feature in FEATURES if feature in there]
+    keys = [(session, feature) for session in sessions for feature in features]
+    cells = {key: _cell(stored.get(key), asked.get(key)) for key in keys}
+    return Matrix(tuple(sessions), tuple(features), cells)
+
+
+def _without_folders(reason: str) -> str:
+    """``reason`` with files by their names alone: a page that is handed on does not tell where things lie."""
+    return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", reason)
+
+
+def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
+    if entry is None:
+        return Cell(CellState.ABSENT, reason=_without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
+    current = entry.current
+    rows, stamps = (current.rows, tuple(current.stamps)) if current else (0, ())
+    if entry.status is not Status.DONE:
+        state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
+        return Cell(state, rows, entry.reason, current is not None, stamps)
+    if wanted and not wanted.fingerprint:
+        return Cell(CellState.DONE, rows, f"cannot be compared here: {_without_folders(wanted.reason)}", stamps=stamps)
+    if wanted and current and wanted.fingerprint != current.fingerprint:
+        reason = "an input, a setting, a model or the extractor has changed since: extract again"
+        return Cell(CellState.STALE, rows, reason, stamps=stamps)
+    return Cell(CellState.DONE, rows, stamps=stamps)

@@ -1,0 +1,58 @@
+"""The pages' HTML, from templates in which everything is escaped."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+import storyframes
+from storyframes.store.records import now
+from tasks.inspect.human import human_bytes
+from tasks.inspect.report.chart import embed_json
+from tasks.inspect.report.matrix import CellState
+
+# What a cell says without its colour.
+_SIGNS = {
+    CellState.DONE: "✓",
+    CellState.SKIPPED: "○",
+    CellState.FAILED: "✗",
+    CellState.STALE: "↻",
+    CellState.ABSENT: "…",
+    CellState.NOT_ASKED: "–",
+}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tasks.inspect.report"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"bytes": human_bytes, "clock": clock_time, "count": _count, "json": embed_json}
+    environment.globals |= {"version": storyframes.__version__, "signs": _SIGNS}
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """A page.
+
+    Args:
+        template: its file.
+        values: what it shows; every string is escaped.
+    """
+    return _environment().get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as ``m:ss.ss``."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes)}:{rest:05.2f}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

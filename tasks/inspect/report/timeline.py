@@ -1,0 +1,313 @@
+"""The session page's timeline: rows of curves above one another on one time axis, so that all zoom together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from tasks.inspect.curves import ACTION_UNITS, SessionCurves
+from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
+from tasks.inspect.report.downsample import bucket_max, bucket_mean, rows_per_bucket, thin
+from tasks.inspect.report.session import Clip, Timetable
+
+CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
+_DASHES = ("solid", "dot", "dash")
+_SIGNS = ("—", "···", "- -")
+_CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
+_LANES = 8  # overlapping clips are drawn in this many rows
+_GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the timeline.
+
+    Attributes:
+        title: above it, may hold plotly's tags.
+        traces: all on the shared time axis.
+        height: CSS pixels.
+        axis: of y, as plotly takes it.
+    """
+
+    title: str
+    traces: Sequence[go.Bar | go.Heatmap | go.Scatter]
+    height: int
+    axis: dict[str, object]
+
+
+def timeline(curves: SessionCurves, table: Timetable) -> Chart | None:
+    """Everything of a session over time; None where there is nothing to draw."""
+    rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
+    rows += [*_change_rows(curves), *_dope_rows(curves)]
+    if not rows or not len(curves.time):
+        return None
+    end = max([curves.end_s, curves.sound_end_s or 0.0, *(phase.end_s for phase in table.phases)])
+    figure, height = _stack(rows, (float(min(curves.time[0], 0.0)), end))
+    thinned = rows_per_bucket(len(curves.time))
+    alt = f"{len(curves.time)} frames, {curves.end_s:.2f} s. Rows from the top: " + ", ".join(
+        row.title.split("<")[0].strip(" :,") for row in rows
+    )
+    light = (
+        ""
+        if thinned == 1
+        else f" Drawn from the smallest and the largest value of each {thinned} frames: no peak is"
+        " lost, what lies between is. 'storyframes view' has every frame."
+    )
+    keys = " In the change of the picture peaks are cuts and zero is a freeze."
+    keys += " Keys: + and − zoom, ← and → move, 0 shows all."
+    return Chart("timeline", "Timeline", f"{alt}.{light}{keys}", figure, height=height)
+
+
+def _stack(rows: Sequence[Row], span: tuple[float, float]) -> tuple[go.Figure, int]:
+    inner = sum(row.height + _GAP_PX for row in rows)
+    figure = go.Figure()
+    layout: dict[str, object] = {
+        "barmode": "overlay",
+        "showlegend": False,
+        "hovermode": "closest",
+        "meta": {"range": list(span)},
+        "margin": {"l": 64, "r": 12, "t": _TOP_PX - _GAP_PX, "b": _BOTTOM_PX},
+    }
+    annotations, below = [], inner
+    for number, row in enumerate(rows, start=1):
+        suffix = "" if number == 1 else str(number)
+        top = (below - _GAP_PX) / inner
+        bottom = max((below - _GAP_PX - row.height) / inner, 0.0)
+        below -= row.height + _GAP_PX
+        layout[f"yaxis{suffix}"] = {"domain": [bottom, top], "anchor": "x", "fixedrange": True, **row.axis}
+        annotations.append(
+            {
+                "text": row.title,
+                "xref": "paper",
+                "yref": "paper",
+                "x": 0,
+                "y": top,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "align": "left",
+            }
+        )
+        for trace in row.traces:
+            trace.update(xaxis="x", yaxis=f"y{suffix}")
+            figure.add_trace(trace)
+    layout["xaxis"] = {
+        "range": list(span),
+        "title": {"text": "seconds"},
+        "anchor": f"y{len(rows)}" if len(rows) > 1 else "y",
+        "showspikes": True,
+        "spikemode": "across",
+        "spikethickness": 1,
+        "spikecolor": GREY,
+        "minallowed": span[0],
+        "maxallowed": span[1],
+    }
+    figure.update_layout(layout, annotations=annotations)
+    return figure, inner + _TOP_PX - _GAP_PX + _BOTTOM_PX
+
+
+# --- who speaks, phases, clips ---
+
+
+def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
+    traces, names = [], []
+    if table.phases:
+        names.append("phase")
+        traces.append(
+            _spans(
+                "phase",
+                [(phase.start_s, phase.end_s) for phase in table.phases],
+                [label(phase.phase) for phase in table.phases],
+                [label(phase.phase) for phase in table.phases],
+                [COLOURS[number % len(COLOURS)] for number in range(len(table.phases))],
+            )
+        )
+    for number, (speaker, spans, hover) in enumerate(_speakers(curves, table)):
+        names.append(speaker)
+        traces.append(_spans(speaker, spans, hover, None, [COLOURS[number % len(COLOURS)]] * len(spans)))
+    if traces:
+        axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
+        yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
+    if table.clips:
+        about = "click one to see its ratings"
+        yield Row(f"Clips ({len(table.clips)}, {about})", [_clip_bars(table.clips)], 84, {"visible": False})
+
+
+def _speakers(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
+    """Each speaker with the spans of speech and what hovering over them says."""
+    if table.spoken:
+        said = [(one.speaker, one.start_s, one.end_s, one.text) for one in table.spoken]
+    elif curves.utterances is not None:
+        of = curves.utterances
+        times = zip(of.start_s.tolist(), of.end_s.tolist(), strict=True)
+        said = [(speaker, start, end, "") for speaker, (start, end) in zip(of.speakers, times, strict=True)]
+    else:
+        return []
+    speakers = list(dict.fromkeys(speaker for speaker, *_ in said))
+    found = []
+    for speaker in speakers:
+        own = [one for one in said if one[0] == speaker]
+        hover = [label(text) if text else label(speaker) for *_, text in own]
+        found.append(
+            (f"‘{label(speaker)}’" if speaker == "phase" else label(speaker), [one[1:3] for one in own], hover)
+        )
+    return found
+
+
+def _spans(
+    name: str,
+    spans: Sequence[tuple[float, float]],
+    hover: Sequence[str],
+    inside: Sequence[str] | None,
+    colours: Sequence[str],
+) -> go.Bar:
+    return go.Bar(
+        name=name,
+        orientation="h",
+        y=[name] * len(spans),
+        base=[start for start, _ in spans],
+        x=[stop - start for start, stop in spans],
+        text=inside,
+        textposition="inside",
+        insidetextanchor="middle",
+        textfont={"color": "#ffffff"},
+        customdata=[[text, start, stop] for text, (start, stop) in zip(hover, spans, strict=True)],
+        marker={"color": colours, "line": {"width": 0}},
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]:.2f} to %{customdata[2]:.2f} s<extra></extra>",
+    )
+
+
+def _clip_bars(clips: Sequence[Clip]) -> go.Bar:
+    return go.Bar(
+        name="clips",
+        meta="clips",
+        orientation="h",
+        y=[-(number % _LANES) for number in range(len(clips))],
+        base=[clip.start_s for clip in clips],
+        x=[clip.stop_s - clip.start_s for clip in clips],
+        width=0.8,
+        text=[label(clip.name) for clip in clips],
+        textposition="none",
+        customdata=list(range(len(clips))),
+        marker={"color": BLUE, "line": {"width": 0}},
+        hovertemplate="%{text}<extra></extra>",
+    )
+
+
+# --- curves ---
+
+
+def _line(
+    name: str, time: np.ndarray, values: np.ndarray, number: int = 0, *, colour: str = "", unit: str = ""
+) -> go.Scatter:
+    thinned = thin(time, values)
+    return go.Scatter(
+        name=name,
+        x=thinned.x,
+        y=thinned.y,
+        mode="lines",
+        connectgaps=False,
+        line={"color": colour or COLOURS[number], "width": 1.4, "dash": _DASHES[number % len(_DASHES)]},
+        hovertemplate=f"{name} %{{y:.3~g}} {unit}<br>%{{x:.2f}} s<extra></extra>",
+    )
+
+
+def _named(title: str, names: Sequence[str]) -> str:
+    """A title that says which line is which: by its colour and by its dashes."""
+    keys = [
+        f"<span style='color:{COLOURS[number]}'>{_SIGNS[number]}</span> {name}" for number, name in enumerate(names)
+    ]
+    return f"{title}: {', '.join(keys)}"
+
+
+def _lines(title: str, names: Sequence[str], time: np.ndarray, values: np.ndarray, unit: str) -> Row:
+    traces = [
+        _line(name, time, column, number, unit=unit)
+        for number, (name, column) in enumerate(zip(names, values.T, strict=True))
+    ]
+    return Row(_named(title, names), traces, 92, {"zeroline": True})
+
+
+def _strip(
+    name: str, time: np.ndarray, values: np.ndarray, names: Sequence[str], scale: list, top: float
+) -> go.Heatmap:
+    x, z, rows = bucket_max(time, values)
+    note = "" if rows == 1 else f" (largest of {rows} frames)"
+    return go.Heatmap(
+        name=name,
+        x=x,
+        y=list(names),
+        z=z,
+        zmin=0,
+        zmax=top,
+        colorscale=scale,
+        showscale=False,
+        hoverongaps=False,
+        hovertemplate=f"%{{y}} %{{z:.2f}}{note}<br>%{{x:.2f}} s<extra></extra>",
+    )
+
+
+def _lost_strip(time: np.ndarray, tracked: np.ndarray) -> go.Heatmap:
+    """The share of each bucket's frames without a face, above the confidence: clear is none, full colour is all."""
+    x, share, rows = bucket_mean(time, np.where(tracked, 0.0, 1.0)[:, None])
+    return go.Heatmap(
+        name="lost",
+        x=x,
+        y=[1.06, 1.18],
+        z=share,
+        zmin=0,
+        zmax=1,
+        colorscale=[[0, _CLEAR_ORANGE], [1, ORANGE]],
+        showscale=False,
+        hovertemplate=f"face lost in %{{z:.0%}} of {rows} frame{'s' * (rows > 1)}<br>%{{x:.2f}} s<extra></extra>",
+    )
+
+
+def _face_rows(curves: SessionCurves) -> Iterator[Row]:
+    if curves.tracked is not None and curves.confidence is not None:
+        strip = _lost_strip(curves.time, curves.tracked)
+        line = _line("confidence", curves.time, curves.confidence, colour=BLUE)
+        title = f"Face: <span style='color:{BLUE}'>—</span> confidence, <span style='color:{ORANGE}'>■</span> lost"
+        yield Row(title, [line, strip], 72, {"range": [-0.05, 1.22], "tickvals": [0, 0.5, 1]})
+    if curves.head_pose is not None:
+        yield _lines("Head pose, degrees", ("pitch", "yaw", "roll"), curves.time, curves.head_pose, "°")
+    if curves.gaze is not None:
+        yield _lines("Gaze angle, degrees", ("sideways", "vertical"), curves.time, curves.gaze, "°")
+    if curves.action_units is not None:
+        names = [name.removesuffix("_r") for name in CHOSEN_UNITS]
+        chosen = curves.action_units[:, [ACTION_UNITS.index(name) for name in CHOSEN_UNITS]]
+        yield _lines("Action units, 0 to 5", names, curves.time, chosen, "")
+        every = [name.removesuffix("_r") for name in ACTION_UNITS]
+        heat = _strip("action units", curves.time, curves.action_units, every, "Viridis", 5)  # type: ignore[arg-type]
+        axis = {"autorange": "reversed", "type": "category", "tickfont": {"size": 10}, "showgrid": False}
+        yield Row("All action units: dark 0, yellow 5", [heat], 210, axis)
+
+
+def _sound_rows(curves: SessionCurves) -> Iterator[Row]:
+    if curves.sound_time is None:
+        return
+    if curves.loudness is not None:
+        line = _line("loudness", curves.sound_time, curves.loudness, colour=BLUE, unit="dB")
+        yield Row("Loudness, dB below full scale", [line], 80, {})
+    if curves.f0 is not None:
+        line = _line("F0", curves.sound_time, curves.f0, colour=GREEN, unit="Hz")
+        yield Row("F0, Hz", [line], 80, {"rangemode": "tozero"})
+
+
+def _change_rows(curves: SessionCurves) -> Iterator[Row]:
+    if curves.change is not None:
+        line = _line("change", curves.time, curves.change, colour=ORANGE)
+        title = "Change of the picture (ResNet50)"
+        yield Row(title, [line], 80, {"rangemode": "tozero"})
+
+
+def _dope_rows(curves: SessionCurves) -> Iterator[Row]:
+    if curves.body is not None and curves.hands is not None:
+        counts = np.stack([curves.body, curves.hands / 2], axis=1).astype(np.float32)
+        counts[curves.body < 0] = np.nan
+        strip = _strip("DOPE", curves.time, counts, ["body", "hands"], [[0, "#9a9aa0"], [1, GREEN]], 1)
+        title = f"DOPE: <span style='color:{GREEN}'>■</span> found, ■ not found"
+        yield Row(title, [strip], 52, {"type": "category", "autorange": "reversed", "showgrid": False})

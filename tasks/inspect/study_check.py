@@ -1,0 +1,93 @@
+"""Checking a study as a whole: its tables, and every file that they name, opened but not decoded to its end.
+
+What a header, a transcript and the ends of a table can tell is told here, before a night of extraction does. What only
+decoding shows (a damaged frame in the middle) is found by the extraction itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
+from tasks.extractors.openface.extractor import Backend
+from tasks.extractors.opensmile.settings import SAMPLE_RATE
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.speech import SLACK_S
+from tasks.media.container import RecordingError, open_container
+from tasks.media.sound import read_audio
+from tasks.media.video_header import VideoHeader, read_header
+from tasks.planning.cost import header_length_s
+from tasks.study.load import NamedFile, Problem, Study, StudyFileError, in_order, read_study
+from tasks.study.transcript import TranscriptError, read_transcript
+
+_FEWER = 0.9  # a container may count frames that do not decode; so many less than it says is another recording's table
+
+
+def check_study(
+    root: Path, settings: ExtractorsSettings, progress: Callable[[int, int], None] = lambda *_: None
+) -> tuple[Study, list[Problem]]:
+    """The study at ``root`` as far as it is right, and everything that is wrong with its tables and files.
+
+    Args:
+        root: the study's folder.
+        settings: files that these have no use for are not looked at.
+        progress: called with (number, how many) before each session's files.
+    """
+    reading = read_study(root)
+    problems = [*reading.problems, *reading.session_problems]
+    for number, files in enumerate(reading.files, start=1):
+        progress(number, len(reading.files))
+        problems += _check_session(reading.study, files, settings)
+    return reading.study, in_order(problems)
+
+
+def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSettings) -> Iterator[Problem]:
+    header: VideoHeader | None = None
+    video: Path | None = None
+    for file in files:
+        if file.column == "openface" and settings.openface.backend is not Backend.CSV:
+            continue
+        try:
+            path = study.path(file.relative)
+        except StudyFileError as error:
+            yield file.problem(str(error).removeprefix(f"{file.relative}: "))
+            continue
+        try:
+            match file.column:
+                case "video":
+                    header, video = read_header(path), path
+                case "audio":
+                    next(read_audio(path, SAMPLE_RATE))
+                case "transcript":
+                    _check_transcript(path, header, settings)
+                case "openface":
+                    _check_openface(path, header, video)
+        except (RecordingError, TranscriptError, OpenFaceOutputError) as error:
+            yield file.problem(str(error).removeprefix(f"{path.name}: "))
+        except OSError as error:
+            yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
+
+
+def _check_transcript(path: Path, header: VideoHeader | None, settings: ExtractorsSettings) -> None:
+    utterances = read_transcript(path, allow_malformed=settings.transcript.allow_malformed_cues).utterances
+    end_s = max((utterance.end_s for utterance in utterances), default=0.0)
+    length_s = header_length_s(header) if header else 0.0
+    if length_s and end_s > length_s + SLACK_S:
+        raise TranscriptError(
+            f"{path.name}: ends at {end_s:.2f} s, but the recording is {length_s:.2f} s long by its header: is it "
+            "another session's transcript?"
+        )
+
+
+def _check_openface(path: Path, header: VideoHeader | None, video: Path | None) -> None:
+    rows = peek_openface_csv(path)
+    promised = header.promised_frames if header else None
+    if rows is None or promised is None or video is None or rows == promised:
+        return
+    with open_container(video) as container:
+        held = sum(packet.size > 0 for packet in container.demux(video=0))
+    if rows > max(held, promised) or rows < _FEWER * min(held, promised):
+        raise OpenFaceOutputError(
+            f"{path.name}: ends with frame {rows}, but the video holds {held}: it is cut, or another video's output"
+        )

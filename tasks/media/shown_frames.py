@@ -1,0 +1,176 @@
+"""The frames of a video as FFmpeg decodes them, through PyAV, in the order in which they are shown, with times."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from types import TracebackType
+from typing import Self
+
+import av
+
+from tasks.media.container import RecordingError, open_container
+
+_BEGINS_ANYWHERE = ("mpegts", "mpeg")
+_RECENT = 30  # frames whose distances say how far from the last but one the last frame of an AVI is
+
+
+@dataclass(frozen=True)
+class ShownFrame:
+    """One frame, decoded and not yet converted.
+
+    Attributes:
+        number: counted from 0.
+        ticks: when it is shown on the container's clock, in units of the stream's time base.
+        picture: as FFmpeg decoded it.
+    """
+
+    number: int
+    ticks: int
+    picture: av.VideoFrame
+
+    @property
+    def interlaced(self) -> bool:
+        """Whether it is two fields of different moments, as the stream says."""
+        return bool(self.picture.interlaced_frame)
+
+
+class ShownFrames:
+    """An open video; iterating decodes it once, from the first frame, with one frame in memory.
+
+    What does not decode is left out: whether that is allowed is the caller's affair, who compares with the header.
+
+    Args:
+        path: the video.
+
+    Attributes:
+        stream: PyAV's video stream.
+        format: FFmpeg's name of the container.
+        last: the last frame so far.
+        filled_packets: packets read so far that hold something to show; an AVI has an empty one where its recorder
+            dropped a frame.
+        damaged_packets: those that did not decode.
+        torn_packets: those of which a part is missing; what decodes of them is no whole frame.
+
+    Raises:
+        RecordingError: it cannot be opened or has no video; while iterating: a frame has no time or one before that of
+            the frame before it, its size changes, or it is to be shown turned.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._container = open_container(path)
+        if not self._container.streams.video:
+            self._container.close()
+            raise RecordingError(f"{path.name}: has no video stream")
+        self.stream = self._container.streams.video[0]
+        # Frames decoded in several threads would not tell which packet made them come out; see _ticks.
+        self.stream.thread_type = "SLICE"
+        self.format = self._container.format.name
+        self.last: ShownFrame | None = None
+        self.filled_packets = self.damaged_packets = self.torn_packets = 0
+        self._first_packet: int | None = None
+        self._delay = 0
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._container.close()
+
+    def __iter__(self) -> Iterator[ShownFrame]:
+        for picture in self._decoded():
+            number = self.last.number + 1 if self.last else 0
+            frame = ShownFrame(number, self._ticks(picture, self.last, number), picture)
+            self._check(frame, self.last)
+            self.last = frame
+            yield frame
+
+    def seconds(self, ticks: int) -> float:
+        """Ticks of the stream's time base in seconds."""
+        base = self.stream.time_base
+        return ticks * base.numerator / base.denominator if base else 0.0
+
+    def _decoded(self) -> Iterator[av.VideoFrame]:
+        try:
+            for packet in self._container.demux(self.stream):
+                self.filled_packets += packet.size > 0 and not packet.is_discard
+                # A broadcast may begin anywhere, with frames whose beginning is not there.
+                counts = self.last is not None or self.format not in _BEGINS_ANYWHERE
+                self.torn_packets += packet.is_corrupt and counts
+                try:
+                    pictures = packet.decode()
+                except av.FFmpegError:
+                    self.damaged_packets += counts
+                    continue  # as OpenCV and OpenFace do
+                if self._first_packet is None:
+                    self._first_packet = packet.dts
+                yield from pictures
+        except (av.InvalidDataError, av.EOFError):
+            yield from self._kept_back()  # damaged from here on
+        except av.FFmpegError as error:
+            raise RecordingError(f"{self._name}: reading it failed: {error.strerror}") from None
+
+    def _kept_back(self) -> Iterator[av.VideoFrame]:
+        """What the decoder still holds when the file breaks off."""
+        try:
+            yield from self.stream.decode(None)
+        except av.FFmpegError:
+            return
+
+    def _ticks(self, picture: av.VideoFrame, last: ShownFrame | None, number: int) -> int:
+        """When the frame is shown.
+
+        An AVI has no presentation times, only the order of its packets, and FFmpeg's guesses at them run backwards
+        where there are B-frames. The packets' times are those of the frames in the order in which they are shown, so a
+        frame has that of the packet that makes it come out of the decoder, less the delay of the first; for the last
+        frames, which come out at the end of the file, the usual step goes on.
+        """
+        ticks = picture.dts if self.format == "avi" or picture.pts is None else picture.pts
+        if self.format == "avi" and picture.dts is not None:
+            if last is None:
+                self._delay = picture.dts - (picture.dts if self._first_packet is None else self._first_packet)
+            ticks = picture.dts - self._delay
+        if ticks is None and last is not None:
+            step = median_low(self._recent) if self._recent else self._nominal_step()
+            ticks = last.ticks + step
+        if ticks is None:
+            ticks = picture.pts
+        if ticks is None:
+            raise RecordingError(f"{self._name}: frame {number + 1} carries no timestamp; remux it with FFmpeg")
+        if last is not None:
+            self._recent.append(ticks - last.ticks)
+        return ticks
+
+    def _nominal_step(self) -> int:
+        rate, base = self.stream.average_rate, self.stream.time_base
+        return round(1 / rate / base) if rate and base else 1
+
+    def _check(self, frame: ShownFrame, last: ShownFrame | None) -> None:
+        picture, where = frame.picture, f"{self._name}: frame {frame.number + 1}"
+        if picture.rotation:
+            raise RecordingError(
+                f"{where} is to be shown turned by {picture.rotation % 360} degrees (the container says so), which "
+                "some decoders do and others do not, so OpenFace could see another picture than ResNet-50; turn it for "
+                "good: ffmpeg -i VIDEO -c:a copy UPRIGHT.mp4"
+            )
+        if last is None:
+            return
+        if frame.ticks < last.ticks:
+            raise RecordingError(
+                f"{self._name}: the timestamps run backwards: frame {frame.number + 1} is at "
+                f"{self.seconds(frame.ticks):.3f} s, the one before it at {self.seconds(last.ticks):.3f} s; remux it "
+                "with FFmpeg"
+            )
+        before = last.picture
+        if (picture.width, picture.height) != (before.width, before.height):
+            raise RecordingError(
+                f"{where} is {picture.width}x{picture.height}, the frames before it are "
+                f"{before.width}x{before.height}; one recording has one size: convert it with FFmpeg (-vf scale)"
+            )

@@ -1,0 +1,6 @@
+"""Files that decide values.
+
+``weights`` (models: where they are, how they are fetched) and ``digests`` (SHA-256 of inputs).
+
+``torchvision_import`` and ``openvino_import`` are the one place each where these libraries are imported.
+"""

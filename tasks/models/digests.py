@@ -1,0 +1,94 @@
+"""SHA-256 of input files, without reading again what has not changed.
+
+A file whose size and modification time are as they were has the digest it had. The cache lies with the feature
+store, keyed by paths relative to the study, so another machine that mounts both does not read 53 hours of video again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from storyframes.store.durable import sha256_file
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.records import RecordError, seal, unseal
+from storyframes.store.storage import Storage, StorageError
+
+_LOG = logging.getLogger("storyframes")
+
+_SETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
+
+
+class DigestCache:
+    """Digests of the files below ``root``, kept in the file ``cache`` of a storage.
+
+    ``on_this_machine``: a file must also be the very same one, unchanged in every respect: models that were unpacked
+    from an archive or copied with their times are told from those that they replaced.
+    """
+
+    def __init__(self, storage: Storage, cache: str, root: Path, *, on_this_machine: bool = False) -> None:
+        self.on_this_machine = on_this_machine
+        self.storage = storage
+        self.cache = cache
+        self.root = root
+        try:
+            content = unseal(storage.read(cache), cache)
+        except (RecordError, OSError):
+            content = None  # only a cache: read the files again
+        self._known: dict[str, dict] = (content or {}).get("files", {})
+        self._changed = False
+
+    def sha256(self, path: Path) -> str:
+        """SHA-256 of the file at ``path``.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        key = str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+        status = path.stat()
+        state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+        if self.on_this_machine:
+            state |= {"ctime_ns": status.st_ctime_ns, "inode": status.st_ino}
+        known = self._known.get(key)
+        if known and state.items() <= known.items():
+            return known["sha256"]
+        digest = sha256_file(path)
+        if time.time_ns() - max(status.st_mtime_ns, state.get("ctime_ns", 0)) > _SETTLED_NS:
+            self._known[key] = {**state, "sha256": digest}
+            self._changed = True
+        return digest
+
+    def save(self) -> None:
+        """Keep what was learned; does nothing where nothing was, or where it cannot be kept (a full disk)."""
+        if not self._changed:
+            return
+        try:
+            self.storage.replace(self.cache, seal({"files": self._known}))
+        except (OSError, StorageError) as error:  # only a cache: the next run reads the files again
+            _LOG.warning("the checksums of the inputs cannot be kept: %s", error)
+        self._changed = False
+
+
+def user_cache() -> Path:
+    """The folder of this user's caches (``$XDG_CACHE_HOME/storyframes``)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "storyframes"
+
+
+def model_digest(path: Path) -> str:
+    """SHA-256 of a model's file, which may lie anywhere on this machine.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return model_digests([path])[path]
+
+
+def model_digests(paths: Iterable[Path]) -> dict[Path, str]:
+    """SHA-256 of many of them; see :func:`model_digest`."""
+    cache = DigestCache(LocalStorage(user_cache()), "model-digests.json", Path("/"), on_this_machine=True)
+    digests = {path: cache.sha256(path.resolve()) for path in paths}
+    cache.save()
+    return digests

@@ -1,0 +1,216 @@
+"""Model files: what they are, where they are looked for, how they are fetched.
+
+Nothing of them is shipped. A download is believed when its SHA-256 is the one below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from storyframes.store.durable import flush_folder, sha256_file
+from tasks.models.digests import user_cache
+
+_BLOCK = 1 << 20
+
+
+class WeightsError(Exception):
+    """A model file is not there, cannot be fetched or is not what it should be; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A published model file.
+
+    Attributes:
+        name: what ``storyframes models`` calls it.
+        filename: its name on this machine.
+        url: where it is published.
+        sha256: of what the URL gives; empty where its authors publish none, and then it is not downloaded here.
+        bytes: about how large that is.
+        license: under which terms.
+        about: which feature needs it.
+        member: the file inside the archive that is kept, where the URL gives a zip archive.
+        torch_hub: it lies in torch's own cache, shared with other programs.
+    """
+
+    name: str
+    filename: str
+    url: str
+    sha256: str
+    bytes: int
+    license: str
+    about: str
+    member: str = ""
+    torch_hub: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Where it lies once fetched."""
+        folder = torch_hub_folder() if self.torch_hub else user_cache() / "models"
+        return folder / self.filename
+
+
+def torch_hub_folder() -> Path:
+    """The checkpoint folder of torch.hub, found as torch finds it but without importing torch."""
+    home = os.environ.get("TORCH_HOME")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path(home) if home else cache / "torch") / "hub" / "checkpoints"
+
+
+MODELS: dict[str, ModelFile] = {
+    model.name: model
+    for model in (
+        ModelFile(
+            name="resnet50-v1",
+            filename="resnet50-0676ba61.pth",
+            url="https://download.pytorch.org/models/resnet50-0676ba61.pth",
+            sha256="0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a",
+            bytes=102_530_333,
+            license="BSD-3-Clause (torchvision); trained on ImageNet, whose terms are for research",
+            about="resnet50, weights = IMAGENET1K_V1 (the default; what pretrained=True meant)",
+            torch_hub=True,
+        ),
+        ModelFile(
+            name="resnet50-v2",
+            filename="resnet50-11ad3fa6.pth",
+            url="https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
+            sha256="11ad3fa62ca79e40addfd354a8ec4b7c75143b3038b8d2a807fbc68deab379ca",
+            bytes=102_540_417,
+            license="BSD-3-Clause (torchvision); trained on ImageNet, whose terms are for research",
+            about="resnet50, weights = IMAGENET1K_V2 (other embeddings than V1)",
+            torch_hub=True,
+        ),
+        ModelFile(
+            name="glove-840b",
+            filename="glove.840B.300d.txt",
+            url="https://nlp.stanford.edu/data/glove.840B.300d.zip",
+            sha256="c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f",
+            bytes=2_176_768_927,
+            license="Public Domain Dedication and License 1.0",
+            about="glove (the default: 2.2 million cased words)",
+            member="glove.840B.300d.txt",
+        ),
+        ModelFile(
+            name="glove-6b",
+            filename="glove.6B.300d.txt",
+            url="https://nlp.stanford.edu/data/glove.6B.zip",
+            sha256="617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+            bytes=862_182_613,
+            license="Public Domain Dedication and License 1.0",
+            about="glove, a smaller vocabulary (400,000 lower-case words): [glove] vectors = its path",
+            member="glove.6B.300d.txt",
+        ),
+        ModelFile(
+            name="dope",
+            filename="DOPE_v1_0_0.pth.tgz",
+            url="http://download.europe.naverlabs.com/ComputerVision/DOPE_models/DOPE_v1_0_0.pth.tgz",
+            sha256="",
+            bytes=0,
+            license="CC BY-NC-SA 4.0 (Naver): non-commercial use",
+            about="dope, float32; get it by hand (no checksum is published)",
+        ),
+        ModelFile(
+            name="dope-realtime",
+            filename="DOPErealtime_v1_0_0.pth.tgz",
+            url="http://download.europe.naverlabs.com/ComputerVision/DOPE_models/DOPErealtime_v1_0_0.pth.tgz",
+            sha256="",
+            bytes=0,
+            license="CC BY-NC-SA 4.0 (Naver): non-commercial use",
+            about="dope, float16 on a GPU: [dope] model = its path; get it by hand",
+        ),
+    )
+}
+
+
+_no_download: ContextVar[bool] = ContextVar("no_download", default=False)
+
+
+@contextmanager
+def without_download() -> Iterator[None]:
+    """Inside, a model that is not here stays absent: who only looks at a study does not want gigabytes to arrive."""
+    token = _no_download.set(True)
+    try:
+        yield
+    finally:
+        _no_download.reset(token)
+
+
+def find(model: ModelFile) -> Path | None:
+    """Where the model lies on this machine, None where it does not."""
+    return model.path if model.path.is_file() else None
+
+
+def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: None) -> Path:
+    """Download the model, check it, and put it in its place; does nothing where it is there.
+
+    Args:
+        model: which.
+        progress: called with (bytes so far, bytes in all).
+
+    Raises:
+        WeightsError: no connection, or the download is not what was published.
+    """
+    if found := find(model):
+        return found
+    if _no_download.get():
+        raise WeightsError(f"{model.filename} is not on this machine; 'storyframes models fetch {model.name}' gets it")
+    if not model.sha256:
+        raise WeightsError(
+            f"{model.filename} cannot be checked, since its authors publish no checksum, so it is not downloaded here. "
+            f"Read its licence ({model.license}), get {model.url}, and put it at {model.path}"
+        )
+    folder = model.path.parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{model.filename}.") as scratch:
+        download = Path(scratch) / "download"
+        digest = _download(model, download, progress)
+        if digest != model.sha256:
+            raise WeightsError(
+                f"{model.url} gave a file with SHA-256 {digest}, but {model.sha256} was published: nothing was kept"
+            )
+        if model.member:
+            with zipfile.ZipFile(download) as archive:
+                archive.extract(model.member, scratch)
+            download = Path(scratch) / model.member
+        os.replace(download, model.path)
+    flush_folder(folder)
+    return model.path
+
+
+def _download(model: ModelFile, target: Path, progress: Callable[[int, int], None]) -> str:
+    digest, done = hashlib.sha256(), 0
+    try:
+        with urllib.request.urlopen(model.url, timeout=30) as response, target.open("wb") as file:  # noqa: S310
+            total = int(response.headers.get("Content-Length") or model.bytes)
+            while block := response.read(_BLOCK):
+                file.write(block)
+                digest.update(block)
+                done += len(block)
+                progress(done, total)
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", error)
+        raise WeightsError(
+            f"{model.name} could not be fetched ({reason}); on a machine with a connection download {model.url}, check "
+            f"its SHA-256 ({model.sha256}) and put it at {model.path}"
+        ) from None
+    return digest.hexdigest()
+
+
+def check(path: Path, model: ModelFile) -> None:
+    """Refuse a file that claims by its name to be ``model`` and is not.
+
+    Raises:
+        WeightsError: its SHA-256 is another.
+    """
+    if not model.member and (digest := sha256_file(path)) != model.sha256:
+        raise WeightsError(f"{path} has SHA-256 {digest}, but {model.filename} has {model.sha256}: fetch it again")

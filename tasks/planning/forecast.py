@@ -1,0 +1,99 @@
+"""How long a whole study will take here and how much disk it needs, from measured rates, before anyone starts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tasks.planning.rates import Rate
+
+_TASK_S = 0.2  # of a processor: what Prefect and Dask take for each task
+
+
+@dataclass(frozen=True)
+class FeatureForecast:
+    """One feature of all sessions.
+
+    Attributes:
+        feature: the feature.
+        cpu_s_per_minute: processor-seconds for a minute of recording.
+        cpu_s: processor-seconds for all of them.
+        bytes: on the disk.
+        reason: why it could not be measured, so that nothing of it is in the sums.
+    """
+
+    feature: str
+    cpu_s_per_minute: float
+    cpu_s: float
+    bytes: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A whole study.
+
+    Attributes:
+        sessions: how many.
+        recorded_s: length of all recordings.
+        workers: processors that extract.
+        wall_s: from the first task to the last, with nothing else running.
+        cpu_s: processor-seconds of all work.
+        bytes: of the feature store.
+        features: one by one.
+    """
+
+    sessions: int
+    recorded_s: float
+    workers: int
+    wall_s: float
+    cpu_s: float
+    bytes: int
+    features: tuple[FeatureForecast, ...]
+
+
+def forecast(rates: Sequence[Rate], lengths_s: Sequence[float], workers: int) -> Forecast:
+    """What the rates come to for sessions of these lengths on so many processors.
+
+    Args:
+        rates: as measured.
+        lengths_s: of each session's recording; 0 where it is not known, which counts as the mean of the others.
+        workers: processors.
+    """
+    known = [length for length in lengths_s if length > 0]
+    mean = sum(known) / len(known) if known else 0.0
+    lengths = [length or mean for length in lengths_s]
+    features = tuple(_of_feature(rate, lengths) for rate in rates)
+    units = [rate.task_s + _TASK_S + rate.cpu_s * length for rate in rates if not rate.reason for length in lengths]
+    if len(lengths) < workers:  # then a session's network gets several processors (tasks/planning/plan.py)
+        share = workers // max(len(lengths), 1)
+        units = [unit / share for unit in units for _ in range(share)]
+    start_s = sum(rate.start_s for rate in rates)
+    return Forecast(
+        sessions=len(lengths),
+        recorded_s=sum(lengths),
+        workers=workers,
+        wall_s=start_s + longest_worker(units, workers),
+        cpu_s=sum(units) + start_s * min(workers, max(len(units), 1)),
+        bytes=sum(feature.bytes for feature in features),
+        features=features,
+    )
+
+
+def longest_worker(units: Iterable[float], workers: int) -> float:
+    """When the last of ``workers`` ends that take the longest unit left whenever they are free."""
+    busy = [0.0] * workers
+    for unit in sorted(units, reverse=True):
+        heapq.heappush(busy, heapq.heappop(busy) + unit)
+    return max(busy)
+
+
+def _of_feature(rate: Rate, lengths: Sequence[float]) -> FeatureForecast:
+    return FeatureForecast(
+        rate.feature,
+        60 * rate.cpu_s,
+        sum(rate.task_s + rate.cpu_s * length for length in lengths),
+        round(sum(rate.task_bytes + rate.bytes * length for length in lengths)),
+        rate.reason,
+    )

@@ -1,0 +1,112 @@
+"""A sample of a session: its first seconds as files of their own, to measure on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+from itertools import islice
+from pathlib import Path
+
+import av
+
+from storyframes.store.durable import sha256_file
+from tasks.extractors.base import InputFile
+from tasks.media.container import RecordingError, open_container
+from tasks.study.transcript import TranscriptError, read_transcript
+from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
+
+
+class SampleError(Exception):
+    """The recording cannot be cut; the message names the file."""
+
+
+def cut_recording(path: Path, target: Path, seconds: float) -> None:
+    """Copy the packets of the first ``seconds`` of a recording, picture and sound, without coding them again.
+
+    Whoever may read the recording may read the copy: root's extraction gives it to a container's user.
+
+    Raises:
+        SampleError: FFmpeg cannot read it, or not write such a file.
+    """
+    try:
+        with open_container(path) as source, av.open(str(target), "w") as cut:
+            chosen = [*source.streams.video[:1], *source.streams.audio[:1]]
+            copies = {stream.index: cut.add_stream_from_template(stream) for stream in chosen}
+            ended: set[int] = set()
+            end_s = (source.start_time or 0) / av.time_base + seconds  # a broadcast does not begin at 0
+            for packet in source.demux(chosen):
+                start = packet.dts if packet.dts is not None else packet.pts
+                if start is None or start * packet.time_base >= end_s:
+                    ended.add(packet.stream.index)
+                    if len(ended) == len(copies):
+                        break
+                elif packet.stream.index not in ended:
+                    packet.stream = copies[packet.stream.index]
+                    cut.mux(packet)
+        status = path.stat()
+        if os.geteuid() == 0:
+            os.chown(target, status.st_uid, status.st_gid)
+        target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRUSR | stat.S_IWUSR)
+    except RecordingError as error:
+        raise SampleError(str(error)) from None
+    except (av.FFmpegError, ValueError, OSError) as error:
+        raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
+
+
+def _explain(error: Exception) -> str:
+    """Without the paths that FFmpeg puts behind its reasons."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return no_room_for_temporary_files()
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def cut_table(path: Path, target: Path, rows: int) -> None:
+    """Copy the header and the first ``rows`` lines of a CSV or CSV.gz.
+
+    Raises:
+        SampleError: it cannot be read.
+    """
+
+    def opened(file: Path, mode: str):  # type: ignore[no-untyped-def]
+        return gzip.open(file, mode) if file.suffix == ".gz" else file.open(mode)
+
+    try:
+        with opened(path, "rb") as source, opened(target, "wb") as cut:
+            cut.writelines(islice(source, rows + 1))
+    except (OSError, EOFError) as error:
+        raise SampleError(f"{path.name}: no sample of it can be cut ({_explain(error)})") from None
+
+
+def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> None:
+    """Write the first utterances of a transcript as one of ``seconds``, as JSON.
+
+    As many as there are on the average in so long a part of ``of_s`` seconds, at least one, moved together so that they
+    fit: a sample may well begin with silence, and an utterance may be longer than the sample.
+
+    Raises:
+        SampleError: it is damaged.
+    """
+    try:
+        utterances = read_transcript(path, allow_malformed=True).utterances
+    except TranscriptError as error:
+        raise SampleError(str(error)) from None
+    kept = utterances[: max(1, round(len(utterances) * seconds / of_s))]
+    scale = seconds / max((utterance.end_s for utterance in kept), default=1.0)
+    content = [
+        {
+            "speaker": utterance.speaker,
+            "start_s": utterance.start_s * scale,
+            "end_s": utterance.end_s * scale,
+            "text": utterance.text,
+        }
+        for utterance in kept
+    ]
+    target.write_text(json.dumps({"utterances": content}))
+
+
+def as_input(path: Path) -> InputFile:
+    """A file as an extractor is given it."""
+    status = path.stat()
+    return InputFile(path, path.name, sha256_file(path), status.st_size, status.st_mtime_ns)

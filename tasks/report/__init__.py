@@ -1,7 +1,0 @@
-"""The report: a static site about a study and its features that opens from disk, with no network.
-
-The way of a page: ``matrix`` and ``facts`` (what there is to say, plain data) → ``study_charts`` and ``timeline``
-(plotly figures) → ``pages`` (HTML, everything escaped) → ``site`` (files, made whole or not at all). ``key_tables``
-says the most important of it in Markdown. The pages need plotly and Jinja2 (the extra ``storyframes[report]``); matrix,
-facts and key tables do not.
-"""

@@ -1,1 +1,0 @@
-"""ResNet-50 embeddings of frames (see ``extractor``)."""

@@ -1,0 +1,104 @@
+"""What is wrong with a study, said so that it can be mended and nothing private is told.
+
+Problems reach terminals, logs and the database of a server. A cell that stands in the wrong column may be a story, so a
+value is shown only where it has the form of what belongs there: an id, a number, a date, a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from storyframes.store.layout import ID_PATTERN
+
+SHOWN_OF_A_KIND = 20  # of thousands of equal problems these many tell what to mend
+_CUT = 60
+_ID_COLUMNS = {"session_id", "story_id", "participant_id", "phase", "scale"}
+_PATH_COLUMNS = {"video", "audio", "transcript", "openface"}
+_WORD = re.compile(r"\S{1,40}")
+_DATE = re.compile(r"[0-9][0-9T:+./Z -]{0,39}")
+_SUFFIX = re.compile(r"\.[A-Za-z0-9]{2,5}$")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a study.
+
+    Attributes:
+        table: the table's name.
+        row: counted from 1 below the header; None where the table as a whole is meant.
+        column: the column, or empty.
+        value: what stands there, as far as it may be shown.
+        rule: what it breaks, and what to do.
+        line: of the file, where the row begins; None in Parquet.
+        kind: the same for problems of one sort whose rules differ in a number; else empty.
+    """
+
+    table: str
+    row: int | None
+    column: str
+    value: str
+    rule: str
+    line: int | None = None
+    kind: str = ""
+
+    @property
+    def place(self) -> str:
+        """The row, and its line where counting would not find it."""
+        if self.row is None:
+            return ""
+        return str(self.row) if self.line in (None, self.row + 1) else f"{self.row} (line {self.line})"
+
+    def __str__(self) -> str:
+        where = self.table + (f", row {self.place}" if self.place else "")
+        what = f", {self.column} = {self.value}" if self.column else ""
+        return f"{where}{what}: {self.rule}"
+
+
+class StudyError(Exception):
+    """The study cannot be used; ``problems`` lists everything that is wrong."""
+
+    def __init__(self, root: Path, problems: list[Problem]) -> None:
+        self.root = root
+        self.problems = problems
+        lines = "\n".join(f"  {problem}" for problem in shortened(problems))
+        super().__init__(f"{root}: {len(problems)} problem{'s' * (len(problems) != 1)}\n{lines}")
+
+
+def shortened(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems with at most so many of a kind, and one line for the rest of each kind."""
+    seen: Counter[tuple[str, str, str]] = Counter()
+    shown, more = [], {}
+    for problem in problems:
+        kind = (problem.table, problem.column, problem.kind or problem.rule)
+        seen[kind] += 1
+        if seen[kind] <= SHOWN_OF_A_KIND:
+            shown.append(problem)
+        else:
+            more[kind] = problem
+    for kind, last in more.items():
+        where = f"{last.column}: " if last.column else ""
+        rule = f"and {seen[kind] - SHOWN_OF_A_KIND} more of this kind, the last in row {last.place}: {where}{last.rule}"
+        shown.append(Problem(last.table, None, "", "", rule))
+    return shown
+
+
+def shown_value(table: str, column: str, value: object) -> str:
+    """A cell as a problem may show it: escaped and cut, or only its length where it could be anybody's words."""
+    text = str(value)
+    if text and not _has_its_columns_form(table, column, text):
+        return f"({len(text)} characters)"
+    return repr(text if len(text) <= _CUT else f"{text[: _CUT - 1]}…")
+
+
+def _has_its_columns_form(table: str, column: str, text: str) -> bool:
+    if column in _ID_COLUMNS:
+        return bool(ID_PATTERN.fullmatch(text))
+    if table == "stories":
+        return False
+    if column in _PATH_COLUMNS:
+        return " " not in text or bool(_SUFFIX.search(text))
+    return bool(_WORD.fullmatch(text) or _DATE.fullmatch(text))

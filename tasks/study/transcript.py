@@ -1,0 +1,330 @@
+"""Transcripts: what was said, by whom and when, from the formats that speech recognisers write.
+
+Read: the study's own JSON, AssemblyAI JSON, WhisperX JSON, WebVTT and SRT. Needs pydantic (the extra
+``storyframes[pipeline]``). No error message ever holds a piece of the transcript: recordings are intimate.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tasks.study.captions import CaptionsError, read_captions
+
+_RULE = "a time is finite, not negative, and in order"
+_ROUNDING_S = 0.1  # recognisers round words and utterances each for themselves
+_NAMED = 5  # malformed places that an error lists
+
+
+class TranscriptError(Exception):
+    """The transcript cannot be read; the message names the file, the place and the rule."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word; times in seconds of the recording. ``timed`` is False where they were interpolated."""
+
+    text: str
+    start_s: float
+    end_s: float
+    timed: bool = True
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What one speaker said in one go; times in seconds of the recording."""
+
+    speaker: str
+    start_s: float
+    end_s: float
+    text: str
+    words: tuple[Word, ...]
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The utterances of a session in the order of their start.
+
+    Attributes:
+        utterances: what was said.
+        malformed: what was left out or interpolated because it could not be read, each with its place in the file.
+    """
+
+    utterances: tuple[Utterance, ...]
+    malformed: tuple[str, ...] = ()
+
+    def words(self) -> list[Word]:
+        """All words in the order of their start."""
+        return sorted((word for u in self.utterances for word in u.words), key=lambda word: word.start_s)
+
+
+def read_transcript(path: Path, *, allow_malformed: bool = False) -> Transcript:
+    """The transcript at ``path``; the format is known by the suffix and, for JSON, by its keys.
+
+    Args:
+        path: .json, .vtt or .srt.
+        allow_malformed: take what can be read. An utterance without times that are times is left out; a word's times
+            are interpolated where they are none, lie outside its utterance, or are an end without a start.
+
+    Raises:
+        TranscriptError: unknown format, damaged file, or (unless ``allow_malformed``) something that is malformed.
+    """
+    reader = {".json": _read_json, ".vtt": _read_captions, ".srt": _read_captions}.get(path.suffix.lower())
+    if reader is None:
+        raise TranscriptError(f"{path.name}: a transcript is .json, .vtt or .srt")
+    faults: list[str] = []
+    try:
+        drafts = list(reader(path, faults))
+    except OSError as error:
+        raise TranscriptError(f"{path.name}: cannot be read: {error.strerror}") from None
+    finished = [_finish(draft, number, faults) for number, draft in enumerate(drafts, start=1)]
+    if faults and not allow_malformed:
+        more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise TranscriptError(
+            f"{path.name}, {'; '.join(faults[:_NAMED])}{more}: mend the file, or set [transcript] "
+            "allow_malformed_cues = true to leave out what cannot be read"
+        )
+    utterances = sorted((one for one in finished if one is not None), key=lambda utterance: utterance.start_s)
+    return Transcript(tuple(utterances), tuple(faults))
+
+
+# --- a draft: an utterance as read, before its times are checked and its words have all got some --------------------
+
+
+@dataclass(frozen=True)
+class _DraftWord:
+    text: str
+    start_s: float | None
+    end_s: float | None
+
+
+@dataclass(frozen=True)
+class _Draft:
+    speaker: str
+    start_s: float
+    end_s: float
+    text: str
+    words: tuple[_DraftWord, ...]
+
+
+def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
+    """The utterance with times for all its words; None where it has none itself. What is malformed goes to faults."""
+    where = f"utterance {number}"
+    if not _are_times(draft.start_s, draft.end_s):
+        faults.append(f"{where}: runs from {draft.start_s} s to {draft.end_s} s; {_RULE}")
+        return None
+    words = [
+        _checked(word, draft, f"{where}, word {position}", faults) for position, word in enumerate(draft.words, start=1)
+    ] or [_DraftWord(text, None, None) for text in draft.text.split()]
+    return Utterance(draft.speaker, draft.start_s, draft.end_s, draft.text, tuple(_time_words(words, draft)))
+
+
+def _are_times(start_s: float, end_s: float) -> bool:
+    return math.isfinite(start_s) and math.isfinite(end_s) and 0 <= start_s <= end_s
+
+
+def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str]) -> _DraftWord:
+    """The word, without its times where they are malformed. A start alone is not: WhisperX writes numbers so."""
+    if word.start_s is None and word.end_s is None:
+        return word
+    if word.start_s is None:
+        faults.append(f"{where}: has an end, {word.end_s} s, but no start")
+        return _DraftWord(word.text, None, None)
+    end_s = word.start_s if word.end_s is None else word.end_s
+    if not _are_times(word.start_s, end_s):
+        faults.append(f"{where}: runs from {word.start_s} s to {word.end_s} s; {_RULE}")
+    elif word.start_s < utterance.start_s - _ROUNDING_S or end_s > utterance.end_s + _ROUNDING_S:
+        faults.append(
+            f"{where}: runs from {word.start_s} s to {end_s} s, beyond its utterance from {utterance.start_s} s to "
+            f"{utterance.end_s} s"
+        )
+    else:
+        return word
+    return _DraftWord(word.text, None, None)
+
+
+def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
+    """Words with times keep them; each run of words without shares the gap it stands in by the words' lengths.
+
+    A word with a start alone begins such a run: it keeps its start.
+    """
+    position = 0
+    clock = draft.start_s
+    while position < len(words):
+        word = words[position]
+        if word.start_s is not None and word.end_s is not None:
+            yield Word(word.text, word.start_s, word.end_s)
+            clock = word.end_s
+            position += 1
+            continue
+        if word.start_s is not None:
+            clock = word.start_s
+        stop = position + 1
+        while stop < len(words) and words[stop].start_s is None:
+            stop += 1
+        following = words[stop].start_s if stop < len(words) else None
+        end_s = max(clock, draft.end_s if following is None else following)
+        yield from _spread(words[position:stop], clock, end_s)
+        clock, position = end_s, stop
+
+
+def _spread(words: Sequence[_DraftWord], start_s: float, end_s: float) -> Iterator[Word]:
+    lengths = [max(len(word.text), 1) for word in words]
+    per_character = (end_s - start_s) / sum(lengths)
+    for word, length in zip(words, lengths, strict=True):
+        yield Word(word.text, start_s, start_s + per_character * length, timed=False)
+        start_s += per_character * length
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+class _OwnWord(BaseModel):
+    word: str
+    start_s: float | None = None
+    end_s: float | None = None
+
+
+class _OwnUtterance(BaseModel):
+    speaker: str | None = None
+    start_s: float
+    end_s: float
+    text: str
+    words: list[_OwnWord] | None = None
+
+    def draft(self) -> _Draft:
+        words = tuple(_DraftWord(word.word, word.start_s, word.end_s) for word in self.words or ())
+        return _Draft(self.speaker or "", self.start_s, self.end_s, self.text, words)
+
+
+class _Own(BaseModel):
+    """The study's own form: utterances with speaker, start_s, end_s, text and, optionally, words with times."""
+
+    utterances: list[_OwnUtterance]
+
+    def drafts(self) -> Iterator[_Draft]:
+        return (utterance.draft() for utterance in self.utterances)
+
+
+class _AssemblyWord(BaseModel):
+    text: str
+    start: int
+    end: int
+    speaker: str | None = None
+
+    def draft(self) -> _DraftWord:
+        return _DraftWord(self.text, self.start / 1000, self.end / 1000)
+
+
+class _AssemblyUtterance(BaseModel):
+    speaker: str | None = None
+    start: int
+    end: int
+    text: str
+    words: list[_AssemblyWord] | None = None
+
+
+class _Assembly(BaseModel):
+    """AssemblyAI's transcript object: times in milliseconds; ``utterances`` is null without speaker labels."""
+
+    utterances: list[_AssemblyUtterance] | None = None
+    words: list[_AssemblyWord] | None = None
+
+    def drafts(self) -> Iterator[_Draft]:
+        for utterance in self.utterances or ():
+            words = tuple(word.draft() for word in utterance.words or ())
+            yield _Draft(utterance.speaker or "", utterance.start / 1000, utterance.end / 1000, utterance.text, words)
+        if self.utterances is None:
+            yield from self._sentences()
+
+    def _sentences(self) -> Iterator[_Draft]:
+        sentence: list[_AssemblyWord] = []
+        for word in self.words or ():
+            sentence.append(word)
+            if word.text.endswith((".", "?", "!")):
+                yield self._sentence(sentence)
+                sentence = []
+        if sentence:
+            yield self._sentence(sentence)
+
+    @staticmethod
+    def _sentence(words: list[_AssemblyWord]) -> _Draft:
+        text = " ".join(word.text for word in words)
+        speaker = words[0].speaker or ""
+        drafts = tuple(word.draft() for word in words)
+        return _Draft(speaker, words[0].start / 1000, words[-1].end / 1000, text, drafts)
+
+
+class _WhisperWord(BaseModel):
+    word: str
+    start: float | None = None
+    end: float | None = None
+
+
+class _WhisperSegment(BaseModel):
+    start: float
+    end: float
+    text: str
+    speaker: str | None = None
+    words: list[_WhisperWord] | None = None
+
+
+class _Whisper(BaseModel):
+    """WhisperX's result: segments, whose words lack times where the alignment model does not know their characters."""
+
+    segments: list[_WhisperSegment]
+
+    def drafts(self) -> Iterator[_Draft]:
+        for segment in self.segments:
+            words = tuple(_DraftWord(word.word.strip(), word.start, word.end) for word in segment.words or ())
+            yield _Draft(segment.speaker or "", segment.start, segment.end, segment.text.strip(), words)
+
+
+def _read_json(path: Path, faults: list[str]) -> Iterator[_Draft]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        raise TranscriptError(f"{path.name}: is not JSON") from None
+    model = _json_format(content)
+    if model is None:
+        raise TranscriptError(
+            f"{path.name}: no known transcript: it has neither 'utterances' (own, AssemblyAI) nor 'segments' (WhisperX)"
+        )
+    try:
+        return model.model_validate(content).drafts()
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise TranscriptError(f"{path.name}, {place}: {fault['msg']}") from None
+
+
+def _json_format(content: Any) -> type[_Own] | type[_Assembly] | type[_Whisper] | None:
+    if not isinstance(content, dict):
+        return None
+    if isinstance(content.get("segments"), list):
+        return _Whisper
+    utterances = content.get("utterances")
+    if isinstance(utterances, list) and (not utterances or _has_key(utterances[0], "start_s")):
+        return _Own
+    if isinstance(utterances, list) or isinstance(content.get("words"), list):
+        return _Assembly
+    return None
+
+
+def _has_key(value: Any, key: str) -> bool:
+    return isinstance(value, dict) and key in value
+
+
+def _read_captions(path: Path, faults: list[str]) -> Iterator[_Draft]:
+    try:
+        captions = read_captions(path)
+    except CaptionsError as error:
+        raise TranscriptError(f"{path.name}: is not a valid {path.suffix[1:]} file: {error}") from None
+    faults += captions.faults
+    return (_Draft(cue.speaker, cue.start_s, cue.end_s, cue.text, ()) for cue in captions.cues)

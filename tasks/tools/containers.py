@@ -1,0 +1,328 @@
+"""Running one command in a container: podman, docker or apptainer, hardened, and never a leftover.
+
+The engines' command lines are driven with subprocess, not through a library: python-on-whales knows neither Apptainer
+nor a parent-death signal, and every flag that matters here is named below where it can be read.
+
+What keeps a container from surviving: it has a name of its own; a timeout removes it; a reaper process removes it when
+this process dies; and every run first removes the containers whose owner is dead (their label says who that was), in
+case the reaper died too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import resource
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from storyframes.store.durable import sha256_file
+from storyframes.store.owner import Owner
+from tasks.tools.reaper import reaper
+from tasks.tools.tool_process import ToolResult, run_tool, thread_environment
+
+_OWNER_LABEL = "io.storyframes.owner"
+_ENGINE_TIMEOUT_S = 60
+_PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
+_NOBODY = 65534
+_NOT_STARTED = re.compile(r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)")
+ENGINE_FAILURES = range(125, 128)
+"""Exit codes of the engines' own, before anything ran."""
+
+
+class EngineName(StrEnum):
+    """The engines, in the order in which they are looked for."""
+
+    PODMAN = "podman"
+    DOCKER = "docker"
+    APPTAINER = "apptainer"
+
+
+_INSTALL = {
+    EngineName.PODMAN: "podman: 'apt install podman' or 'dnf install podman'",
+    EngineName.DOCKER: "docker: https://docs.docker.com/engine/install",
+    EngineName.APPTAINER: "apptainer: https://apptainer.org/docs/admin/main/installation.html, or a cluster's module",
+}
+
+
+class ContainerError(Exception):
+    """No engine, no image, or one that cannot be used as asked; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this machine inside the container."""
+
+    source: Path
+    target: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a container may use.
+
+    Attributes:
+        cpus: processors; also the threads of its numerical libraries.
+        memory_gib: GiB of memory, no swap.
+        pids: processes and threads.
+        timeout_s: seconds until it is removed.
+        gpus: whether it sees the GPUs.
+    """
+
+    cpus: int
+    memory_gib: float
+    timeout_s: float
+    pids: int = 512
+    gpus: bool = False
+
+
+@dataclass(frozen=True)
+class ContainerJob:
+    """One command to run in a container.
+
+    Attributes:
+        name: of the container; unique to this attempt.
+        command: with an absolute path first.
+        inputs: read-only.
+        output: the one folder that can be written.
+        limits: see :class:`Limits`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    inputs: tuple[Mount, ...]
+    output: Mount
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that is on this machine.
+
+    Attributes:
+        reference: how the engine calls it.
+        digest: SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will really run.
+    """
+
+    reference: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A container engine of this machine."""
+
+    name: EngineName
+    executable: str
+    _rootless: list[bool] = field(default_factory=list, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", EngineName(self.name))  # "podman" will do
+
+    def resolve(self, reference: str) -> Image:
+        """The image that ``reference`` means, which must be pinned by a digest and be here already.
+
+        Raises:
+            ContainerError: it is not pinned, or not here; nothing is ever pulled.
+        """
+        if self.name is EngineName.APPTAINER:
+            return _resolve_apptainer(reference)
+        if not _PINNED.fullmatch(reference):
+            raise ContainerError(
+                f"the image {reference!r} is not pinned: name it by digest (NAME@sha256:…) or by image id (sha256:…)"
+            )
+        listed = self._ask("image", "inspect", "--format", "{{.Id}}", reference)
+        if listed.returncode:
+            self._check_that_it_answers(listed.stderr)
+            raise ContainerError(
+                f"the image {reference} is not on this machine: '{self.name} pull {reference}' gets it"
+            )
+        digest = listed.stdout.strip().removeprefix("sha256:")
+        return Image(f"sha256:{digest}", digest)
+
+    def _check_that_it_answers(self, printed: str) -> None:
+        """Tell an engine that does not work (its daemon is down, say) from one that knows no such image."""
+        question = "version" if self.name is EngineName.DOCKER else "info"
+        if self._ask(question).returncode:
+            last = next((line for line in reversed(printed.splitlines()) if line.strip()), "it printed nothing")
+            raise ContainerError(f"{self.name} does not work here ('{self.name} {question}' fails): {last.strip()}")
+
+    def run(self, image: Image, job: ContainerJob) -> ToolResult:
+        """Run the job and remove its container, whatever happens.
+
+        Raises:
+            ContainerError: an input cannot be read by the user inside.
+        """
+        if self.name is EngineName.APPTAINER:
+            return self._run_client(_apptainer_command(self.executable, image, job), job)
+        self.sweep()
+        removal = [self.executable, "rm", "--force", *self._now_flags(), job.name]
+        with reaper(command=removal):
+            try:
+                return self._run_client(self._oci_command(image, job), job)
+            finally:
+                self._ask(*removal[1:])
+
+    def sweep(self) -> list[str]:
+        """Remove the containers of owners that are dead; gives back their names."""
+        listed = self._ask("ps", "--all", "--quiet", "--filter", f"label={_OWNER_LABEL}")
+        removed = []
+        for container in listed.stdout.split():
+            owner = self._ask("inspect", "--format", f'{{{{index .Config.Labels "{_OWNER_LABEL}"}}}}', container)
+            if owner.returncode == 0 and _is_dead(Owner.parse(owner.stdout.strip())):
+                self._ask("rm", "--force", *self._now_flags(), container)
+                removed.append(container)
+        return removed
+
+    def _now_flags(self) -> list[str]:
+        return ["--time", "0"] if self.name is EngineName.PODMAN else []
+
+    def _run_client(self, command: list[str], job: ContainerJob) -> ToolResult:
+        return run_tool(command, folder=Path("/"), timeout_s=job.limits.timeout_s, environment=os.environ)
+
+    def _oci_command(self, image: Image, job: ContainerJob) -> list[str]:
+        limits = job.limits
+        memory = f"{round(limits.memory_gib * 1024)}m"
+        options = {
+            "--name": job.name,
+            "--label": f"{_OWNER_LABEL}={Owner.this_process().text()}",
+            "--network": "none",
+            "--cap-drop": "all",
+            "--pull": "never",
+            "--user": self._user(job),
+            "--cpus": str(limits.cpus),
+            "--memory": memory,
+            "--memory-swap": memory,
+            "--pids-limit": str(limits.pids),
+            "--log-driver": "none",
+            "--workdir": "/",
+            "--tmpfs": "/tmp:rw,size=64m,mode=1777",  # noqa: S108
+        }
+        command = [self.executable, "run", "--rm", "--init", "--read-only"]
+        for name, value in options.items():
+            command += [name, value]
+        command += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable"]
+        command += ["--ulimit", _ulimit("nofile", resource.RLIMIT_NOFILE), "--ulimit", "core=0:0"]
+        command += ["--ulimit", _ulimit("nproc", resource.RLIMIT_NPROC)]
+        for variable, value in {"HOME": "/tmp", **thread_environment(limits.cpus)}.items():  # noqa: S108
+            command += ["--env", f"{variable}={value}"]
+        for mount in job.inputs:
+            command += ["--mount", _mount(mount, "readonly")]
+        command += ["--mount", _mount(job.output)]
+        if self.name is EngineName.PODMAN:
+            command += ["--read-only-tmpfs=false"]
+            if os.geteuid():
+                command += ["--userns", "keep-id"]
+        if limits.gpus:
+            command += ["--gpus", "all"] if self.name is EngineName.DOCKER else ["--device", "nvidia.com/gpu=all"]
+        return [*command, "--entrypoint", job.command[0], image.reference, *job.command[1:]]
+
+    def _user(self, job: ContainerJob) -> str:
+        """A user that is not root, may read the inputs, and owns the output."""
+        if os.geteuid():
+            # Root inside a rootless Docker is the user outside.
+            return "0:0" if self._is_rootless_docker() else f"{os.geteuid()}:{os.getegid()}"
+        uid, gid = _reader_of(job.inputs)
+        os.chown(job.output.source, uid, gid)
+        return f"{uid}:{gid}"
+
+    def _is_rootless_docker(self) -> bool:
+        if self.name is not EngineName.DOCKER:
+            return False
+        if not self._rootless:
+            self._rootless.append("rootless" in self._ask("info", "--format", "{{.SecurityOptions}}").stdout)
+        return self._rootless[0]
+
+    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What the engine answers; one that hangs has failed."""
+        command = [self.executable, *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=_ENGINE_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 1, "", f"no answer in {_ENGINE_TIMEOUT_S} s")
+
+
+def _is_dead(owner: Owner | None) -> bool:
+    """Engines keep containers of this machine only, so the owner of another boot is dead."""
+    return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
+
+
+def why_not_started(result: ToolResult) -> str:
+    """What the init of a container says when it cannot run the program it was given; empty where it did."""
+    said = _NOT_STARTED.search(result.output) if result.exit_code else None
+    return (said[1] or said[2]).strip() if said else ""
+
+
+def find_engine(configured: EngineName | None = None) -> Engine:
+    """The configured engine, else the first that is installed.
+
+    Raises:
+        ContainerError: there is none; the message says how to install each.
+    """
+    looked_for = [configured] if configured else list(EngineName)
+    for name in looked_for:
+        if executable := shutil.which(name):
+            return Engine(name, executable)
+    hints = "; ".join(_INSTALL[name] for name in looked_for)
+    raise ContainerError(f"no container engine: looked for {', '.join(looked_for)} in PATH. To install one: {hints}")
+
+
+def _resolve_apptainer(reference: str) -> Image:
+    if reference.startswith("docker://"):
+        if not _PINNED.fullmatch(reference):
+            raise ContainerError(f"the image {reference!r} is not pinned: name it docker://NAME@sha256:…")
+        return Image(reference, reference.rsplit("sha256:", 1)[1])
+    path = Path(reference)
+    if not path.is_absolute() or not path.is_file():
+        raise ContainerError(
+            f"{reference!r} is no SIF file: give the absolute path of one ('apptainer build openface.sif docker://…')"
+        )
+    return Image(str(path), sha256_file(path))
+
+
+def _apptainer_command(executable: str, image: Image, job: ContainerJob) -> list[str]:
+    command = [executable, "exec", "--containall", "--cleanenv", "--no-home", "--no-privs", "--pwd", "/"]
+    command += ["--net", "--network", "none"]
+    for variable, value in thread_environment(job.limits.cpus).items():
+        command += ["--env", f"{variable}={value}"]
+    for mount in job.inputs:
+        command += ["--mount", _mount(mount, "ro")]
+    command += ["--mount", _mount(job.output)]
+    if job.limits.gpus:
+        command += ["--nv"]
+    return [*command, image.reference, *job.command]
+
+
+def _mount(mount: Mount, *flags: str) -> str:
+    """A value of --mount; engines read it as one line of CSV, so any file name survives."""
+    line = io.StringIO()
+    fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}", *flags]
+    csv.writer(line, lineterminator="").writerow(fields)
+    return line.getvalue()
+
+
+def _ulimit(name: str, which: int) -> str:
+    """An explicit limit: what the engines ask for by default may be more than this user is allowed."""
+    hard = resource.getrlimit(which)[1]
+    value = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
+    return f"{name}={value}:{value}"
+
+
+def _reader_of(inputs: tuple[Mount, ...]) -> tuple[int, int]:
+    """Whom to be inside when we are root outside: the inputs' owner, or nobody where everybody may read them."""
+    owners = {(status.st_uid, status.st_gid) for status in (mount.source.stat() for mount in inputs)}
+    owner = owners.pop() if len(owners) == 1 else (0, 0)
+    if owner[0]:
+        return owner
+    for mount in inputs:
+        if not mount.source.stat().st_mode & 0o004:
+            raise ContainerError(
+                f"{mount.source.name} can be read by root only, and nothing in a container runs as root: run "
+                "storyframes as the recordings' owner, or let others read them"
+            )
+    return _NOBODY, _NOBODY
