@@ -15,8 +15,9 @@ demo: $(VENV)/.pipeline ## extract the demo study
 test: $(VENV)/.dev ## run all tests
 	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target tests-of-the-demo $(ALONE:%=alone/%)
 
-# Every file of tests in a process of its own, two at a time: one process for all of them may die late in the run, where
-# a child ends and the kernel cannot say so (docs/design.md, section 9). Those that look at the extracted demo share one.
+# Every file of tests in a process of its own, two at a time: one process for all of them may die late in the run, where a
+# child ends and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo
+# share one.
 DEMO := tests/test_cli.py tests/test_report.py tests/test_report_browser.py
 ALONE := tests/dope $(filter-out $(DEMO), $(wildcard tests/test_*.py))
 
