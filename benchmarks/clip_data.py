@@ -19,7 +19,8 @@ import pyarrow as pa
 import zarr
 
 from benchmarks.clip_index import tables as clip_index_tables
-from storyframes.clips.windows import SessionSignals, WindowSpec, build_index
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import SessionSignals, build_index
 from storyframes.features import FEATURES, VISION
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
+from storyframes.clips.window_spec import WindowSpec
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import ClipsSettings
 
 
 class SettingsError(Exception):
@@ -20,7 +20,7 @@ class SettingsError(Exception):
 class Settings(ExtractorsSettings):
     """Everything that can be configured; unknown keys are errors."""
 
-    clips: ClipsSettings = Field(default_factory=ClipsSettings)
+    clips: WindowSpec = Field(default_factory=WindowSpec)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
 
 
@@ -62,6 +62,7 @@ def _anchor_paths(content: dict[str, Any], folder: Path) -> None:
 
 def _describe(fault: Any) -> str:
     place = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
+    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{place}: there is no such key"
-    return f"{place} = {fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}"
+    what = fault["msg"].removeprefix("Value error, ")
+    return f"{place}: {what}" if isinstance(fault["input"], dict) else f"{place} = {fault['input']!r}: {what}"

@@ -19,6 +19,7 @@ from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_r
 from flows.runs.progress import watcher
 from flows.runs.report import RunReport
 from flows.settings import SettingsError
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue, scratch
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, open_store
@@ -26,7 +27,7 @@ from storyframes.store.records import Status
 from storyframes.store.storage import StorageError
 from tasks.extract import Outcome
 from tasks.extractors.required_tools import MissingToolError, check_tools
-from tasks.index import ClipIndex, ClipsSettings, build_clip_index, write_clip_index
+from tasks.index import ClipIndex, build_clip_index, write_clip_index
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
 from tasks.planning.plan import SelectionError, check_selection, plan_extraction
@@ -107,12 +108,12 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     return report
 
 
-def write_tables(study: Study, features: str, settings: ClipsSettings) -> tuple[ClipIndex, str]:
+def write_tables(study: Study, features: str, spec: WindowSpec) -> tuple[ClipIndex, str]:
     """Write the catalogue and the clip index; gives the index, and why they could not be written."""
     try:
         storage = open_store(features)
         catalogue.compact(storage)
-        index = build_clip_index(study, settings, FeatureStore(features))
+        index = build_clip_index(study, spec, FeatureStore(features))
         write_clip_index(index.clips, storage)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
         problem = f"the catalogue and the clip index could not be written ({error}): extract again"

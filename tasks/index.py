@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from storyframes.clips.windows import SessionSignals, WindowSpec, build_index
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import SessionSignals, build_index
 from storyframes.features import FEATURES
 from storyframes.store.catalogue import replace_table, to_parquet
 from storyframes.store.durable import write_atomically
@@ -22,38 +22,6 @@ from tasks.study.load import Study
 ROW_GROUP = 16_384
 _SOUND_FITS_S = 0.5  # as for the stamp: coders pad by a few hundredths
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
-
-
-class ClipsSettings(BaseModel):
-    """``[clips]``: how clips are cut.
-
-    Attributes:
-        window: frames of a clip (120: 8 s at 15 fps).
-        stride: frames between the starts of two clips (15: 1 s at 15 fps).
-        fps: frames per second assumed for a session whose frame times are not known yet.
-        phases: the phases that give clips; without it all do.
-        split_shares: shares of the participants in train, val and test.
-        split_seed: seeds the assignment of participants to splits.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    window: int = Field(default=120, ge=1)
-    stride: int = Field(default=15, ge=1)
-    fps: float = Field(default=15.0, gt=0)
-    phases: tuple[str, ...] | None = None
-    split_shares: tuple[float, float, float] = (0.7, 0.2, 0.1)
-    split_seed: int = 0
-
-    @field_validator("split_shares")
-    @classmethod
-    def _are_shares(cls, shares: tuple[float, float, float]) -> tuple[float, float, float]:
-        if min(shares) < 0 or sum(shares) <= 0:
-            raise ValueError("shares are not negative, and not all zero")
-        return shares
-
-    def spec(self) -> WindowSpec:
-        return WindowSpec(**self.model_dump())
 
 
 @dataclass(frozen=True)
@@ -71,12 +39,12 @@ class ClipIndex:
     warnings: Mapping[str, str]
 
 
-def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore | None) -> ClipIndex:
+def build_clip_index(study: Study, spec: WindowSpec, store: FeatureStore | None) -> ClipIndex:
     """Cut the study into clips; what is wrong with one session costs its clips and nobody else's.
 
     Args:
         study: a valid study.
-        settings: how clips are cut.
+        spec: how clips are cut.
         store: the study's features; None makes the index from the tables alone.
     """
     sessions, phases = study.frame("sessions"), study.frame("phases")
@@ -93,7 +61,7 @@ def build_clip_index(study: Study, settings: ClipsSettings, store: FeatureStore 
         sessions,  # all of them: the splits do not move when a session is mended
         phases[~phases["session_id"].isin(list(excluded))],
         study.frame("ratings"),
-        settings.spec(),
+        spec,
         signals,
         list(FEATURES) if store else [],
     )

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from stores import local
 
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORIES, Axis
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
-from tasks.index import ClipsSettings, build_clip_index, write_clip_index
+from tasks.index import build_clip_index, write_clip_index
 
 FPS = 15
 STORY_IDS = [f"story{number}" for number in range(5)]
@@ -56,7 +57,7 @@ def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
     vectors = np.random.default_rng(99).normal(size=(len(STORY_IDS), 384)).astype(np.float32)
     publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": STORY_IDS})
     catalogue.compact(local(root))
-    settings = ClipsSettings(window=spec.window, stride=spec.stride, fps=FPS)
+    settings = WindowSpec(window=spec.window, stride=spec.stride, fps=FPS)
     index = build_clip_index(
         SimpleNamespace(frame=tables(spec, sessions).get, excluded={}), settings, FeatureStore(root)
     ).clips

@@ -12,10 +12,11 @@ from stores import local
 from synthetic_features import publish
 
 from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
-from tasks.index import ClipsSettings, build_clip_index, write_clip_index
+from tasks.index import build_clip_index, write_clip_index
 
 WINDOW, STRIDE = 20, 10
 
@@ -55,7 +56,7 @@ def make_store(
         "phases": pd.DataFrame({"session_id": ["s"], "phase": ["all"], "start_s": [0.0], "end_s": [1e4]}),
         "ratings": pd.DataFrame({"session_id": ["s"], "story_id": ["x"], "position": [1], "empathy": [3]}),
     }
-    settings = ClipsSettings(window=WINDOW, stride=STRIDE)
+    settings = WindowSpec(window=WINDOW, stride=STRIDE)
     built = build_clip_index(SimpleNamespace(frame=tables.get, excluded={}), settings, FeatureStore(root))
     write_clip_index(built.clips, local(root))
     (root / "warnings.txt").write_text(built.warnings.get("s", ""))

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 from stores import local
 
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import ClipsSettings, build_clip_index
+from tasks.index import build_clip_index
 from tasks.inspect.report.site import ReportOptions, build_report
 from tasks.study.load import load_study
 
@@ -46,12 +47,12 @@ def publish_clock(root: Path, session_id: str, frames: int = 465) -> Path:
 def test_absurd_phase_times_exclude_their_session_alone(
     study_copy: Path, store_root: Path, start_s: float, end_s: float, with_store: bool
 ) -> None:
-    whole = build_clip_index(load_study(study_copy), ClipsSettings(), None).clips
+    whole = build_clip_index(load_study(study_copy), WindowSpec(), None).clips
     set_phase(study_copy, 4, start_s=start_s, end_s=end_s)
     if with_store:
         publish_clock(store_root, "p01-s01")
         catalogue.compact(local(store_root))
-    built = build_clip_index(load_study(study_copy), ClipsSettings(), FeatureStore(store_root) if with_store else None)
+    built = build_clip_index(load_study(study_copy), WindowSpec(), FeatureStore(store_root) if with_store else None)
     assert list(built.excluded) == ["p01-s01"]
     assert LATER in built.excluded["p01-s01"]
     assert built.excluded["p01-s01"].startswith("phases, row 5, end_s = ")
@@ -69,7 +70,7 @@ def test_a_session_whose_arrays_cannot_be_read_is_excluded_by_name(study_copy: P
                 if file.is_file() and file.name != "zarr.json":
                     file.write_bytes(b"damaged")
     catalogue.compact(local(store_root))
-    built = build_clip_index(load_study(study_copy), ClipsSettings(), FeatureStore(store_root))
+    built = build_clip_index(load_study(study_copy), WindowSpec(), FeatureStore(store_root))
     assert list(built.excluded) == ["p01-s01"]  # and not what the study does not have any more
     assert set(built.clips["session_id"]) == {"p01-s02", "p02-s01"}
 
@@ -78,7 +79,7 @@ def test_a_phase_that_ends_long_after_the_last_frame_is_said(study_copy: Path, s
     publish_clock(store_root, "p01-s01", 300)
     set_phase(study_copy, 4, end_s="500")
     catalogue.compact(local(store_root))
-    built = build_clip_index(load_study(study_copy), ClipsSettings(), FeatureStore(store_root))
+    built = build_clip_index(load_study(study_copy), WindowSpec(), FeatureStore(store_root))
     assert built.excluded == {}
     phase = load_study(study_copy).phases[4].phase
     assert built.warnings == {

@@ -18,6 +18,7 @@ import hashlib, json, locale, sys
 locale.setlocale(locale.LC_ALL, "")
 from pathlib import Path
 import numpy as np
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.feature_store import FeatureStore
@@ -25,7 +26,7 @@ from tasks.study.load import load_study
 from tasks.extract import extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.plan import Selection, plan_extraction
-from tasks.index import ClipsSettings, build_clip_index
+from tasks.index import build_clip_index
 
 study, root = load_study(Path(sys.argv[1])), sys.argv[2]
 features = ("frames", "openface", "opensmile", "glove")
@@ -41,7 +42,7 @@ for entry in catalogue.scan(storage):
     for name in entry.current.arrays:
         values = np.asarray(store.read(entry.session_id, entry.feature, array=name))
         told[f"{entry.session_id}/{entry.feature}/{name}"] = hashlib.sha256(values.tobytes()).hexdigest()
-clips = build_clip_index(study, ClipsSettings(window=15, stride=5), store)
+clips = build_clip_index(study, WindowSpec(window=15, stride=5), store)
 clips = getattr(clips, "clips", clips)
 told["clips"] = hashlib.sha256(clips.to_csv(index=False).encode()).hexdigest()
 print(json.dumps(told))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.settings import Settings, SettingsError, load_settings
+from storyframes.clips.window_spec import WindowSpec
 
 
 def write(folder: Path, text: str) -> Path:
@@ -28,6 +29,13 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert settings.glove.vectors == tmp_path / "models/glove.txt"
 
 
+def test_the_clips_are_cut_as_the_file_says(tmp_path: Path) -> None:
+    text = '[clips]\nwindow = 60\nfps = 25\nphases = ["reflection"]\nsplit_shares = [8, 1, 1]\n'
+    expected = WindowSpec(window=60, fps=25.0, phases=("reflection",), split_shares=(8.0, 1.0, 1.0))
+    assert load_settings(write(tmp_path, text)).clips == expected
+    assert load_settings(write(tmp_path, "[clips]\n")).clips == WindowSpec()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -38,7 +46,11 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
             '[opensmile]\nfeature_set = "compare"\n',
             r"opensmile\.feature_set = 'compare': Input should be 'ComParE_2016'",
         ),
-        ("[clips]\nsplit_shares = [0, 0, 0]\n", "shares are not negative, and not all zero"),
+        ("[clips]\nsplit_shares = [0, 0, 0]\n", r"clips: split_shares = \[0.0, 0.0, 0.0\]: not all of them zero"),
+        ("[clips]\nwindow = 0\nstride = 0\n", r"clips: window = 0: .*, at least 1; stride = 0: .*, at least 1"),
+        ("[clips]\nwindow = 1.5\n", r"clips\.window = 1\.5: Input should be a valid integer"),
+        ("[clips]\nfps = 0\n", r"clips: fps = 0\.0: more than 0 frames per second"),
+        ("[clips]\nstep = 4\n", r"clips\.step: there is no such key"),
         ('[openface]\nbackend = "binary"\n', "needs binary"),
         ("[resnet50\n", "is not TOML"),
     ],

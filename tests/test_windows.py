@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.clips.windows import (
-    SPLITS,
-    SessionSignals,
-    WindowSpec,
-    assign_splits,
-    build_index,
-    count_windows,
-    phase_frames,
-)
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import SPLITS, SessionSignals, assign_splits, build_index, count_windows, phase_frames
 from storyframes.ticks import ticks
 
 
@@ -167,6 +161,30 @@ def test_splits_have_the_shares_asked_for_and_do_not_depend_on_order(count: int,
         assert abs(got - share * count) < 1
 
 
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"window": 0}, "window = 0: a whole number of frames, at least 1"),
+        ({"window": 7.5}, r"window = 7\.5"),
+        ({"window": float("nan")}, "window = nan"),
+        ({"window": "120"}, "window = '120'"),
+        ({"stride": -1}, "stride = -1"),
+        ({"fps": 0}, "fps = 0: more than 0"),
+        ({"fps": float("nan")}, "fps = nan"),
+        ({"fps": float("inf")}, "fps = inf"),
+        ({"phases": "reflection"}, "phases = 'reflection': a list"),  # "flection" would be in it
+        ({"split_shares": (0.5, 0.5)}, "three shares"),
+        ({"split_shares": (1.2, -0.1, -0.1)}, "none negative"),
+        ({"split_shares": (0.7, 0.2, float("nan"))}, "three shares, of train, val and test"),
+        ({"split_shares": (0, 0, 0)}, "not all of them zero"),
+        ({"window": 0, "stride": 0, "fps": -1}, "window = 0.*stride = 0.*fps = -1"),
+    ],
+)
+def test_no_clips_are_cut_by_what_makes_no_sense(values: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        WindowSpec(**values)
+
+
 def test_two_participants_are_not_both_in_train() -> None:
     assert sorted(assign_splits(["p01", "p02"], WindowSpec()).values()) == ["train", "val"]
 
@@ -177,10 +195,10 @@ def test_another_seed_gives_another_split() -> None:
 
 
 def test_the_index_of_the_demo_study(demo_study: Path) -> None:
-    from tasks.index import ClipsSettings, build_clip_index
+    from tasks.index import build_clip_index
     from tasks.study.load import load_study
 
-    index = build_clip_index(load_study(demo_study), ClipsSettings(), None).clips
+    index = build_clip_index(load_study(demo_study), WindowSpec(), None).clips
     assert len(index) == 3 * (3 + 3) * 3
     assert index[["story_id", "position", "empathy"]].iloc[0].to_dict() == {
         "story_id": "st-garden",

@@ -13,7 +13,8 @@ import numpy as np
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.samplers import ClipSampler
-from storyframes.clips.windows import SPLITS, WindowSpec
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import SPLITS
 
 
 class OversamplingSampler(ClipSampler):

@@ -14,31 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
 from storyframes.ticks import ticks
 
 SPLITS = ("train", "val", "test")
-
-
-@dataclass(frozen=True)
-class WindowSpec:
-    """How clips are cut.
-
-    Attributes:
-        window: frames of a clip.
-        stride: frames from one clip's start to the next one's.
-        fps: frames per second assumed where a session's true frame times are not known.
-        phases: the phases that give clips; None takes all.
-        split_shares: shares of the participants in train, val and test.
-        split_seed: seeds the assignment of participants to splits.
-    """
-
-    window: int = 120
-    stride: int = 15
-    fps: float = 15.0
-    phases: tuple[str, ...] | None = None
-    split_shares: tuple[float, float, float] = (0.7, 0.2, 0.1)
-    split_seed: int = 0
 
 
 @dataclass(frozen=True)
