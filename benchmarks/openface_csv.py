@@ -24,7 +24,8 @@ from storyframes.features import OPENFACE_COLUMNS
 from tasks.extract import extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.plan import Plan, Selection, plan_extraction
+from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
 FRAMES = 26_100

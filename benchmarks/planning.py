@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.measure import interleave
 from benchmarks.unchanged_study import SETTINGS, unchanged_study
-from tasks.planning.plan import Plan, Selection, plan_extraction
+from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.selection import Selection
 
 SESSIONS = 269
 

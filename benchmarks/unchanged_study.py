@@ -18,7 +18,8 @@ from tasks.extract import Work
 from tasks.extractors.glove.extractor import GloveSettings
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.resnet50.settings import ResNet50Settings
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 from tasks.study.load import Study, load_study
 
 # Models that are here without a download.

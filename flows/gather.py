@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tasks.extract import Outcome, Work
-from tasks.planning.plan import CLOCK
+from tasks.planning.selection import CLOCK
 
 TRIES = 3  # of what failed for a reason that may pass
 # Units of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for

@@ -11,7 +11,7 @@ from flows.clusters.settings import load_cluster
 from flows.settings import Settings, load_settings
 from storyframes.features import FEATURES
 from storyframes.store.layout import ID_PATTERN
-from tasks.planning.plan import Selection
+from tasks.planning.selection import Selection
 
 # Prefect's server checks a deployment's parameters by these before a run is made of them. In Python the selection is
 # checked against the study, whose messages are better.

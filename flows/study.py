@@ -30,7 +30,8 @@ from tasks.extractors.required_tools import MissingToolError, check_tools
 from tasks.index import ClipIndex, build_clip_index, write_clip_index
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
-from tasks.planning.plan import SelectionError, check_selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import SelectionError, check_selection
 from tasks.study.load import Study, StudyError, load_study
 from tasks.study.record import remember_study
 

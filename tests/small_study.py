@@ -14,7 +14,8 @@ from storyframes.store.layout import create_store
 from tasks.extract import Outcome
 from tasks.extract import extract as do_work
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
 FPS = 25

@@ -368,7 +368,8 @@ def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     from storyframes.store.layout import create_store
     from tasks.extract import extract
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
 
     root, study = tmp_path / "features", load_study(study_copy)
     storage = create_store(root)

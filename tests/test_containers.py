@@ -320,7 +320,8 @@ def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_
 
     from tasks.extract import extract as do_work
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     openface = {"backend": "container", "image": image_of(), "engine": engine.name, "binary": standin.BINARY}

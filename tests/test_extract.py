@@ -18,7 +18,8 @@ from tasks.extract import Outcome
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.planning.plan import Selection, SelectionError, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
 
 FAST = ("openface", "opensmile")

@@ -25,7 +25,8 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.study.load import load_study
 from tasks.extract import extract
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 from tasks.index import build_clip_index
 
 study, root = load_study(Path(sys.argv[1])), sys.argv[2]

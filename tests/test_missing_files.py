@@ -16,7 +16,8 @@ from storyframes.store.location import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.plan import Selection, wanted_versions
+from tasks.planning.selection import Selection
+from tasks.planning.wanted import wanted_versions
 from tasks.study.load import load_study
 
 DEMO = Path(__file__).parent.parent / "demo"

@@ -243,7 +243,8 @@ def test_a_failure_is_noted_and_forgotten(url: str) -> None:
 def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> None:
     from tasks.extract import extract
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     def plan():

@@ -137,7 +137,8 @@ def extract(study: Path, root: Path, session_id: str, **openface):
         openface = {"loads": [tool]} | openface  # a script: what it runs is named
     from tasks.extract import extract as do_work
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))

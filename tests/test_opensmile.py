@@ -154,7 +154,8 @@ def test_a_row_that_begins_with_a_frame_is_the_frames(fps: float, offset: float)
 def extract(study: Path, root: Path, **settings):
     from tasks.extract import extract as do_work
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     loaded, configured = load_study(study), ExtractorsSettings(**settings)
@@ -198,7 +199,8 @@ def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
     study_copy: Path, shared: Path, store_root: Path
 ) -> None:
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     (study_copy / "videos/p01-s01.avi").write_bytes((shared / "data/openface/faults/black.avi").read_bytes())

@@ -12,7 +12,9 @@ from tasks.extract import Work
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.planning.cost import expected_cost, recording_s
-from tasks.planning.plan import CLOCK, Plan, Selection, most_expensive_first, plan_extraction
+from tasks.planning.order import most_expensive_first
+from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.selection import CLOCK, Selection
 from tasks.study.load import load_study
 
 

@@ -30,7 +30,7 @@ from tasks.inspect.report.folder import ReportError, new_site
 from tasks.inspect.report.key_tables import key_tables
 from tasks.inspect.report.matrix import CellState, build_matrix
 from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
-from tasks.planning.plan import Wanted
+from tasks.planning.wanted import Wanted
 from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
 
 HOSTILE = "<script>window.hacked=1</script>"

@@ -19,7 +19,7 @@ from storyframes.store.publish import FeatureWriter
 from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
 from tasks.inspect.report.matrix import build_matrix
-from tasks.planning.plan import Wanted
+from tasks.planning.wanted import Wanted
 from tasks.study.load import Session, Study
 
 

@@ -307,7 +307,8 @@ def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
 
 def plan_of(study: Path, root: Path, **resnet50):
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     settings = ExtractorsSettings(resnet50=resnet50)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.unchanged_study import SETTINGS, unchanged_study
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 
 SESSIONS, FEATURES = 269, 6
 _watching: list[Counter[str]] = []

@@ -14,7 +14,8 @@ from storyframes.store.publish import record_attempt
 from storyframes.store.records import Attempt, Current, Status, seal, unseal
 from tasks.extract import extract
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 
 AHEAD, RIGHT, BEHIND = "2039-01-01T00:00:00.000000Z", "2026-11-22T10:00:00.000000Z", "1999-01-01T00:00:00.000000Z"
 

@@ -25,8 +25,9 @@ from tasks.extractors.frames import read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.deinterlace import POLICY
 from tasks.models.torchvision_import import import_torchvision
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
 from tasks.planning.sample import as_input
+from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
 UNTRAINED = {"allow_untrained": True, "engine": "torch"}

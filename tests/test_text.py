@@ -238,7 +238,8 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
 def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **sections):
     from flows.settings import load_settings
     from tasks.extract import extract as do_work
-    from tasks.planning.plan import Selection, plan_extraction
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
     from tasks.study.load import load_study
 
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")

@@ -388,7 +388,7 @@ def overlay(
     from storyframes.store.feature_store import FeatureStore
     from tasks.extractors.registry import ExtractorsSettings
     from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
-    from tasks.planning.plan import Selection, check_selection
+    from tasks.planning.selection import Selection, check_selection
     from tasks.study.load import StudyFileError, load_study
     from tasks.study.record import check_study_record
 

@@ -128,7 +128,7 @@ def view(
     from tasks.extractors.registry import ExtractorsSettings
     from tasks.inspect.rerun_export import export_recording
     from tasks.media.container import RecordingError
-    from tasks.planning.plan import Selection, check_selection
+    from tasks.planning.selection import Selection, check_selection
     from tasks.study.load import load_study
     from tasks.study.record import check_study_record
 

@@ -38,9 +38,9 @@ def plan(
     from tasks.extractors.base import Source
     from tasks.planning.cost import recording_s
     from tasks.planning.forecast import forecast
-    from tasks.planning.plan import unusable_files
     from tasks.planning.rates import as_named, measure_rates
     from tasks.planning.sample import SampleError
+    from tasks.planning.sources import unusable_files
     from tasks.study.load import StudyFileError, load_study
 
     with terminal.usage_errors():

@@ -20,7 +20,7 @@ from flows.runs.server import prefect_server
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.storage import Storage
 from tasks.extractors.required_tools import check_tools
-from tasks.planning.plan import check_selection
+from tasks.planning.selection import check_selection
 from tasks.study.load import load_study
 from tasks.study.record import remember_study
 

@@ -81,7 +81,7 @@ def usage_errors() -> Iterator[None]:
     from storyframes.store.layout import StoreError
     from storyframes.store.storage import StorageError
     from tasks.extractors.required_tools import MissingToolError
-    from tasks.planning.plan import SelectionError
+    from tasks.planning.selection import SelectionError
     from tasks.study.load import StudyError, StudyFileError
 
     refusals = (

@@ -1,4 +1,7 @@
-"""Before anything is started: ``plan`` (which features of which sessions are due) in the order of ``cost``.
+"""Before anything is started: what is due, in which order, and what it will cost.
 
-``sample`` → ``rates`` → ``forecast`` measure how long a whole study will take here.
+``plan`` puts it together: the ``selection`` that is asked for, the ``sources`` (files) of each session, what of it is
+``up_to_date`` in the store, the ``order`` in which work begins (by ``cost``), and its ``spread`` over processors.
+``wanted`` tells a reader the same, and changes nothing. ``sample`` → ``rates`` → ``forecast`` measure how long a whole
+study will take here.
 """

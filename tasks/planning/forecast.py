@@ -66,7 +66,7 @@ def forecast(rates: Sequence[Rate], lengths_s: Sequence[float], workers: int) ->
     lengths = [length or mean for length in lengths_s]
     features = tuple(_of_feature(rate, lengths) for rate in rates)
     units = [rate.task_s + _TASK_S + rate.cpu_s * length for rate in rates if not rate.reason for length in lengths]
-    if len(lengths) < workers:  # then a session's network gets several processors (tasks/planning/plan.py)
+    if len(lengths) < workers:  # then a session's network gets several processors (tasks/planning/spread.py)
         share = workers // max(len(lengths), 1)
         units = [unit / share for unit in units for _ in range(share)]
     start_s = sum(rate.start_s for rate in rates)

@@ -16,8 +16,9 @@ from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.cost import recording_s
-from tasks.planning.plan import CLOCK, named_files
 from tasks.planning.sample import as_input, cut_recording, cut_table, cut_transcript
+from tasks.planning.selection import CLOCK
+from tasks.planning.sources import named_files
 from tasks.study.load import Session, Study
 from tasks.tools.reaper import reaper
 

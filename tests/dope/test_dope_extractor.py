@@ -20,7 +20,8 @@ from tasks.extract import extract as do_work
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.plan import Selection, plan_extraction
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
 FRAMES = 20

@@ -16,7 +16,7 @@ from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.matrix import Matrix, build_matrix
-from tasks.planning.plan import wanted_versions
+from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from storyframes.features import FEATURES, STORIES
 from storyframes.store.catalogue import Entry
 from storyframes.store.records import Status
-from tasks.planning.plan import Wanted
+from tasks.planning.wanted import Wanted
 
 
 class CellState(StrEnum):

@@ -1,0 +1,33 @@
+"""The order in which work begins: the clocks, which others wait for, then what costs most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tasks.extract import Work
+from tasks.planning.cost import expected_cost, recording_s
+from tasks.planning.selection import CLOCK
+
+
+def most_expensive_first(work: Iterable[Work]) -> list[Work]:
+    """The work in the order in which it should begin, with its expected cost.
+
+    The clocks come first, as others wait for them. Then the most expensive features, so those of the longest sessions;
+    the cheap ones fill what is left at the end.
+    """
+    lengths: dict[str, float] = {}
+    priced = []
+    for unit in work:
+        if unit.session_id not in lengths:
+            lengths[unit.session_id] = recording_s(unit.source)
+        priced.append(replace(unit, cost=expected_cost(unit.features, unit.settings, lengths[unit.session_id])))
+    waiting: dict[str, float] = {}
+    for unit in priced:
+        waiting[unit.session_id] = waiting.get(unit.session_id, 0.0) + unit.cost
+    clocks = [unit for unit in priced if unit.features == (CLOCK,)]
+    others = [unit for unit in priced if unit.features != (CLOCK,)]
+    return [
+        *sorted(clocks, key=lambda unit: -waiting[unit.session_id]),
+        *sorted(others, key=lambda unit: -unit.cost),
+    ]

@@ -1,0 +1,56 @@
+"""What the store already has: a feature that is up to date, or cannot be made, is settled without any work.
+
+Only small records are read, so an unchanged study submits no work at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storyframes.store.catalogue import Entry, scan
+from storyframes.store.records import Status
+from storyframes.store.storage import FileInfo, Storage
+from tasks.extract import Outcome, Work, current_if_sound, done, failed
+from tasks.extractors.base import ExtractionError, Extractor, MissingInputError
+
+
+@dataclass(frozen=True)
+class StoreListing:
+    """What the store has, listed once: an object store would take a request for every question."""
+
+    storage: Storage
+    entries: Mapping[tuple[str, str], Entry]
+    files: Mapping[str, FileInfo]
+
+    @classmethod
+    def of(cls, storage: Storage, session_id: str) -> StoreListing:
+        entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
+        files = storage.files("" if session_id == "*" else session_id, unreadable=lambda *_: None)  # asked for again
+        return cls(storage, entries, files)
+
+    def count(self, session_id: str, feature: str) -> int:
+        """The count of the current version, 0 where there is none."""
+        entry = self.entries.get((session_id, feature))
+        return entry.current.sequence if entry and entry.current else 0
+
+
+def settled_outcome(known: StoreListing, work: Work, extractor: Extractor) -> Outcome | None:
+    """The outcome where nothing needs to be done, or nothing can be; None where the work is due."""
+    session_id, feature = work.session_id, extractor.name
+    try:
+        fingerprint = extractor.fingerprint(work.source).digest
+    except (MissingInputError, ExtractionError) as error:
+        return failed(known.storage, session_id, feature, error, "")
+    entry = known.entries.get((session_id, feature))
+    try:
+        since = work.since.get(feature)
+        if current := current_if_sound(known.storage, entry, fingerprint, since, known.files):
+            return done(current, skipped=True)
+    except OSError:  # whether it is intact cannot be told: the attempt will say so, and leave the others alone
+        return None
+    attempt = entry.attempt if entry else None
+    if attempt and attempt.status is Status.MISSING and attempt.fingerprint == fingerprint and not work.since:
+        # An earlier attempt on the very same input found nothing to extract: so would this one.
+        return Outcome(session_id, feature, Status.MISSING, skipped=True, reason=attempt.reason)
+    return None
