@@ -13,7 +13,8 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.curves import SessionCurves, Utterances, read_curves
-from tasks.inspect.quality import Rule, find_problems
+from tasks.inspect.quality.check import find_problems
+from tasks.inspect.quality.findings import Rule
 from tasks.media.clipping import find_clipped
 
 FRAMES, FPS, SECONDS = 450, 15, 30.0

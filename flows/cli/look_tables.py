@@ -14,11 +14,12 @@ from rich.table import Table
 from flows.cli.tables import entry_json, human_bytes
 from storyframes.store.catalogue import Entry
 from storyframes.store.records import Status
-from tasks.inspect.compare import ColumnDifference, Comparison
+from tasks.inspect.comparison import ColumnDifference, Comparison
 from tasks.inspect.curve_summary import summarize_curves
 from tasks.inspect.curves import SessionCurves
 from tasks.inspect.human import counted
-from tasks.inspect.quality import QualityFinding, find_problems
+from tasks.inspect.quality.check import find_problems
+from tasks.inspect.quality.findings import QualityFinding
 
 if TYPE_CHECKING:
     from tasks.inspect.report.site import ReportSummary  # needs plotly, which only the report has to have

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 
-from tasks.inspect.compare import ColumnDifference, Comparison
+from tasks.inspect.comparison import ColumnDifference, Comparison
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
 from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.pages import render

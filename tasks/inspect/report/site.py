@@ -14,7 +14,8 @@ from storyframes.store.layout import StoreError
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.curves import SessionCurves, read_curves
 from tasks.inspect.overlay import OverlayError
-from tasks.inspect.quality import QualityFinding, find_problems
+from tasks.inspect.quality.check import find_problems
+from tasks.inspect.quality.findings import QualityFinding
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
 from tasks.inspect.report.folder import new_site
