@@ -77,8 +77,8 @@ class Variant:
 
     @property
     def settings(self) -> DopeSettings:
-        default = DopeSettings(batch_norm_eps=1e-5, frames_per_pass=self.frames)
-        return replace(default, min_size=256, max_size=448) if self.small else default
+        size = {"min_size": 256, "max_size": 448} if self.small else {}
+        return DopeSettings(device="cpu", batch_norm_eps=1e-5, frames_per_pass=self.frames, **size)
 
     def input(self) -> np.ndarray:
         with np.load(shared_folder() / "reference.npz") as archive:

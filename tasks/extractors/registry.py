@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from storyframes.features import FEATURES, STORIES
 from tasks.extractors.base import Extractor
-from tasks.extractors.dope.extractor import Dope, DopeExtractorSettings
+from tasks.extractors.dope.extractor import Dope
+from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.frames import Frames, RecordingSettings
 from tasks.extractors.glove.extractor import Glove, GloveSettings, StoryGlove
 from tasks.extractors.openface.extractor import OpenFace, OpenFaceSettings
@@ -37,7 +38,7 @@ class ExtractorsSettings(BaseModel):
     transcript: TranscriptSettings = Field(default_factory=TranscriptSettings)
     openface: OpenFaceSettings = Field(default_factory=OpenFaceSettings)
     resnet50: ResNet50Settings = Field(default_factory=ResNet50Settings)
-    dope: DopeExtractorSettings = Field(default_factory=DopeExtractorSettings)
+    dope: DopeSettings = Field(default_factory=DopeSettings)
     opensmile: OpenSmileSettings = Field(default_factory=OpenSmileSettings)
     glove: GloveSettings = Field(default_factory=GloveSettings)
     sbert: SbertSettings = Field(default_factory=SbertSettings)

@@ -7,7 +7,7 @@ on this machine is measured, not looked up: see ``tasks/planning/forecast.py``.
 from __future__ import annotations
 
 from tasks.extractors.base import Source
-from tasks.extractors.dope.extractor import DopeExtractorSettings
+from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.resnet50.settings import Precision
@@ -56,5 +56,5 @@ def _rate(feature: str, settings: ExtractorsSettings) -> float:
             return 0.03
 
 
-def _dope_rate(settings: DopeExtractorSettings) -> float:
+def _dope_rate(settings: DopeSettings) -> float:
     return 75.0 / settings.every_n_frames

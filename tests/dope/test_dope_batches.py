@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from dope_reference import LIMITS, Reference, check_raw_poses
@@ -59,7 +57,7 @@ def test_frames_of_different_sizes(detector: DopeDetector, reference: Reference)
 @pytest.mark.slow
 def test_passes_of_any_size(detector: DopeDetector, reference: Reference, fake_model: Checkpoint) -> None:
     frames = np.stack([reference["image2"], reference["image3"], reference["image2"]])
-    settings = replace(detector.settings, frames_per_pass=2, boxes_per_pass=33)
+    settings = reference.settings("r0", frames_per_pass=2, boxes_per_pass=33)
     in_small_passes = DopeDetector(fake_model, settings).detect(frames)
     for found, expected in zip(in_small_passes, detector.detect(frames), strict=True):
         assert_same(found, expected)

@@ -104,19 +104,27 @@ def test_settings_override_the_file(tmp_path: Path) -> None:
         DopeDetector(checkpoint, DopeSettings(max_size=200))
 
 
-def test_wrong_settings() -> None:
-    with pytest.raises(ValueError, match="batch_norm_eps = -1"):
-        DopeSettings(batch_norm_eps=-1)
-    with pytest.raises(ValueError, match="frames_per_pass = 0"):
-        DopeSettings(frames_per_pass=0)
-    with pytest.raises(ValueError, match="batch_norm_eps = nan"):
-        DopeSettings(batch_norm_eps=float("nan"))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_norm_eps", -1),
+        ("batch_norm_eps", float("nan")),
+        ("frames_per_pass", 0),
+        ("boxes_per_pass", 0),
+        ("device", "gpu"),
+        ("min_siz", 300),
+    ],
+)
+def test_wrong_settings(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=name):
+        DopeSettings(**{name: value})
 
 
-def test_frames_at_once() -> None:
-    assert DopeSettings().frames_at_once == 1
-    assert DopeSettings(device="cuda:1").frames_at_once == 8
-    assert DopeSettings(frames_per_pass=3).frames_at_once == 3
+def test_where_it_runs_and_how_many_frames_at_once() -> None:
+    assert DopeSettings(device="cpu").frames_at_once == 1
+    assert DopeSettings(device="cuda").frames_at_once == 8
+    assert DopeSettings(device="cuda", frames_per_pass=3).frames_at_once == 3
+    assert DopeSettings().torch_device == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def test_epsilon_of_published_models() -> None:

@@ -31,7 +31,7 @@ class DopeDetector:
         self.settings = settings or DopeSettings()
         self.options = self.settings.applied_to(checkpoint.network)
         self.ppi = checkpoint.ppi
-        self.device = torch.device(self.settings.device)
+        self.device = torch.device(self.settings.torch_device)
         self.network = DopeNetwork(
             checkpoint.weights,
             self.options,

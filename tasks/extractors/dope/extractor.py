@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import Field
 
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.extractors.base import ExtractionError, Fingerprint, Source
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import extract_alone
 from tasks.extractors.frames import RecordingSettings
 from tasks.media.recording import FrameBatch
@@ -24,57 +22,7 @@ if TYPE_CHECKING:
     from tasks.extractors.dope.detections import FrameDetections
 
 
-class People(StrEnum):
-    """Whose poses are kept."""
-
-    ONE = "one"  # the participant's
-    ALL = "all"  # everybody's as well, as flat arrays with offsets
-
-
-class Device(StrEnum):
-    """Where the network runs."""
-
-    AUTO = "auto"  # a GPU where there is one
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class DopeExtractorSettings(ExtractorSettings):
-    """``[dope]``
-
-    Attributes:
-        model: the authors' model file (docs/dope.md); without it DOPE_v1_0_0.pth.tgz where 'models list' looks.
-        every_n_frames: look at every n-th frame only; the others are NaN, and ``sampled`` is 0.
-        people: ``one`` for the participant, ``all`` for everybody as well.
-        rival_score: who the participant is where several bodies are seen (docs/dope.md).
-        post_processing: ``ppi`` or ``nms``; nms_min_score is the latter's threshold.
-        min_size, max_size: pixels, resizing of the frames; without them as the file says.
-        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression; without them as the file says.
-        batch_norm_eps: without it as the models were published.
-        device: where the network runs; a model published for half precision runs so on a GPU.
-        frames_per_pass: frames in the network at once; without it 1 on a processor, 8 on a GPU.
-    """
-
-    model: Path | None = None
-    every_n_frames: int = Field(default=1, ge=1)
-    people: People = People.ONE
-    rival_score: float = Field(default=0.5, ge=0, le=1)
-    post_processing: PostProcessing = PostProcessing.PPI
-    nms_min_score: float = Field(default=0.3, ge=0, le=1)
-    min_size: int | None = Field(default=None, ge=1)
-    max_size: int | None = Field(default=None, ge=1)
-    rpn_pre_nms_top_n: int | None = Field(default=None, ge=1)
-    rpn_post_nms_top_n: int | None = Field(default=None, ge=1)
-    batch_norm_eps: float | None = Field(default=None, ge=0)
-    device: Device = Device.AUTO
-    frames_per_pass: int | None = Field(default=None, ge=1)
-
-    def for_detector(self, device: str) -> DopeSettings:
-        names = DopeSettings.__dataclass_fields__.keys() & DopeExtractorSettings.model_fields.keys()
-        return DopeSettings(**{name: getattr(self, name) for name in names} | {"device": device})
-
-
-_DECIDES_NO_VALUE = {"model", "device", "frames_per_pass"}
+_DECIDES_NO_VALUE = {"model", "device", "frames_per_pass", "boxes_per_pass"}
 
 
 class Dope:
@@ -83,7 +31,7 @@ class Dope:
     name = "dope"
     libraries = ("torch", "torchvision", "opencv-python-headless", "av")
 
-    def __init__(self, settings: DopeExtractorSettings, recording: RecordingSettings) -> None:
+    def __init__(self, settings: DopeSettings, recording: RecordingSettings) -> None:
         self.settings = settings
         self.recording = recording
 
@@ -98,17 +46,13 @@ class Dope:
         )
 
     def open(self, source: Source, out: FeatureWriter) -> PoseWriter:
-        import torch
-
         from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
         from tasks.extractors.dope.detector import DopeDetector
 
-        device = str(self.settings.device)
-        if self.settings.device is Device.AUTO:
-            device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = self.settings.torch_device
         try:
             checkpoint = load_checkpoint(self._model_file())
-            detector = DopeDetector(checkpoint, self.settings.for_detector(device))
+            detector = DopeDetector(checkpoint, self.settings)
         except CheckpointError as error:
             raise ExtractionError(str(error).replace(f"{self._model_file().parent}/", "")) from None
         except ValueError as error:
@@ -145,7 +89,7 @@ class PoseWriter:
         on_gpu: whether a GPU detects.
     """
 
-    def __init__(self, detect, settings: DopeExtractorSettings, out: FeatureWriter, *, on_gpu: bool) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, detect, settings: DopeSettings, out: FeatureWriter, *, on_gpu: bool) -> None:  # type: ignore[no-untyped-def]
         from tasks.extractors.dope.participant import ParticipantTracker
 
         self.on_gpu = on_gpu

@@ -1,10 +1,14 @@
-"""What the caller of DOPE configures. What stays None is taken from the checkpoint file."""
+"""What can be configured of DOPE. What stays None is taken from the checkpoint file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 
+from pydantic import Field
+
+from tasks.extractors.base import ExtractorSettings
 from tasks.extractors.dope.options import NetworkOptions
 
 FLOAT32_BATCH_NORM_EPS = 0.0
@@ -20,54 +24,73 @@ class PostProcessing(StrEnum):
     NMS = "nms"
 
 
-@dataclass(frozen=True)
-class DopeSettings:
-    """How to run DOPE.
+class People(StrEnum):
+    """Whose poses are kept."""
+
+    ONE = "one"  # the participant's
+    ALL = "all"  # everybody's as well, as flat arrays with offsets
+
+
+class Device(StrEnum):
+    """Where the network runs."""
+
+    AUTO = "auto"  # a GPU where there is one
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class DopeSettings(ExtractorSettings):
+    """``[dope]``, and what :class:`~tasks.extractors.dope.detector.DopeDetector` is given.
 
     Attributes:
-        device: a torch device, e.g. ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. A model published for half precision runs
-            in float16 on a GPU and in float32 on the processor.
-        post_processing: pose proposals integration or non-maximum suppression.
-        nms_min_score: smallest score of a pose, for ``PostProcessing.NMS`` only.
-        min_size: pixels, overrides the checkpoint; see :class:`~tasks.extractors.dope.options.NetworkOptions`.
-        max_size: pixels, overrides the checkpoint.
-        rpn_pre_nms_top_n: overrides the checkpoint.
-        rpn_post_nms_top_n: overrides the checkpoint. The authors' command line sets 1000 whatever the file says.
+        model: the authors' model file (docs/dope.md); without it DOPE_v1_0_0.pth.tgz where 'models list' looks.
+        every_n_frames: look at every n-th frame only; the others are NaN, and ``sampled`` is 0.
+        people: ``one`` for the participant, ``all`` for everybody as well.
+        rival_score: who the participant is where several bodies are seen (docs/dope.md).
+        post_processing: pose proposals integration (``ppi``) or non-maximum suppression (``nms``).
+        nms_min_score: smallest score of a pose, for ``nms`` only.
+        min_size, max_size: pixels, resizing of the frames; see :class:`~tasks.extractors.dope.options.NetworkOptions`.
+        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression. The authors' command line sets 1000
+            for the second whatever the file says.
         batch_norm_eps: None means what the models were published with: 0 for float32 and 1e-5 for half-precision
             ones. The authors' code under a torchvision of 2021 or later has 1e-5 for both.
-        frames_per_pass: frames that go through the network at once; bounds the memory. None means 1 on the processor,
+        device: where the network runs. A model published for half precision runs in float16 on a GPU and in float32
+            on a processor.
+        frames_per_pass: frames that go through the network at once; bounds the memory. None means 1 on a processor,
             where more were measured to gain nothing, and 8 on a GPU.
         boxes_per_pass: boxes whose poses are computed at once; bounds the memory (0.6 MB each in float32).
     """
 
-    device: str = "cpu"
+    model: Path | None = None
+    every_n_frames: int = Field(default=1, ge=1)
+    people: People = People.ONE
+    rival_score: float = Field(default=0.5, ge=0, le=1)
     post_processing: PostProcessing = PostProcessing.PPI
-    nms_min_score: float = 0.3
-    min_size: int | None = None
-    max_size: int | None = None
-    rpn_pre_nms_top_n: int | None = None
-    rpn_post_nms_top_n: int | None = None
-    batch_norm_eps: float | None = None
-    frames_per_pass: int | None = None
-    boxes_per_pass: int = 256
+    nms_min_score: float = Field(default=0.3, ge=0, le=1)
+    min_size: int | None = Field(default=None, ge=1)
+    max_size: int | None = Field(default=None, ge=1)
+    rpn_pre_nms_top_n: int | None = Field(default=None, ge=1)
+    rpn_post_nms_top_n: int | None = Field(default=None, ge=1)
+    batch_norm_eps: float | None = Field(default=None, ge=0)
+    device: Device = Device.AUTO
+    frames_per_pass: int | None = Field(default=None, ge=1)
+    boxes_per_pass: int = Field(default=256, ge=1)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "post_processing", PostProcessing(self.post_processing)
-        )  # "nms" is NMS, "nmx" an error
-        if self.batch_norm_eps is not None and not self.batch_norm_eps >= 0:
-            raise ValueError(f"batch_norm_eps = {self.batch_norm_eps}; it must be 0 or more")
-        for name in ("frames_per_pass", "boxes_per_pass"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} = {value}; it must be at least 1")
+    @property
+    def torch_device(self) -> str:
+        """``"cpu"`` or ``"cuda"``: what ``device`` is on this machine."""
+        if self.device is Device.AUTO:
+            import torch
+
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return str(self.device)
 
     @property
     def frames_at_once(self) -> int:
         """``frames_per_pass``, or what suits the device."""
         if self.frames_per_pass is not None:
             return self.frames_per_pass
-        return FRAMES_AT_ONCE_ON_PROCESSOR if self.device == "cpu" else FRAMES_AT_ONCE_ON_GPU
+        return FRAMES_AT_ONCE_ON_PROCESSOR if self.torch_device == "cpu" else FRAMES_AT_ONCE_ON_GPU
 
     def applied_to(self, stored: NetworkOptions) -> NetworkOptions:
         """The options of the checkpoint file with what is set here in their place.
