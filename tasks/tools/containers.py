@@ -10,6 +10,7 @@ case the reaper died too.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -17,6 +18,7 @@ import re
 import resource
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +26,7 @@ from pathlib import Path
 from storyframes.store.durable import sha256_file
 from storyframes.store.owner import Owner
 from tasks.tools.reaper import reaper
-from tasks.tools.tool_process import ToolResult, run_tool, thread_environment
+from tasks.tools.tool_process import RunningTool, ToolResult, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
@@ -91,6 +93,7 @@ class ContainerJob:
         inputs: read-only.
         output: the one folder that can be written.
         limits: see :class:`Limits`.
+        takes_input: whether something is written to its standard input.
     """
 
     name: str
@@ -98,6 +101,7 @@ class ContainerJob:
     inputs: tuple[Mount, ...]
     output: Mount
     limits: Limits
+    takes_input: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,13 +162,26 @@ class Engine:
         Raises:
             ContainerError: an input cannot be read by the user inside.
         """
+        with self.running(image, job) as tool:
+            return tool.end()
+
+    @contextlib.contextmanager
+    def running(self, image: Image, job: ContainerJob) -> Iterator[RunningTool]:
+        """The job as it runs, to write to its standard input; its container is gone at the end of the block.
+
+        Raises:
+            ContainerError: an input cannot be read by the user inside.
+        """
         if self.name is EngineName.APPTAINER:
-            return self._run_client(_apptainer_command(self.executable, image, job), job)
+            with self._client(_apptainer_command(self.executable, image, job), job) as tool:
+                yield tool
+            return
         self.sweep()
         removal = [self.executable, "rm", "--force", *self._now_flags(), job.name]
         with reaper(command=removal):
             try:
-                return self._run_client(self._oci_command(image, job), job)
+                with self._client(self._oci_command(image, job), job) as tool:
+                    yield tool
             finally:
                 self._ask(*removal[1:])
 
@@ -182,8 +199,14 @@ class Engine:
     def _now_flags(self) -> list[str]:
         return ["--time", "0"] if self.name is EngineName.PODMAN else []
 
-    def _run_client(self, command: list[str], job: ContainerJob) -> ToolResult:
-        return run_tool(command, folder=Path("/"), timeout_s=job.limits.timeout_s, environment=os.environ)
+    def _client(self, command: list[str], job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
+        return running_tool(
+            command,
+            folder=Path("/"),
+            timeout_s=job.limits.timeout_s,
+            environment=os.environ,
+            takes_input=job.takes_input,
+        )
 
     def _oci_command(self, image: Image, job: ContainerJob) -> list[str]:
         limits = job.limits
@@ -218,6 +241,8 @@ class Engine:
             command += ["--read-only-tmpfs=false"]
             if os.geteuid():
                 command += ["--userns", "keep-id"]
+        if job.takes_input:
+            command += ["--interactive"]
         if limits.gpus:
             command += ["--gpus", "all"] if self.name is EngineName.DOCKER else ["--device", "nvidia.com/gpu=all"]
         return [*command, "--entrypoint", job.command[0], image.reference, *job.command[1:]]
@@ -314,15 +339,16 @@ def _ulimit(name: str, which: int) -> str:
 
 
 def _reader_of(inputs: tuple[Mount, ...]) -> tuple[int, int]:
-    """Whom to be inside when we are root outside: the inputs' owner, or nobody where everybody may read them."""
-    owners = {(status.st_uid, status.st_gid) for status in (mount.source.stat() for mount in inputs)}
+    """The user inside where we are root outside: the inputs' owner, or nobody where everybody may read them."""
+    readable = {mount: bool(mount.source.stat().st_mode & 0o004) for mount in inputs}
+    closed = [mount for mount in inputs if not readable[mount]]
+    owners = {(status.st_uid, status.st_gid) for status in (mount.source.stat() for mount in closed or inputs)}
     owner = owners.pop() if len(owners) == 1 else (0, 0)
     if owner[0]:
         return owner
-    for mount in inputs:
-        if not mount.source.stat().st_mode & 0o004:
-            raise ContainerError(
-                f"{mount.source.name} can be read by root only, and nothing in a container runs as root: run "
-                "storyframes as the recordings' owner, or let others read them"
-            )
+    if closed:
+        raise ContainerError(
+            f"{closed[0].source.name} can be read by root only, and nothing in a container runs as root: run "
+            "storyframes as the recordings' owner, or let others read them"
+        )
     return _NOBODY, _NOBODY
