@@ -72,7 +72,7 @@ class Outcome:
         reason: why not done.
         rows, bytes: of the current version.
         seconds: how long the work took, with what shared its pass.
-        stamps: what a user of the values must know.
+        stamps: caveats: what a user of the values must know.
         transient: it failed for a reason that may pass (a network file system, a busy object store).
     """
 

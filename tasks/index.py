@@ -20,7 +20,7 @@ from storyframes.store.storage import Storage
 from tasks.study.load import Study
 
 ROW_GROUP = 16_384
-_SOUND_FITS_S = 0.5  # as for the stamp: coders pad by a few hundredths
+_SOUND_FITS_S = 0.5  # as for the caveat: coders pad by a few hundredths
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 

@@ -15,14 +15,14 @@ def report(*outcomes: Outcome) -> RunReport:
 
 
 DONE = Outcome("s1", "openface", Status.DONE, rows=300, seconds=2.0)
-STAMPED = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, stamps=("untrained weights",))
+CAVEAT = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, stamps=("untrained weights",))
 SKIPPED = Outcome("s2", "openface", Status.DONE, skipped=True, rows=300)
 MISSING = Outcome("s2", "sbert", Status.MISSING, reason="no transcript")
 FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7\nis no number")
 
 
 def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> None:
-    text = summary(report(DONE, STAMPED, SKIPPED, MISSING, FAILED))
+    text = summary(report(DONE, CAVEAT, SKIPPED, MISSING, FAILED))
     for line in (
         "| extracted | 1 | 2 |",
         "| up to date | 1 | 1 |",
@@ -31,6 +31,7 @@ def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> No
         "It took 1 min 15 s; the clip index has 42 clips.",
         "| openface | 300 | 2.0 | 150.0 |",
         "| s3 | openface | row 3 &#124; &lt;b&gt;field&lt;/b&gt; 7 is no number |",
+        "## Caveats: what users of these values must know",
         "- untrained weights: resnet50",
     ):
         assert line in text.splitlines()
@@ -50,6 +51,7 @@ def test_hundreds_of_failures_do_not_fill_the_page() -> None:
 
 def test_the_table_has_every_outcome() -> None:
     rows = table(report(FAILED, SKIPPED, DONE))
+    assert table(report(CAVEAT))[0]["caveats"] == "untrained weights"
     assert [(row["session"], row["status"]) for row in rows] == [("s1", "done"), ("s2", "up to date"), ("s3", "failed")]
 
 

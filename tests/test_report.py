@@ -143,6 +143,9 @@ def test_the_study_page_says_what_there_is(site: Path) -> None:
     assert "No participant is in two splits" in page
     assert page.count('href="sessions/') == 3
     assert "untrained" in page
+    for one in (page, (site / "sessions/p01-s01.html").read_text()):
+        assert ">caveats</th>" in one
+        assert '<td class="text">demo word vectors</td>' in one
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def summary(report: RunReport) -> str:
         *_rates(report),
         *_failures(report),
         *_without_clips(report),
-        *_stamps(report),
+        *_caveats(report),
     ]
     return "\n".join(lines)
 
@@ -133,15 +133,15 @@ def _without_clips(report: RunReport) -> list[str]:
     return lines
 
 
-def _stamps(report: RunReport) -> list[str]:
-    stamped: dict[str, set[str]] = {}
+def _caveats(report: RunReport) -> list[str]:
+    having: dict[str, set[str]] = {}
     for outcome in report.outcomes:
-        for stamp in outcome.stamps:
-            stamped.setdefault(stamp, set()).add(outcome.feature)
-    if not stamped:
+        for caveat in outcome.stamps:
+            having.setdefault(caveat, set()).add(outcome.feature)
+    if not having:
         return []
-    lines = ["", "## What users of these values must know", ""]
-    return lines + [f"- {stamp}: {', '.join(sorted(features))}" for stamp, features in sorted(stamped.items())]
+    lines = ["", "## Caveats: what users of these values must know", ""]
+    return lines + [f"- {caveat}: {', '.join(sorted(features))}" for caveat, features in sorted(having.items())]
 
 
 def _cell(text: str) -> str:
@@ -161,7 +161,7 @@ def table(report: RunReport) -> list[dict[str, object]]:
             "rows": outcome.rows,
             "seconds": round(outcome.seconds, 1),
             "reason": outcome.reason,
-            "stamps": ", ".join(outcome.stamps),
+            "caveats": ", ".join(outcome.stamps),
         }
         for outcome in sorted(report.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
     ]

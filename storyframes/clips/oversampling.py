@@ -1,8 +1,12 @@
 """Oversampling: the clips of rarer ratings several times an epoch, so that all ratings come equally often.
 
-EmpathicStories++ oversamples because few sessions are rated low. Here that is done to the training split alone. Done
-before splitting, copies of one clip end up in training and in test, and the test measures memory:
-:class:`LeakingOversamplingSampler` does it all the same, for whoever wants to compare with numbers found so.
+EmpathicStories++ oversamples because few sessions are rated low. :class:`OversamplingSampler` does that to the training
+split alone. Where all clips are oversampled and their copies then shared out over the splits at random, copies of one
+clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the same,
+for whoever wants to compare with numbers found so.
+
+Neither is what the paper did. It oversampled all clips and then separated participants: no copy is in two splits, but
+validation and test are balanced by the ratings of the whole study.
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ class OversamplingSampler(ClipSampler):
 
 
 class LeakingOversamplingSampler(ClipSampler):
-    """Oversampled first and split then, so that COPIES OF A CLIP ARE IN SEVERAL SPLITS. What it measures is too good.
+    """Oversampled first, then split clip by clip, so that COPIES OF A CLIP ARE IN SEVERAL SPLITS.
+
+    What is measured so is too good. It is not the paper's way either, which separated participants after oversampling.
 
     All clips of the dataset are oversampled, the copies are split at random (.7, .2, .1), and this is one of the
     splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one seed and

@@ -181,7 +181,7 @@ class FeatureStore:
         return SessionView(self, session_id)
 
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
-        """The feature's attributes: stamps, provenance and whatever its extractor notes."""
+        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes."""
         return dict(self.open_group(session_id, feature).attrs)
 
     def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:

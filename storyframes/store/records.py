@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 class Stamp(StrEnum):
-    """A property of the values that whoever uses them must know; written into the attributes, shown by ``status``."""
+    """A caveat: what whoever uses the values must know. Stored as ``stamps``, shown by ``status`` under "caveats"."""
 
     UNTRAINED = "untrained weights"
     DEMO_VECTORS = "demo word vectors"
@@ -74,7 +74,7 @@ class Current:
         created_at: UTC, ISO 8601.
         arrays: by name.
         files: by path below the version's folder; every file the version has.
-        stamps: see :class:`Stamp`.
+        stamps: its caveats, see :class:`Stamp`.
         quality: numbers about the values (tracked share, known words, …).
         provenance: inputs, settings, models, tools and code; no host, no absolute path.
         sequence: counts what was noted of this feature, versions and attempts that gave none; the higher is the later,

@@ -71,7 +71,7 @@ def run_frame_pass(
     failures: dict[FrameExtractor, Exception | None] = dict.fromkeys(features)
     consumers: dict[FrameExtractor, FrameConsumer] = {}
     try:
-        clocks = [read_clock(source, out) for out in features.values()]  # the same; each carries its stamp over
+        clocks = [read_clock(source, out) for out in features.values()]  # the same; each carries its caveats over
         for extractor, out in features.items():
             try:
                 consumers[extractor] = extractor.open(source, out)

@@ -27,7 +27,7 @@ class RecordingSettings(ExtractorSettings):
     """``[recording]``: how strictly a video is read.
 
     Attributes:
-        allow_truncated: use what decodes of a video whose header promises more; stamped into every feature.
+        allow_truncated: use what decodes of a video whose header promises more; a caveat of every feature.
     """
 
     allow_truncated: bool = False
@@ -103,7 +103,7 @@ class Clock:
 
 
 def read_clock(source: Source, out: FeatureWriter) -> Clock:
-    """The session's clock as published by ``frames``; carries its stamp over to ``out``.
+    """The session's clock as published by ``frames``; carries its caveats over to ``out``.
 
     Raises:
         ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.

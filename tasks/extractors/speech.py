@@ -33,7 +33,7 @@ class TranscriptSettings(ExtractorSettings):
 
     Attributes:
         allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
-            beyond its utterance, an end without a start) instead of failing; stamped into glove and sbert.
+            beyond its utterance, an end without a start) instead of failing; a caveat of glove and sbert.
     """
 
     allow_malformed_cues: bool = False

@@ -31,7 +31,7 @@ class GloveSettings(ExtractorSettings):
 
     Attributes:
         vectors: a published ``glove.*.300d.txt``; without it glove.840B.300d.txt as ``models fetch`` leaves it.
-        demo_vectors: these vectors mean nothing (the demo's); stamps the values so.
+        demo_vectors: these vectors mean nothing (the demo's): a caveat of the values.
     """
 
     vectors: Path | None = None

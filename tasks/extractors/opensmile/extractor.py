@@ -94,7 +94,7 @@ class _Heard:
 
 
 def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out: FeatureWriter) -> None:
-    """Note where the sound lies on the recording's clock, and stamp it where it does not fit the picture."""
+    """Note where the sound lies on the recording's clock, with a caveat where it does not fit the picture."""
     out.quality |= {"audio_s": end_s - start_s, "audio_start_s": start_s}
     if heard.silence_s:
         out.quality["audio_holes_s"] = heard.silence_s

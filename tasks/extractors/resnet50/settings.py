@@ -65,7 +65,7 @@ class ResNet50Settings(ExtractorSettings):
             its free memory holds.
         cpus: processors for one session, OpenVINO only; without it 1, or more where there are fewer sessions to
             extract than processors.
-        allow_untrained: where there are no weights, use seeded random ones and stamp the values so (for a demo).
+        allow_untrained: where there are no weights, use seeded random ones, a caveat of the values (for a demo).
     """
 
     weights: ResNet50Weights = ResNet50Weights.V1

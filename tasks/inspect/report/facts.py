@@ -22,10 +22,11 @@ from tasks.study.load import Study, Timepoint
 
 @dataclass(frozen=True)
 class VersionRow:
-    """What made the versions of one feature; several rows where not all were made alike."""
+    """What made the versions of one feature, and their caveats; several rows where not all are alike."""
 
     feature: str
     made_by: str
+    caveats: str
     sessions: int
     first: str
     last: str
@@ -168,12 +169,12 @@ def _torn(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
 
 
 def _versions(current: Iterable[Current]) -> Iterable[VersionRow]:
-    alike: dict[tuple[str, str], list[Current]] = defaultdict(list)
+    alike: dict[tuple[str, str, str], list[Current]] = defaultdict(list)
     for one in current:
-        alike[one.feature, _made_by(one)].append(one)
-    for (feature, made_by), of in sorted(alike.items()):
+        alike[one.feature, _made_by(one), "; ".join(one.stamps)].append(one)
+    for (feature, made_by, caveats), of in sorted(alike.items()):
         dates = sorted(one.created_at[:10] for one in of)
-        yield VersionRow(feature, made_by, len(of), dates[0], dates[-1], sum(one.nbytes for one in of))
+        yield VersionRow(feature, made_by, caveats, len(of), dates[0], dates[-1], sum(one.nbytes for one in of))
 
 
 def _short(digest: str) -> str:
@@ -187,4 +188,4 @@ def _made_by(one: Current) -> str:
     parts = [str(provenance.get("code", "unknown code")), f"extractor {provenance.get('extractor', '?')}"]
     parts += [f"{name} {version}" for name, version in sorted(provenance.get("tools", {}).items())]
     parts += [f"{name} {_short(str(digest))}" for name, digest in sorted(provenance.get("models", {}).items())]
-    return ", ".join([*parts, *one.stamps])
+    return ", ".join(parts)

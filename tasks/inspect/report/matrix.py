@@ -33,7 +33,7 @@ class Cell:
         rows: of the version that is there, 0 where none is.
         reason: why it is not done, or why nobody can tell here whether it is stale.
         kept: an older version is there although the last attempt gave none.
-        stamps: what users of the values must know.
+        stamps: caveats: what users of the values must know.
     """
 
     state: CellState
