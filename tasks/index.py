@@ -12,6 +12,7 @@ import pyarrow as pa
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, build_index
 from storyframes.features import FEATURES
+from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.catalogue import replace_table, to_parquet
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
@@ -20,7 +21,6 @@ from storyframes.store.storage import Storage
 from tasks.study.load import Study
 
 ROW_GROUP = 16_384
-_SOUND_FITS_S = 0.5  # as for the caveat: coders pad by a few hundredths
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
 
 
@@ -91,7 +91,7 @@ def _sound_that_does_not_fit(signals: Mapping[str, SessionSignals]) -> Iterator[
         time, sound = signal.time, signal.audio_time
         if time is None or sound is None or not len(time) or not len(sound):
             continue
-        if sound[0] > time[0] + _SOUND_FITS_S or sound[-1] < time[-1] - _SOUND_FITS_S:
+        if sound[0] > time[0] + SOUND_FITS_S or sound[-1] < time[-1] - SOUND_FITS_S:
             yield (
                 session_id,
                 f"there is sound from {sound[0]:.2f} s to {sound[-1]:.2f} s, but frames from {time[0]:.2f} s to "

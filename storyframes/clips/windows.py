@@ -16,6 +16,7 @@ import pandas as pd
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
+from storyframes.recording_times import last_frame_end_s
 from storyframes.ticks import ticks
 
 SPLITS = ("train", "val", "test")
@@ -179,8 +180,7 @@ def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarra
         return frames / fps
     if len(time) == 0:
         return np.empty(0)
-    last = float(np.median(np.diff(time))) if len(time) > 1 else 1 / fps
-    return np.append(time, time[-1] + last)[frames]
+    return np.append(time, last_frame_end_s(time, 1 / fps))[frames]
 
 
 def _missing(count: int):  # type: ignore[no-untyped-def]

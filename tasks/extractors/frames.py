@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import zarr
 
+from storyframes.recording_times import last_frame_end_s, usual_step_s
 from storyframes.store.catalogue import read_entry
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
@@ -59,7 +60,7 @@ class Frames:
         out.write("time", frames.time)
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
         if len(frames.time) > 1:
-            out.quality["fps"] = float(1 / np.median(np.diff(frames.time)))
+            out.quality["fps"] = 1 / usual_step_s(frames.time)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,7 @@ class Clock:
     @property
     def end_s(self) -> float:
         """When the last frame ends."""
-        last = float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
-        return float(self.time[-1]) + last
+        return last_frame_end_s(self.time)
 
     def rows_at(self, start_s: np.ndarray, end_s: np.ndarray) -> np.ndarray:
         """For each frame, the last-starting span [start, end) that holds its time, -1 where none does.

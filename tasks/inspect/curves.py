@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from storyframes.features import FEATURES
+from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
 
 _BLOCK = 4096  # rows read at once: a long session's 2048 columns never lie in memory together
@@ -82,8 +83,7 @@ def read_curves(store: FeatureStore, session_id: str) -> SessionCurves:
         StoreError: the session has no ``frames``, or an array cannot be read.
     """
     time = store.read(session_id, "frames", array="time")
-    last = float(np.median(np.diff(time))) if len(time) > 1 else 0.0
-    curves = SessionCurves(session_id, time, float(time[-1]) + last if len(time) else 0.0)
+    curves = SessionCurves(session_id, time, last_frame_end_s(time))
     readers = {
         "openface": _read_openface,
         "resnet50": _read_resnet50,

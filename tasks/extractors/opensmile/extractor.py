@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 from storyframes.features import AUDIO_HOP_S
+from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
 from tasks.extractors.base import (
@@ -25,8 +26,6 @@ from tasks.extractors.opensmile.settings import SAMPLE_RATE, OpenSmileSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
-
-_FITS_S = 0.5  # sound that begins and ends this close to the picture fits it; coders pad by a few hundredths
 
 
 class OpenSmile:
@@ -100,9 +99,9 @@ def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out:
         out.quality["audio_holes_s"] = heard.silence_s
     if heard.dropped_s:
         out.quality["audio_overlap_s"] = heard.dropped_s
-    if start_s > _FITS_S or end_s < clock.end_s - _FITS_S or heard.silence_s > _FITS_S:
+    if start_s > SOUND_FITS_S or end_s < clock.end_s - SOUND_FITS_S or heard.silence_s > SOUND_FITS_S:
         out.stamp(Stamp.SHORT_SOUND)
-    if start_s < -_FITS_S or end_s > clock.end_s + _FITS_S:
+    if start_s < -SOUND_FITS_S or end_s > clock.end_s + SOUND_FITS_S:
         out.stamp(Stamp.LONG_SOUND)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from storyframes.recording_times import usual_step_s
 from tasks.inspect.curves import SessionCurves
 from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
@@ -55,7 +56,7 @@ def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     if len(curves.time) < 3:
         return
     steps = np.diff(curves.time)
-    usual = float(np.median(steps))
+    usual = usual_step_s(curves.time)
     jumps = np.flatnonzero((steps > limits.jump * usual) | (steps <= 0))
     if len(jumps):
         yield QualityFinding(
