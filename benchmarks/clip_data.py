@@ -21,7 +21,7 @@ import zarr
 from benchmarks.clip_index import tables as clip_index_tables
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, build_index
-from storyframes.features import FEATURES, VISION
+from storyframes.features import FEATURES, VISION, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.folder_storage import LocalStorage
@@ -80,7 +80,7 @@ class ClipData:
             for feature, values in arrays.items():
                 np.save(self.npy(session_id, feature), values)
                 file.create_dataset(feature, data=values, chunks=(CHUNK_ROWS, values.shape[1]))
-                with FeatureWriter(LocalStorage(self.features), session_id, feature) as out:
+                with FeatureWriter(LocalStorage(self.features), session_id, feature_spec(session_id, feature)) as out:
                     out.write("values", values)
                     if feature == "openface":
                         out.write("valid", valid)

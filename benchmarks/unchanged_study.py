@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from storyframes.features import FEATURES
+from storyframes.features import FEATURES, feature_spec
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import INNER_GROUP, current_path
 from storyframes.store.publish import FeatureWriter
@@ -71,7 +71,7 @@ def _publish(storage: LocalStorage, work: Work, published: dict[str, Current]) -
     fingerprint = extractor.fingerprint(work.source)
     provenance = fingerprint.provenance(extractor.libraries)
     if (first := published.get(feature)) is None:
-        with FeatureWriter(storage, work.session_id, feature) as out:
+        with FeatureWriter(storage, work.session_id, feature_spec(work.session_id, feature)) as out:
             for name, array in FEATURES[feature].arrays.items():
                 if not array.optional:
                     out.write(name, np.zeros((1, *array.shape), array.dtype))

@@ -1,82 +1,33 @@
-"""The features: their arrays, axes, dtypes, units and the name of every column.
+"""The built-in features: their arrays, axes, dtypes, units and the name of every column.
 
 This table is the contract between the pipeline that writes a feature store and everybody who reads one. Column
 names are stable: a column keeps its name and its place for as long as the store's format number stays the same.
+A store says the same of every feature it holds, these and others (:mod:`storyframes.store.description`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
+
+__all__ = [
+    "AUDIO_HOP_S",
+    "COMPARE_2016_COLUMNS",
+    "FEATURES",
+    "OPENFACE_COLUMNS",
+    "STORIES",
+    "STORY_FEATURES",
+    "VISION",
+    "ArraySpec",
+    "Axis",
+    "FeatureSpec",
+    "feature_spec",
+]
 
 AUDIO_HOP_S = 0.01
 """Seconds from one row of ``opensmile`` to the next."""
-
-
-class Axis(StrEnum):
-    """What one row of an array stands for: the name of its first dimension."""
-
-    FRAME = "frame"  # one decoded video frame
-    AUDIO_FRAME = "audio_frame"  # one openSMILE hop (10 ms)
-    WORD = "word"  # one word of the transcript
-    UTTERANCE = "utterance"  # one utterance of the transcript
-    STORY = "story"  # one story of the study
-    FRAME_EDGE = "frame_edge"  # where a frame's rows start in arrays of all persons: T + 1 of them
-    BODY = "body"  # one detected body, in any frame
-    HAND = "hand"  # one detected hand
-    FACE = "face"  # one detected face
-
-
-@dataclass(frozen=True)
-class ArraySpec:
-    """One array of a feature.
-
-    Attributes:
-        axis: what a row stands for.
-        dtype: numpy dtype of the stored values.
-        shape: the dimensions after the first.
-        dims: a name for each of those dimensions.
-        fill: what stands where there is no value.
-        columns: a name for each entry of the last dimension, or empty.
-        joints: a name for each entry of the dimension before it, where that is joints or landmarks.
-        optional: only there where a setting asks for it.
-        units: the unit, where all columns share one.
-        about: one sentence, written into the store beside the values.
-    """
-
-    axis: Axis
-    dtype: str
-    about: str
-    shape: tuple[int, ...] = ()
-    dims: tuple[str, ...] = ()
-    fill: float | int = float("nan")
-    columns: tuple[str, ...] = ()
-    joints: tuple[str, ...] = ()
-    optional: bool = False
-    units: str = ""
-
-    @property
-    def dimension_names(self) -> tuple[str, ...]:
-        return (str(self.axis), *self.dims)
-
-
-@dataclass(frozen=True)
-class FeatureSpec:
-    """One feature: a Zarr group of arrays that one extractor writes in one go."""
-
-    name: str
-    about: str
-    arrays: Mapping[str, ArraySpec]
-    groups: Mapping[str, slice] = field(default_factory=dict)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns of ``values``."""
-        return self.arrays["values"].columns if "values" in self.arrays else ()
-
 
 # --- OpenFace 2: the columns of FeatureExtraction -2Dfp -3Dfp -pdmparams -pose -aus -gaze, in file order -------------
 
@@ -129,6 +80,7 @@ _OPENFACE = FeatureSpec(
         ),
     },
     groups=_slices(_OPENFACE_GROUPS),
+    mask="valid",
 )
 
 # --- ResNet50 --------------------------------------------------------------------------------------------------------
@@ -240,6 +192,7 @@ _DOPE = FeatureSpec(
         ),
         **_everybody(),
     },
+    mask="sampled",
 )
 
 # --- openSMILE: ComParE 2016 low-level descriptors ------------------------------------------------------------------
@@ -318,6 +271,7 @@ _GLOVE = FeatureSpec(
         "known": ArraySpec(Axis.WORD, "uint8", "1 where the vocabulary has the word", fill=0),
         "frame_word": _frame_row(Axis.WORD),
     },
+    mask="known",
 )
 
 _SBERT = FeatureSpec(

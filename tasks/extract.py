@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from storyframes.features import feature_spec
 from storyframes.store.catalogue import Entry, read_entry
 from storyframes.store.durable import sha256_file
 from storyframes.store.location import open_storage
@@ -130,7 +131,7 @@ def _look_at(storage: Storage, work: Work, feature: str) -> _Due | Outcome:
 
 def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
     try:
-        with FeatureWriter(storage, work.session_id, due.extractor.name) as out:
+        with FeatureWriter(storage, work.session_id, feature_spec(work.session_id, due.extractor.name)) as out:
             due.extractor.extract(work.source, out)
             return done(_publish(due, out))
     except Exception as error:
@@ -145,7 +146,8 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            writers[one.extractor] = stack.enter_context(FeatureWriter(storage, work.session_id, one.extractor.name))
+            spec = feature_spec(work.session_id, one.extractor.name)
+            writers[one.extractor] = stack.enter_context(FeatureWriter(storage, work.session_id, spec))
         failures = run_frame_pass(work.source, writers)
         for one, (extractor, out) in zip(due, writers.items(), strict=True):
             try:

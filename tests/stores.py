@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from storyframes.features import FEATURES
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
 
@@ -18,7 +19,7 @@ def local(root: Path) -> LocalStorage:
 def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, fingerprint: str = "f" * 64) -> str:
     """A version of random openface values; returns its name."""
     generator = np.random.default_rng(seed)
-    with FeatureWriter(local(root), session_id, "openface") as out:
+    with FeatureWriter(local(root), session_id, FEATURES["openface"]) as out:
         out.write("values", generator.normal(size=(rows, 714)).astype(np.float32))
         out.write("valid", np.ones(rows, np.uint8))
         out.write("confidence", np.full(rows, 0.98, np.float32))

@@ -12,7 +12,7 @@ import pandas as pd
 from stores import local
 
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.features import FEATURES, STORIES, Axis
+from storyframes.features import FEATURES, STORIES, Axis, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
@@ -66,7 +66,7 @@ def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
 
 
 def publish(root: Path, session: str, feature: str, values: Arrays, attributes: dict | None = None) -> None:
-    with FeatureWriter(local(root), session, feature) as out:
+    with FeatureWriter(local(root), session, feature_spec(session, feature)) as out:
         for name, rows in values.items():
             out.write(name, rows)
         out.attributes |= attributes or {}

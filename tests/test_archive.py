@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
@@ -45,7 +46,7 @@ def test_a_compressed_shard_reads_as_it_was_written(tmp_path_factory, rows: int,
 @pytest.fixture
 def archived(store_root: Path, tmp_path: Path) -> Path:
     publish_openface(store_root, "a", 6_100)
-    with FeatureWriter(local(store_root), "a", "opensmile") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["opensmile"]) as out:
         columns = [f"d{i}" for i in range(25)]
         out.write("values", np.ones((90, 25)), columns)
         out.write("time", np.arange(90) / 100)

@@ -300,7 +300,7 @@ def test_sessions_with_other_descriptors_are_told_apart(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=2))
     from storyframes.store.publish import FeatureWriter
 
-    with FeatureWriter(local(study.root), "s01", "opensmile") as out:
+    with FeatureWriter(local(study.root), "s01", FEATURES["opensmile"]) as out:
         out.write("values", np.ones((400, 2), np.float32), ["loudness", "pitch"])
         out.write("time", np.arange(400) / 100)
         out.write("per_frame", np.ones((60, 2), np.float32), ["loudness", "pitch"])

@@ -29,10 +29,10 @@ def make(root: Path, change=lambda values, valid: None, *, session_id: str = "a"
     values = np.random.default_rng(3).uniform(1, 2, (rows, 714)).astype(np.float32)
     valid = np.ones(rows, np.uint8)
     change(values, valid)
-    with FeatureWriter(local(root), session_id, "frames") as out:
+    with FeatureWriter(local(root), session_id, FEATURES["frames"]) as out:
         out.write("time", np.arange(rows) / 15)
         out.publish("f", {})
-    with FeatureWriter(local(root), session_id, "openface") as out:
+    with FeatureWriter(local(root), session_id, FEATURES["openface"]) as out:
         out.write("values", values)
         out.write("valid", valid)
         out.write("confidence", np.full(rows, 0.98, np.float32))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from stores import local
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
@@ -20,10 +21,10 @@ def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_pat
     from tasks.inspect.report.timeline import timeline
     from tasks.inspect.rerun_export import export_recording
 
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(60) / 15)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "a", "dope") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["dope"]) as out:
         for name, spec in out.spec.arrays.items():
             if spec.optional:
                 continue

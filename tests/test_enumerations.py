@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from storyframes.clips.inputs import ClipInput
-from storyframes.features import Axis
+from storyframes.features import FEATURES, Axis
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Attempt, Status
@@ -35,7 +35,11 @@ CHOICES: list[tuple[str, Callable[[Path, Any], Any], Any]] = [
     ("torso", lambda _, name: PpiOptions(Part.BODY, 5, 0.5, rule=name).rule, GroupingRule.TORSO),
     ("frame", lambda _, name: ClipInput("words", axis=name).axis, Axis.FRAME),
     ("zstd", lambda root, name: ShardWriter(root / "x", (1,), "f4", 0, name).compression, Compression.ZSTD),
-    ("zstd", lambda root, name: FeatureWriter(LocalStorage(root), "a", "frames", name).compression, Compression.ZSTD),
+    (
+        "zstd",
+        lambda root, name: FeatureWriter(LocalStorage(root), "a", FEATURES["frames"], name).compression,
+        Compression.ZSTD,
+    ),
     ("missing", _attempt, Status.MISSING),
     ("podman", lambda _, name: Engine(name, "/usr/bin/engine").name, EngineName.PODMAN),
 ]  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 from stores import local
 
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
@@ -33,7 +34,7 @@ def set_phase(study: Path, row: int, **cells: object) -> None:
 
 def publish_clock(root: Path, session_id: str, frames: int = 465) -> Path:
     """A session's frame times at 15 fps; the file that holds them."""
-    with FeatureWriter(local(root), session_id, "frames") as out:
+    with FeatureWriter(local(root), session_id, FEATURES["frames"]) as out:
         out.write("time", np.arange(frames) / 15)
         version = out.publish("f" * 64, {"inputs": {}}).version
     return root / session_id / "frames" / version

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -15,10 +16,10 @@ from storyframes.store.publish import FeatureWriter
 @pytest.fixture
 def store(store_root: Path) -> FeatureStore:
     publish_openface(store_root, "a", 70)
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(70) / 15)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "a", "dope") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["dope"]) as out:
         for name, spec in out.spec.arrays.items():
             if not spec.optional:
                 out.write(name, np.full((70, *spec.shape), 1, spec.dtype))

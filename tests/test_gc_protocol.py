@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from test_object_store import s3, url  # noqa: F401 (fixtures)
 from turns import TurnsInAFolder, TurnsInMemory, in_order, take_turns
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path
@@ -29,14 +30,14 @@ ROOT = Path(__file__).parent.parent
 
 def publish(storage: Storage, number: int, session_id: str = "a") -> str:
     """A version whose values, and whose length, are its number."""
-    with FeatureWriter(storage, session_id, "frames") as out:
+    with FeatureWriter(storage, session_id, FEATURES["frames"]) as out:
         out.write("time", np.full(number, float(number)))
         return out.publish(str(number), {}).version
 
 
 def orphan(storage: Storage, number: int) -> None:
     """What a writer leaves that is killed before it publishes."""
-    out = FeatureWriter(storage, "a", "frames")
+    out = FeatureWriter(storage, "a", FEATURES["frames"])
     folder = storage.work_folder(out.path)
     (folder / "time").mkdir()
     (folder / "time/zarr.json").write_text("{}")
@@ -194,7 +195,7 @@ def test_a_tool_that_runs_for_days_keeps_its_empty_folder(store_root: Path) -> N
     import os
 
     storage = open_storage(store_root)
-    with FeatureWriter(storage, "a", "frames") as out:
+    with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
         os.utime(out.folder, (0, 0))
         assert gc(storage) == []
         assert out.folder.is_dir()

@@ -14,6 +14,7 @@ import pytest
 import zarr
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import ROOT_GROUP, StoreError
 from storyframes.store.object_storage import ObjectStorage
@@ -130,7 +131,7 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
     from storyframes.store.feature_store import FeatureStore
 
     storage = TurnsInMemory()
-    with FeatureWriter(storage, "a", "frames") as out:
+    with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(70.0))
         version = out.publish("f", {}).version
     store = FeatureStore.__new__(FeatureStore)
@@ -173,7 +174,7 @@ def test_a_listing_that_lags_loses_nothing(store_root: Path) -> None:
             return {path: info for path, info in self.listed.items() if path.startswith(prefix)}
 
     def publish(session_id: str, number: int) -> None:
-        with FeatureWriter(storage, session_id, "frames") as out:
+        with FeatureWriter(storage, session_id, FEATURES["frames"]) as out:
             out.write("time", np.full(number, 1.0))
             out.publish(str(number), {})
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from storyframes.features import FEATURES, feature_spec
 from storyframes.store import catalogue, maintenance, object_storage
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
@@ -62,7 +63,7 @@ def url(s3) -> str:
 def publish(url: str, session_id: str, rows: int = 70, seed: int = 0, feature: str = "frames") -> str:
     storage = open_storage(url)
     generator = np.random.default_rng(seed)
-    with FeatureWriter(storage, session_id, feature) as out:
+    with FeatureWriter(storage, session_id, feature_spec(session_id, feature)) as out:
         if feature == "frames":
             out.write("time", np.sort(generator.uniform(0, 9, rows)))
         else:
@@ -105,9 +106,9 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
     monkeypatch.setattr(tempfile, "tempdir", None)
     create_store(url)
     code = (
-        "import os, signal, sys\nimport numpy as np\n"
+        "import os, signal, sys\nimport numpy as np\nfrom storyframes.features import FEATURES\n"
         "from storyframes.store.publish import FeatureWriter\nfrom storyframes.store.location import open_storage\n"
-        "with FeatureWriter(open_storage(sys.argv[1]), 'a', 'frames') as out:\n"
+        "with FeatureWriter(open_storage(sys.argv[1]), 'a', FEATURES['frames']) as out:\n"
         "    out.write('time', np.zeros(5))\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", code, url], cwd=ROOT).returncode == -9
@@ -131,7 +132,7 @@ def test_a_full_disk_of_this_machine_is_named_not_the_object_stores(
 
 def test_an_error_before_the_commit_leaves_nothing(url: str) -> None:
     create_store(url)
-    with pytest.raises(RuntimeError), FeatureWriter(open_storage(url), "a", "frames") as out:
+    with pytest.raises(RuntimeError), FeatureWriter(open_storage(url), "a", FEATURES["frames"]) as out:
         out.write("time", np.zeros(5))
         raise RuntimeError
     assert sorted(open_storage(url).files()) == ["a/frames/zarr.json", "a/zarr.json", "zarr.json"]

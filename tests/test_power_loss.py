@@ -11,6 +11,7 @@ import pytest
 from faulty_disk import Loss, Recording
 from stores import local
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, record_attempt
@@ -20,12 +21,13 @@ PUBLISH = """
 import os, sys
 from pathlib import Path
 import numpy as np
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
 {mutant}
 storage = LocalStorage(Path(sys.argv[1]))
-with FeatureWriter(storage, "a", "frames") as out:
+with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
     out.write("time", np.arange(70.0))
     out.publish("new", {{}})
 catalogue.compact(storage)
@@ -47,7 +49,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recorded_publication(root: Path, library: Path, mutant: str = "") -> Recording:
-    with FeatureWriter(local(root), "a", "frames") as out:
+    with FeatureWriter(local(root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(60.0))
         out.publish("old", {})
     record_attempt(local(root), "a", "frames", Status.FAILED, "an earlier failure", "")

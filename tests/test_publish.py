@@ -13,6 +13,7 @@ import xarray
 import zarr
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
@@ -51,7 +52,7 @@ def test_the_whole_store_is_one_zarr_hierarchy(store_root: Path) -> None:
 
 def test_an_error_while_writing_leaves_nothing_and_keeps_what_was(store_root: Path) -> None:
     before = publish_openface(store_root, "a", 10)
-    with pytest.raises(RuntimeError), FeatureWriter(local(store_root), "a", "openface") as out:
+    with pytest.raises(RuntimeError), FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
         out.array("values").append(np.zeros((5, 714), np.float32))
         raise RuntimeError
     assert current(store_root).version == before
@@ -60,7 +61,7 @@ def test_an_error_while_writing_leaves_nothing_and_keeps_what_was(store_root: Pa
 
 def test_a_forgotten_array_is_not_published(store_root: Path) -> None:
     with pytest.raises(PublishError, match="no array valid, confidence was written"):
-        with FeatureWriter(local(store_root), "a", "openface") as out:
+        with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
             out.write("values", np.zeros((5, 714), np.float32))
             out.publish("f", {})
     assert current(store_root) is None
@@ -68,7 +69,7 @@ def test_a_forgotten_array_is_not_published(store_root: Path) -> None:
 
 def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
     with pytest.raises(PublishError, match="valid has 4 rows, but values has 5 on the same axis 'frame'"):
-        with FeatureWriter(local(store_root), "a", "openface") as out:
+        with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
             out.write("values", np.zeros((5, 714), np.float32))
             out.write("valid", np.zeros(4, np.uint8))
             out.write("confidence", np.zeros(5, np.float32))
@@ -91,7 +92,7 @@ def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monk
 
 
 def test_stamps_and_provenance_are_in_the_record_and_in_the_attributes(store_root: Path) -> None:
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(3) / 15)
         out.stamp(Stamp.TRUNCATED_VIDEO)
         out.publish("f", {"code": "storyframes"})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from stores import local
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
@@ -180,10 +181,10 @@ def test_a_transcript_where_nobody_speaks() -> None:
 
 
 def test_an_older_recordings_features_are_not_drawn_over_a_newer_ones(store_root) -> None:
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(30) / FPS)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "a", "resnet50") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["resnet50"]) as out:
         out.write("values", np.ones((29, 2048), np.float16))
         out.publish("f", {})
     catalogue.compact(local(store_root))
@@ -196,10 +197,10 @@ def test_an_older_recordings_features_are_not_drawn_over_a_newer_ones(store_root
 def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> None:
     generator = np.random.default_rng(1)
     values = generator.normal(size=(50, 2048)).astype(np.float16)
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(50) / FPS)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "a", "resnet50") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["resnet50"]) as out:
         out.write("values", values)
         out.publish("f", {})
     catalogue.compact(local(store_root))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -154,7 +155,7 @@ def test_what_will_be_needed_is_checked_like_what_is_read(store: FeatureStore) -
 
 
 def test_an_array_is_described_without_being_opened(store_root: Path) -> None:
-    with FeatureWriter(local(store_root), "a", "frames") as out:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(7) / 15)
         version = out.publish("f", {}).version
     store = FeatureStore(store_root)

@@ -20,6 +20,7 @@ from terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, record_attempt
@@ -294,7 +295,7 @@ def test_a_damaged_session_does_not_cost_the_others_their_pages(
     demo_study: Path, store_root: Path, tmp_path: Path
 ) -> None:
     for session_id in ("p01-s01", "p01-s02"):
-        with FeatureWriter(local(store_root), session_id, "frames") as out:
+        with FeatureWriter(local(store_root), session_id, FEATURES["frames"]) as out:
             out.write("time", np.arange(60) / 15)
             out.publish("f", {})
         publish_openface(store_root, session_id, 60)
@@ -326,10 +327,10 @@ def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) 
     from tasks.extractors.registry import ExtractorsSettings
     from tasks.index import _table
 
-    with FeatureWriter(local(store_root), "s1", "frames") as out:
+    with FeatureWriter(local(store_root), "s1", FEATURES["frames"]) as out:
         out.write("time", np.arange(60) / 15)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "s1", "sbert") as out:
+    with FeatureWriter(local(store_root), "s1", FEATURES["sbert"]) as out:
         out.attributes["speakers"] = [HOSTILE]
         out.write("values", np.ones((1, 384), np.float32))
         out.write("start", np.array([0.5]))

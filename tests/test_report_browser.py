@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from stores import local
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
@@ -199,10 +200,10 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
 
     tracked = np.ones(300, np.uint8)
     tracked[90:180] = 0
-    with FeatureWriter(local(store_root), "p01-s01", "frames") as out:
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["frames"]) as out:
         out.write("time", np.arange(300) / 15)
         out.publish("f", {})
-    with FeatureWriter(local(store_root), "p01-s01", "openface") as out:
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["openface"]) as out:
         out.write("values", np.zeros((300, 714), np.float32))
         out.write("valid", tracked)
         out.write("confidence", tracked.astype(np.float32))

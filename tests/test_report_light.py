@@ -67,11 +67,11 @@ def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
 def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path, tmp_path: Path) -> None:
     rows, hops = 26_100, 174_000
     generator = np.random.default_rng(0)
-    with FeatureWriter(local(store_root), "p01-s01", "frames") as out:
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["frames"]) as out:
         out.write("time", np.arange(rows) / 15)
         out.publish("f", {})
     publish_openface(store_root, "p01-s01", rows)
-    with FeatureWriter(local(store_root), "p01-s01", "opensmile") as out:
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["opensmile"]) as out:
         columns = list(FEATURES["opensmile"].columns)
         out.write("values", generator.uniform(0.01, 0.02, (hops, 65)).astype(np.float32), columns)
         out.write("time", np.arange(hops) / 100)

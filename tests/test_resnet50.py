@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from stores import local
 
+from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.frames import RecordingSettings
@@ -425,7 +426,7 @@ def test_every_frame_once_and_in_order_however_they_are_batched(
 def test_a_value_beyond_float16_is_an_error_not_infinity(store_root: Path) -> None:
     with (
         pytest.raises(ValueError, match="does not fit float16"),
-        FeatureWriter(local(store_root), "a", "resnet50") as out,
+        FeatureWriter(local(store_root), "a", FEATURES["resnet50"]) as out,
     ):
         out.write("values", np.full((1, 2048), 1e5, np.float32))
 

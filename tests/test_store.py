@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from stores import local, publish_openface
 
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.folder_storage import LocalStorage
@@ -17,7 +18,7 @@ from storyframes.store.records import Current, RecordError, Status
 
 def publish_resnet50(root: Path, session_id: str, rows: int) -> np.ndarray:
     values = np.random.default_rng(1).normal(size=(rows, 2048)).astype(np.float16)
-    with FeatureWriter(local(root), session_id, "resnet50") as out:
+    with FeatureWriter(local(root), session_id, FEATURES["resnet50"]) as out:
         out.write("values", values)
         out.publish("f", {})
     return values
@@ -130,7 +131,7 @@ def test_a_store_of_another_format_is_refused(store_root: Path) -> None:
 @pytest.mark.parametrize("name", ["../b", "a/b", "", ".hidden", "a" * 65])
 def test_ids_cannot_leave_the_store(store_root: Path, name: str) -> None:
     with pytest.raises(StoreError, match="is no id"):
-        FeatureWriter(local(store_root), name, "openface")
+        FeatureWriter(local(store_root), name, FEATURES["openface"])
 
 
 # --- verify ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from stores import local
 from test_resnet50 import V1, torchvisions_embeddings, transform
 from test_video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 
+from storyframes.features import feature_spec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
@@ -35,7 +36,7 @@ UNTRAINED = {"allow_untrained": True, "engine": "torch"}
 
 def clock_as_seen_by(root: Path, feature: str, video: Path):
     """The clock of the session, and the stamps that it leaves on this feature."""
-    with FeatureWriter(local(root), "s", feature) as out:
+    with FeatureWriter(local(root), "s", feature_spec("s", feature)) as out:
         return read_clock(Source("s", {"video": as_input(video)}), out), out.stamps
 
 

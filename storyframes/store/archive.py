@@ -11,8 +11,10 @@ from typing import Any
 
 import zarr
 
+from storyframes.spec import SpecError
 from storyframes.store import catalogue
-from storyframes.store.layout import CLIPS, current_path
+from storyframes.store.description import OWN_ATTRIBUTES, read_description
+from storyframes.store.layout import CLIPS, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current, Stamp
 from storyframes.store.shards import Compression
@@ -26,6 +28,10 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
 
     Yields:
         The record of each version in the archive, as it is made.
+
+    Raises:
+        StoreError: a version does not say what it holds.
+        PublishError: one cannot be read back as it was written.
     """
     for entry in catalogue.scan(source):
         if current := entry.current:
@@ -43,15 +49,19 @@ def _there(target: Storage, current: Current) -> Current | None:
 
 
 def _copy(source: Storage, target: Storage, current: Current) -> Current:
-    group = zarr.open_group(mode="r", **source.zarr(f"{current.session_id}/{current.feature}/{current.version}"))
-    with FeatureWriter(target, current.session_id, current.feature, Compression.ZSTD) as out:
-        own = {"feature", "about", "stamps", "provenance"}  # the writer's, made anew
-        out.attributes = {key: value for key, value in group.attrs.items() if key not in own}
+    path = f"{current.session_id}/{current.feature}/{current.version}"
+    group = zarr.open_group(mode="r", **source.zarr(path))
+    try:
+        spec = read_description(group, current.session_id, current.feature, list(current.arrays))
+    except (SpecError, KeyError) as error:
+        raise StoreError(f"{path} does not say what it holds ({error}): run 'storyframes verify'") from None
+    with FeatureWriter(target, current.session_id, spec, Compression.ZSTD) as out:
+        out.attributes = {key: value for key, value in group.attrs.items() if key not in OWN_ATTRIBUTES}
         out.quality = dict(current.quality)
         out.stamps = {Stamp(stamp) for stamp in current.stamps}
         for name in current.arrays:
             array: Any = group[name]
-            writer = out.array(name, array.attrs.get("columns"))
+            writer = out.array(name)
             for start in range(0, array.shape[0], _ROWS):
                 writer.append(array[start : start + _ROWS])
         return out.publish(current.fingerprint, current.provenance)

@@ -19,7 +19,8 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from storyframes.features import ArraySpec, FeatureSpec, feature_spec
+from storyframes.spec import FeatureSpec
+from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
     Attempt,
@@ -51,17 +52,26 @@ class FeatureWriter:
     """Writes one version of one feature; use it as a context manager, then :meth:`publish`.
 
     Leaving the context without having published removes what was written.
+
+    Args:
+        storage: the store.
+        session_id: the session, or ``stories``.
+        spec: what the feature is. It is written beside the values, so that readers need not know the feature.
+        compression: of the arrays' chunks.
+
+    Raises:
+        StoreError: there can be no session of that name.
     """
 
     def __init__(
-        self, storage: Storage, session_id: str, feature: str, compression: Compression = Compression.NONE
+        self, storage: Storage, session_id: str, spec: FeatureSpec, compression: Compression = Compression.NONE
     ) -> None:
         self.storage = storage
         self.compression = Compression(compression)
         self.session_id = session_id
-        self.spec: FeatureSpec = feature_spec(session_id, feature)
+        self.spec = spec
         self.version = new_version()
-        self.path = f"{make_feature_groups(storage, session_id, feature)}/{self.version}"
+        self.path = f"{make_feature_groups(storage, session_id, spec.name)}/{self.version}"
         self.stamps: set[Stamp] = set()
         self.quality: dict[str, float] = {}
         self.attributes: dict[str, Any] = {}
@@ -190,13 +200,8 @@ class FeatureWriter:
                 )
 
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
-        attributes = {
-            "feature": self.spec.name,
-            "about": self.spec.about,
-            "stamps": sorted(self.stamps),
-            **self.attributes,
-            "provenance": provenance,
-        }
+        own = {**describe_feature(self.spec, self._columns), "stamps": sorted(self.stamps)}
+        attributes = {**own, **self.attributes, **own, "provenance": provenance}
         group = zarr.create_group(store=self.folder, attributes=attributes)
         for name, shard in shards.items():
             spec = self.spec.arrays[name]
@@ -211,7 +216,7 @@ class FeatureWriter:
                 filters=None,
                 fill_value=spec.fill,
                 dimension_names=spec.dimension_names,
-                attributes=_describe(spec, self._columns[name]),
+                attributes=describe_array(spec, self._columns[name]),
             )
 
     def _read_back(self, shards: dict[str, WrittenShard]) -> dict[str, StoredFile]:
@@ -256,17 +261,6 @@ def _removed(path: str) -> RemovedError:
 
 def _codec(compression: Compression) -> ZstdCodec | None:
     return ZstdCodec(level=ZSTD_LEVEL) if compression is Compression.ZSTD else None
-
-
-def _describe(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
-    attributes: dict[str, Any] = {"about": spec.about}
-    if spec.units:
-        attributes["units"] = spec.units
-    if columns:
-        attributes["columns"] = list(columns)
-    if spec.joints:
-        attributes["joints"] = list(spec.joints)
-    return attributes
 
 
 def record_attempt(

@@ -1,0 +1,225 @@
+"""What a feature is: its arrays, what a row of each stands for, and the names of what is in it.
+
+A specification comes from whoever wrote the extractor, who may be a stranger, and its names become folders of the
+store, columns of tables and words of a filter. So it is checked when it is made, and what is wrong with it is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_RESERVED = frozenset("vision audio words sentence story stories label index aux con nul prn".split()) | {
+    f"{device}{number}" for device in ("com", "lpt") for number in range(10)
+}  # what clip inputs and their fields are called, and devices on Windows, where no folder can have such a name
+_CLOCK = ("time", "start", "end")
+MAIN_ARRAY = "values"
+"""The array that is meant where none is named."""
+
+
+class SpecError(ValueError):
+    """A feature's specification is not one; the message says where and why."""
+
+
+class Axis(StrEnum):
+    """What one row of an array stands for: the name of its first dimension."""
+
+    FRAME = "frame"  # one decoded video frame
+    AUDIO_FRAME = "audio_frame"  # one step of the sound: openSMILE's hop (10 ms), another extractor's own
+    WORD = "word"  # one word of the transcript
+    UTTERANCE = "utterance"  # one utterance of the transcript
+    STORY = "story"  # one story of the study
+    FRAME_EDGE = "frame_edge"  # where a frame's rows start in arrays of all persons: T + 1 of them
+    BODY = "body"  # one detected body, in any frame
+    HAND = "hand"  # one detected hand
+    FACE = "face"  # one detected face
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One array of a feature.
+
+    Attributes:
+        axis: what a row stands for.
+        dtype: numpy dtype of the stored values: integers or floats of at most 64 bits.
+        about: one sentence, written into the store beside the values.
+        shape: the dimensions after the first.
+        dims: a name for each of those dimensions.
+        fill: what stands where there is no value.
+        columns: a name for each entry of the last dimension, or empty.
+        joints: a name for each entry of the dimension before it, where that is joints or landmarks.
+        optional: only there where a setting asks for it.
+        units: the unit, where all columns share one.
+    """
+
+    axis: Axis
+    dtype: str
+    about: str
+    shape: tuple[int, ...] = ()
+    dims: tuple[str, ...] = ()
+    fill: float | int = float("nan")
+    columns: tuple[str, ...] = ()
+    joints: tuple[str, ...] = ()
+    optional: bool = False
+    units: str = ""
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        return (str(self.axis), *self.dims)
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """One feature: a Zarr group of arrays that one extractor writes in one go.
+
+    Attributes:
+        name: lower-case letters, digits and underscores, a letter first: it is a folder of the store, ``has_<name>`` in
+            the clip index, and what a clip's arrays are called.
+        about: one sentence, written into the store.
+        arrays: by name, which is made like the feature's; ``values`` is the one that is meant where none is named.
+        groups: by name, columns of ``values`` that belong together.
+        mask: name of the array that is 1 where a row is a measurement; empty where there is none.
+
+    Raises:
+        SpecError: it is not a specification: a name that cannot be one, dimensions that disagree, and the like.
+    """
+
+    name: str
+    about: str
+    arrays: Mapping[str, ArraySpec]
+    groups: Mapping[str, slice] = field(default_factory=dict)
+    mask: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "a feature's name")
+        if self.name in _RESERVED:
+            raise SpecError(f"no feature can be called {self.name!r}: that name has a meaning of its own")
+        if not self.arrays:
+            raise SpecError(f"{self.name}: a feature has at least one array")
+        for name, spec in self.arrays.items():
+            _check_name(name, f"{self.name}: an array's name")
+            _check_array(f"{self.name}/{name}", name, spec)
+        self._check_dimensions()
+        self._check_groups()
+        self._check_mask()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of ``values``."""
+        return self.arrays[MAIN_ARRAY].columns if MAIN_ARRAY in self.arrays else ()
+
+    def _check_dimensions(self) -> None:
+        """A dimension is the same in all arrays: as long, and with the same names along it."""
+        sizes: dict[str, tuple[str, int]] = {}
+        labels: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for name, spec in self.arrays.items():
+            for dim, size in zip(spec.dims, spec.shape, strict=True):
+                first, first_size = sizes.setdefault(dim, (name, size))
+                if size != first_size:
+                    raise SpecError(
+                        f"{self.name}/{name}: the dimension {dim!r} has {size} entries, but {first_size} in {first}; "
+                        "give one of the two another name"
+                    )
+            for along, names in ((spec.dims[-1:], spec.columns), (spec.dims[-2:-1], spec.joints)):
+                if not names:
+                    continue
+                other, other_names = labels.setdefault(along[0], (name, tuple(names)))
+                if tuple(names) != other_names:
+                    raise SpecError(
+                        f"{self.name}/{name}: the entries of the dimension {along[0]!r} have other names than in "
+                        f"{other}; give one of the two another name"
+                    )
+
+    def _check_groups(self) -> None:
+        for name, group in self.groups.items():
+            where = f"{self.name}: the group {name!r}"
+            _check_name(name, f"{self.name}: a group's name")
+            if name in self.columns:
+                raise SpecError(f"{where} is called like a column: nobody could choose the one or the other")
+            if not isinstance(group, slice) or group.step not in (None, 1):
+                raise SpecError(f"{where} is {group!r}; it has to be a slice of neighbouring columns")
+            bounds = (group.start, group.stop)
+            if not all(_is_whole(bound) for bound in bounds) or not 0 <= bounds[0] < bounds[1] <= len(self.columns):
+                raise SpecError(f"{where} is {group!r}, but 'values' has {len(self.columns)} columns with names")
+
+    def _check_mask(self) -> None:
+        if not self.mask:
+            return
+        if self.mask not in self.arrays or self.mask == MAIN_ARRAY:
+            raise SpecError(f"{self.name}: the mask {self.mask!r} is none of its arrays ({', '.join(self.arrays)})")
+        mask = self.arrays[self.mask]
+        if mask.shape or np.dtype(mask.dtype).kind not in "iu" or mask.optional:
+            raise SpecError(
+                f"{self.name}/{self.mask}: a mask is one integer a row (1 where the row is a measurement), and always "
+                f"there; this is {(*mask.dimension_names,)} of {mask.dtype}"
+            )
+        if MAIN_ARRAY in self.arrays and mask.axis is not self.arrays[MAIN_ARRAY].axis:
+            raise SpecError(
+                f"{self.name}/{self.mask}: the mask has a row for each {mask.axis}, but 'values' for each "
+                f"{self.arrays[MAIN_ARRAY].axis}"
+            )
+
+
+def _check_name(name: object, what: str) -> None:
+    if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
+        raise SpecError(
+            f"{what} cannot be {name!r}: lower-case letters, digits and '_', at most 64, a letter first (it is a "
+            "folder of the store and a word of filters)"
+        )
+
+
+def _check_array(where: str, name: str, spec: ArraySpec) -> None:
+    if not isinstance(spec.axis, Axis):
+        raise SpecError(f"{where}: there is no axis {spec.axis!r}; there are {', '.join(Axis)}")
+    dtype = _check_dtype(where, spec)
+    if name in _CLOCK and (dtype != np.float64 or spec.shape):
+        raise SpecError(f"{where}: the array {name!r} holds seconds on the recording's clock, one float64 a row")
+    if not isinstance(spec.shape, tuple) or not all(_is_whole(size) and size > 0 for size in spec.shape):
+        raise SpecError(f"{where}: shape {spec.shape!r} is not a tuple of whole numbers above 0 (without the rows)")
+    if len(spec.dims) != len(spec.shape):
+        raise SpecError(f"{where}: shape {spec.shape} needs {len(spec.shape)} names of dimensions, not {spec.dims!r}")
+    for dim in spec.dims:
+        _check_name(dim, f"{where}: a dimension's name")
+    if len(set(spec.dimension_names)) < len(spec.dimension_names):
+        raise SpecError(f"{where}: two dimensions have one name: {', '.join(spec.dimension_names)}")
+    _check_labels(where, "columns", spec.columns, spec.shape[-1:])
+    _check_labels(where, "joints", spec.joints, spec.shape[-2:-1])
+
+
+def _check_dtype(where: str, spec: ArraySpec) -> np.dtype:
+    try:
+        dtype = np.dtype(spec.dtype)
+    except TypeError:
+        raise SpecError(f"{where}: numpy has no dtype {spec.dtype!r}") from None
+    if dtype.kind not in "iuf" or dtype.itemsize > 8:
+        raise SpecError(f"{where}: dtype {spec.dtype!r} is not stored; take integers or floats of at most 64 bits")
+    if dtype.kind == "f":
+        return dtype
+    limits = np.iinfo(dtype)
+    if not _is_whole(spec.fill) or not limits.min <= spec.fill <= limits.max:
+        raise SpecError(
+            f"{where}: fill={spec.fill!r} is no {dtype.name}; say what stands where there is no value (0, say, or -1)"
+        )
+    return dtype
+
+
+def _check_labels(where: str, what: str, names: Sequence[str], sizes: Iterable[int]) -> None:
+    if not names:
+        return
+    if isinstance(names, str) or not all(isinstance(name, str) and name.isprintable() and name for name in names):
+        raise SpecError(f"{where}: {what} are to be printable names, one for each entry")
+    size = next(iter(sizes), 0)
+    if len(names) != size:
+        raise SpecError(f"{where}: {len(names)} {what} for a dimension of {size}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise SpecError(f"{where}: {what} has {twice!r} twice")
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
