@@ -11,6 +11,7 @@ from stores import local
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, build_index
+from storyframes.features import FEATURES
 from storyframes.recording_times import last_frame_end_s, usual_step_s
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
@@ -30,7 +31,7 @@ TIMES = [
 def test_the_last_frame_ends_when_the_next_would_begin(store_root: Path, time: list[float], end_s: float) -> None:
     assert last_frame_end_s(np.array(time)) == pytest.approx(end_s)
     assert Clock(np.array(time), truncated=False).end_s == pytest.approx(end_s)
-    with FeatureWriter(local(store_root), "s", "frames") as out:
+    with FeatureWriter(local(store_root), "s", FEATURES["frames"]) as out:
         out.write("time", np.array(time))
         out.publish("f" * 64, {"inputs": {}})
     catalogue.compact(local(store_root))
