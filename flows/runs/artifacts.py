@@ -21,6 +21,7 @@ from prefect.artifacts import (
 from flows.runs.report import RunReport, sessions_of
 from storyframes.store.records import Status
 from tasks.extract import Outcome
+from tasks.inspect import markdown
 from tasks.inspect.human import human_time
 
 _FAILURES_SHOWN = 50
@@ -70,28 +71,27 @@ def publish_key_tables(tables: str) -> None:
 
 def summary(report: RunReport) -> str:
     """A run in Markdown: how many sessions and features, how fast, what failed and why, what users must know."""
-    extracted = report.extracted
-    lines = [
+    parts = {
+        "extracted": report.extracted,
+        "up to date": report.up_to_date,
+        "without input": report.without_input,
+        "failed": report.failed,
+    }
+    counts = [(name, sessions_of(outcomes), len(outcomes)) for name, outcomes in parts.items()]
+    blocks = [
         "# Extraction",
-        "",
-        "| | sessions | features |",
-        "|---|---|---|",
-        f"| extracted | {sessions_of(extracted)} | {len(extracted)} |",
-        f"| up to date | {sessions_of(report.up_to_date)} | {len(report.up_to_date)} |",
-        f"| without input | {sessions_of(report.without_input)} | {len(report.without_input)} |",
-        f"| failed | {sessions_of(report.failed)} | {len(report.failed)} |",
-        "",
+        markdown.table(("", "sessions", "features"), counts),
         f"It took {human_time(report.seconds)}; {_index(report)}.",
         *_rates(report),
         *_failures(report),
         *_without_clips(report),
         *_caveats(report),
     ]
-    return "\n".join(lines)
+    return "\n\n".join(blocks)
 
 
 def _index(report: RunReport) -> str:
-    return _cell(report.problem) if report.problem else f"the clip index has {report.clips} clips"
+    return markdown.plain(report.problem) if report.problem else f"the clip index has {report.clips} clips"
 
 
 def _rates(report: RunReport) -> list[str]:
@@ -102,35 +102,30 @@ def _rates(report: RunReport) -> list[str]:
     for outcome in report.extracted:
         rows[outcome.feature] += outcome.rows
         seconds[outcome.feature] += outcome.seconds
-    lines = ["", "| feature | rows | seconds of work | rows per second |", "|---|---|---|---|"]
-    for feature in rows:
-        rate = rows[feature] / seconds[feature] if seconds[feature] else 0
-        lines.append(f"| {feature} | {rows[feature]} | {seconds[feature]:.1f} | {rate:.1f} |")
-    return [*lines, "", "Features that share a pass over the frames share its seconds."]
+    rates = {feature: rows[feature] / seconds[feature] if seconds[feature] else 0 for feature in rows}
+    lines = [(feature, rows[feature], f"{seconds[feature]:.1f}", f"{rates[feature]:.1f}") for feature in rows]
+    shown = markdown.table(("feature", "rows", "seconds of work", "rows per second"), lines)
+    return [shown, "Features that share a pass over the frames share its seconds."]
 
 
 def _failures(report: RunReport) -> list[str]:
     if not report.failed:
         return []
-    lines = ["", "## Failed", "", "| session | feature | why |", "|---|---|---|"]
-    lines += [
-        f"| {outcome.session_id} | {outcome.feature} | {_cell(outcome.reason)} |"
-        for outcome in report.failed[:_FAILURES_SHOWN]
-    ]
+    lines = [(outcome.session_id, outcome.feature, outcome.reason) for outcome in report.failed[:_FAILURES_SHOWN]]
     more = len(report.failed) - _FAILURES_SHOWN
-    return [*lines, f"| … | | and {more} more: see the table of this run |"] if more > 0 else lines
+    lines += [("…", "", f"and {more} more: see the table of this run")] if more > 0 else []
+    return ["## Failed", markdown.table(("session", "feature", "why"), lines)]
 
 
 def _without_clips(report: RunReport) -> list[str]:
-    lines: list[str] = []
+    blocks: list[str] = []
     for heading, sessions in (("Sessions without clips", report.excluded), ("Look at these", report.warnings)):
         if sessions:
-            lines += ["", f"## {heading}", "", "| session | why |", "|---|---|"]
-            shown = islice(sessions.items(), _FAILURES_SHOWN)
-            lines += [f"| {session_id} | {_cell(reason)} |" for session_id, reason in shown]
+            lines = list(islice(sessions.items(), _FAILURES_SHOWN))
             more = len(sessions) - _FAILURES_SHOWN
-            lines += [f"| … | and {more} more |"] if more > 0 else []
-    return lines
+            lines += [("…", f"and {more} more")] if more > 0 else []
+            blocks += [f"## {heading}", markdown.table(("session", "why"), lines)]
+    return blocks
 
 
 def _caveats(report: RunReport) -> list[str]:
@@ -140,15 +135,8 @@ def _caveats(report: RunReport) -> list[str]:
             having.setdefault(caveat, set()).add(outcome.feature)
     if not having:
         return []
-    lines = ["", "## Caveats: what users of these values must know", ""]
-    return lines + [f"- {caveat}: {', '.join(sorted(features))}" for caveat, features in sorted(having.items())]
-
-
-def _cell(text: str) -> str:
-    """In a Markdown table as text: neither a new column, nor a line, nor HTML."""
-    for character, shown in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("\n", " ")):
-        text = text.replace(character, shown)
-    return text
+    lines = [f"- {markdown.plain(f'{caveat}: ' + ', '.join(sorted(of)))}" for caveat, of in sorted(having.items())]
+    return ["## Caveats: what users of these values must know", "\n".join(lines)]
 
 
 def table(report: RunReport) -> list[dict[str, object]]:

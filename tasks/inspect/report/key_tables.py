@@ -5,9 +5,8 @@ Needs neither plotly nor Jinja2: what extracts does not have to have them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tasks.inspect.human import human_bytes
+from tasks.inspect.markdown import plain, table
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.matrix import CellState
 
@@ -25,14 +24,14 @@ def key_tables(facts: StudyFacts) -> str:
 
 
 def _alarm(facts: StudyFacts) -> str:
-    lines = [f"**✗ {_text(person)} is in {_text(' and in '.join(of))}**" for person, of in facts.torn.items()]
+    lines = [f"**✗ {plain(person)} is in {plain(' and in '.join(of))}**" for person, of in facts.torn.items()]
     return "\n\n".join(lines)
 
 
 def _totals(facts: StudyFacts) -> str:
     clips = int(facts.clips["clips"].sum())
     row = (facts.sessions, facts.participants, f"{facts.hours:.2f}", clips, human_bytes(facts.bytes))
-    return _table(("sessions", "participants", "hours", "clips", "on disk"), [row])
+    return table(("sessions", "participants", "hours", "clips", "on disk"), [row])
 
 
 def _states(facts: StudyFacts) -> str:
@@ -41,7 +40,7 @@ def _states(facts: StudyFacts) -> str:
     for feature in facts.matrix.features:
         states = [facts.matrix.cells[session, feature].state for session in facts.matrix.sessions]
         rows.append((feature, *(states.count(state) for state in shown)))
-    return _table(("feature", *shown), rows)
+    return table(("feature", *shown), rows)
 
 
 def _not_done(facts: StudyFacts) -> str:
@@ -52,24 +51,9 @@ def _not_done(facts: StudyFacts) -> str:
         if cell.state in wrong
     ]
     more = f"\n\nand {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return _table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
+    return table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
 
 
 def _splits(facts: StudyFacts) -> str:
     rows = [(row.split, row.participants, row.sessions, row.clips) for row in facts.splits]
-    return _table(("split", "participants", "sessions", "clips"), rows) if rows else ""
-
-
-def _table(headings: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(_text(cell) for cell in line)} |" for line in lines)
-
-
-def _text(value: object) -> str:
-    """``value`` with everything escaped that Markdown or HTML would read as more than a character."""
-    if value == "---":
-        return "---"
-    text = " ".join(str(value).split())
-    for character in "\\`*_[]|#!":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return table(("split", "participants", "sessions", "clips"), rows) if rows else ""
