@@ -1,4 +1,4 @@
-"""Batches of clips as torch tensors, read ahead by threads."""
+"""Batches of clips as torch tensors, read ahead by threads. Needs PyTorch (the extra ``storyframes[loader]``)."""
 
 from __future__ import annotations
 

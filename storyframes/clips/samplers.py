@@ -1,4 +1,4 @@
-"""In which order training sees the clips.
+"""The orders in which training can see the clips.
 
 A sampler's order follows from its settings and the epoch alone, so a job that resumes from a state_dict goes on with
 exactly the next clip. In distributed training the order is cut into ``world_size`` equal parts and rank r takes the

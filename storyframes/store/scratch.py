@@ -1,4 +1,4 @@
-"""Private folders for what is on its way: removed by whoever made them, and by the next one where that was killed.
+"""Private temporary folders, removed by the process that made them, or by a later one where that was killed.
 
 What lies in them is a person's: landmarks, a cut of a recording, features that are being written. Nobody can catch
 SIGKILL, so the folder's name says which process it belongs to, and every new folder is made after those of dead

@@ -1,4 +1,4 @@
-"""A study as it is handed in.
+"""A study as it is handed in: its tables and transcripts.
 
 ``load`` → ``strict_tables`` (what stands in a table) → ``rows`` (what it may be) → ``problems``.
 
