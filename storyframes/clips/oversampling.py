@@ -3,9 +3,10 @@
 EmpathicStories++ oversamples because few sessions are rated low. :class:`OversamplingSampler` does that to the training
 split alone. Where all clips are oversampled and their copies then shared out over the splits at random, copies of one
 clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the
-same, for whoever wants to compare with numbers found so.  Neither is what the paper did. It oversampled all clips and
-then separated participants: no copy is in two splits, but validation and test are balanced by the ratings of the whole
-study.
+same, for whoever wants to compare with numbers found so.
+
+Neither is what the paper did. It oversampled all clips and then separated participants: no copy is in two splits, but
+validation and test are balanced by the ratings of the whole study.
 """
 
 from __future__ import annotations
