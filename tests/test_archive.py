@@ -7,7 +7,7 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance

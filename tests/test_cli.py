@@ -9,28 +9,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from stores import publish_openface
-from terminals import in_terminal
+from support.commands import storyframes
+from support.stores import publish_openface
+from support.terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent
-
-
-def storyframes(
-    *arguments: object, folder: Path | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command; ``environment`` is added to this process's."""
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told, timeout=1000)
 
 
 def test_help_and_version() -> None:

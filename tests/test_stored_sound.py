@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import opensmile
 import pytest
-from small_study import FPS, extract_session, make_study, write_recording, write_wave
+from support.recordings import FPS, write_recording, write_wave
+from support.studies import extract_session, make_study
 
 from flows.cli import tables
 from storyframes.features import COMPARE_2016_COLUMNS

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gensim.models import KeyedVectors
-from small_study import FPS, extract_session, make_study, write_recording
+from support.recordings import FPS, write_recording
+from support.studies import extract_session, make_study
 
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.sbert import SbertSettings, encode, model_folder

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.store.layout import StoreError
 from storyframes.store.verify import verify
