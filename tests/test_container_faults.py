@@ -17,6 +17,8 @@ from support.processes import children, wait_for
 
 from tasks.tools.containers import ContainerError, Engine, EngineName
 
+pytest_plugins = ["support.container_engines"]
+
 ROOT = Path(__file__).parent.parent
 
 

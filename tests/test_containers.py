@@ -29,6 +29,8 @@ from tasks.tools.containers import (
     find_engine,
 )
 
+pytest_plugins = ["support.container_engines"]
+
 
 @pytest.fixture
 def video(demo_study: Path, tmp_path: Path) -> Path:
