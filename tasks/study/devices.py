@@ -58,8 +58,8 @@ def _clock(tables: TableRows, name: str, rows: list[Placed]) -> Clock | None:
         if not abs(ppm) <= ABSURD_PPM:
             fast = "fast" if ppm > 0 else "slow"
             rule = (
-                f"makes the clock {name!r} run {abs(ppm):.0f} ppm {fast} since the moment before, and no device is off by "
-                f"more than {ABSURD_PPM:.0f} ppm: is the moment right, and of this recording?"
+                f"makes the clock {name!r} run {abs(ppm):.0f} ppm {fast} since the moment before, and no device is off "
+                f"by more than {ABSURD_PPM:.0f} ppm: is the moment right, and of this recording?"
             )
             tables.problem("clocks", (number, line), "session_s", row.session_s, rule, "drift")
             return None
