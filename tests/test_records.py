@@ -1,4 +1,4 @@
-"""The records beside a feature's versions: read back as written, refused with one error where they are anything else."""
+"""The records beside a feature's versions: read back as written, refused where they are anything else."""
 
 from __future__ import annotations
 
