@@ -1,4 +1,4 @@
-"""A Prefect task like that of :mod:`flows.extraction`, without the work: the same logging, the same kind of state."""
+"""The task of :mod:`flows.extraction` with its work taken out: the same logging, the same kind of state."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from support.stores import local
+from stores import local
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.curves import read_curves
+from tasks.inspect.curves.read import read_curves
 
 
 def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_pat
     np.testing.assert_array_equal(curves.body, [1] * 10 + [0] * 10 + [1] * 30 + [-1] * 10)
     np.testing.assert_array_equal(curves.hands, [1] * 30 + [2] * 20 + [-1] * 10)
     chart = timeline(curves, Timetable())
-    (strip,) = [trace for trace in chart.figure.data if trace.name == "DOPE"]
+    (strip,) = [trace for trace in chart.figure.data if trace.name == "poses"]
     np.testing.assert_array_equal(strip.z[0][:50], curves.body[:50])
     assert np.isnan(strip.z[:, 50:]).all()
     assert export_recording(store, "a", None, tmp_path / "a.rrd") == 60

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.openface_tools import extract, script
+from test_openface import extract, script
 
 TOOL = r"""
 #include <stdio.h>

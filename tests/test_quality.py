@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.stores import local
+from stores import local
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.curves import SessionCurves, Utterances, read_curves
+from tasks.inspect.curves.read import read_curves
+from tasks.inspect.curves.session_curves import SessionCurves, Utterances
 from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import Rule
 from tasks.media.clipping import find_clipped
@@ -115,7 +116,7 @@ def test_a_clipped_run_across_two_decoded_blocks(tmp_path: Path) -> None:
 
 
 def test_clipping_is_told_in_seconds_of_the_recording(tmp_path: Path) -> None:
-    from support.recordings import write_recording
+    from small_study import write_recording
 
     sound = np.zeros((32_000, 2), np.int16)
     sound[8000:8100, 1] = 32_767
@@ -207,7 +208,7 @@ def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> Non
     exact = values.astype(np.float64)
     expected = np.linalg.norm(np.diff(exact, axis=0), axis=1) / np.linalg.norm(exact, axis=1).mean()
     for block in (7, 25, 4096):
-        monkeypatch.setattr("tasks.inspect.curves._BLOCK", block)
+        monkeypatch.setattr("tasks.inspect.curves.array_curves._BLOCK", block)
         change = read_curves(FeatureStore(store_root), "a").change
         assert np.isnan(change[0])
         np.testing.assert_allclose(change[1:], expected, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Connecting to a Dask scheduler: its address and certificates, and waiting for its workers."""
+"""A Dask scheduler that is there: how one is let in, and waiting for its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passing on what has come of each unit of work, to a terminal or to the server, without the flow knowing which."""
+"""Telling whoever watches what has come of each unit of work, without the flow knowing who that is."""
 
 from __future__ import annotations
 

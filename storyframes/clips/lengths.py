@@ -1,7 +1,4 @@
-"""The largest number of words, utterances and audio rows in any clip of a study.
-
-Inputs whose number of rows varies are padded to it, whatever the split and the filter, so that shapes do not change.
-"""
+"""How many rows the longest clip of a study has: what padded inputs are as long as, for every split and filter."""
 
 from __future__ import annotations
 

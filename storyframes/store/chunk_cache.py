@@ -1,4 +1,4 @@
-"""A cache of decoded chunks, for compressed stores: neighbouring clips lie in the same chunks."""
+"""Decoded chunks that were read last: of a compressed store, neighbouring clips want the same ones."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tasks.inspect.comparison import ColumnDifference, WorstRow
-from tasks.inspect.feature_pair import FeaturePair, column_names, mask_unmeasured, row_time
+from tasks.inspect.feature_pair import FeaturePair
 from tasks.inspect.tolerances import Tolerance, Tolerances
 
 _BLOCK = 4096
@@ -34,7 +34,7 @@ class ArrayTally:
     @classmethod
     def of(cls, pair: FeaturePair, array: str, tolerances: Tolerances) -> ArrayTally:
         stored = pair.of_a.arrays[array]
-        names = column_names(pair, array)
+        names = pair.columns(array)
         whole = np.dtype(stored.dtype).kind in "iub"
         allowed = [tolerances.of(pair.feature, array, name, whole=whole) for name in names]
         return cls(pair.label, array, names, allowed)
@@ -47,8 +47,6 @@ class ArrayTally:
         for start in range(0, rows, _BLOCK):
             stop = min(start + _BLOCK, rows)
             a, b = pair.read(self.array, start, stop)
-            if pair.feature == "openface" and self.array == "values":
-                mask_unmeasured(pair, a, b, start, stop)
             self._add_block(pair, a, b, start)
 
     def _add_block(self, pair: FeaturePair, a: np.ndarray, b: np.ndarray, start: int) -> None:
@@ -79,7 +77,7 @@ class ArrayTally:
                 break
             with np.errstate(divide="ignore", invalid="ignore"):
                 factor = np.nanmax(np.where(apart[row] > 0, apart[row] / allowed[row], 0.0))
-            time = row_time(pair, self.array, start + row)
+            time = pair.row_time(self.array, start + row)
             self.worst_rows.append(
                 WorstRow(int(columns[row]), float(factor), pair.session_id, self.array, start + row, time)
             )

@@ -9,16 +9,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from storyframes.features import STORIES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.inspect.array_tally import WORST_ROWS, ArrayTally
 from tasks.inspect.comparison import Comparison, Mismatch
 from tasks.inspect.feature_pair import FeaturePair
 from tasks.inspect.tolerances import Tolerances
+
+_Tallies = dict[tuple[str, str, tuple[str, ...]], ArrayTally]
 
 
 def compare_stores(
@@ -42,7 +43,7 @@ def compare_stores(
     of_a, of_b = _currents(a, features), _currents(b, features)
     both = {session for session, _ in of_a} & {session for session, _ in of_b}
     found = Comparison(sessions=len(both - {STORIES}))
-    tallies: dict[tuple[str, str, int], ArrayTally] = {}
+    tallies: _Tallies = {}
     for key in sorted({*of_a, *of_b}):
         session_id, feature = key
         progress(f"{session_id}/{feature}")
@@ -70,25 +71,28 @@ def _currents(store: FeatureStore, features: tuple[str, ...] | None) -> Mapping[
     }
 
 
-def _compare_feature(
-    pair: FeaturePair, tolerances: Tolerances, tallies: dict[tuple[str, str, int], ArrayTally], found: Comparison
-) -> None:
-    session_id, feature = pair.session_id, pair.feature
+def _compare_feature(pair: FeaturePair, tolerances: Tolerances, tallies: _Tallies, found: Comparison) -> None:
     for array in dict.fromkeys([*pair.of_a.arrays, *pair.of_b.arrays]):
-        if array not in pair.of_a.arrays or array not in pair.of_b.arrays:
-            side = "A" if array in pair.of_a.arrays else "B"
-            found.mismatches.append(Mismatch(session_id, feature, f"the array {array} is only in {side}"))
+        if what := _obstacle(pair, array):
+            found.mismatches.append(Mismatch(pair.session_id, pair.feature, what))
             continue
-        shapes = pair.of_a.arrays[array].shape, pair.of_b.arrays[array].shape
-        if shapes[0] != shapes[1]:
-            what = f"{array} is {_shape(shapes[0])} in A and {_shape(shapes[1])} in B"
-            found.mismatches.append(Mismatch(session_id, feature, what))
-            continue
-        width = int(np.prod(shapes[0][1:]))
-        key = (pair.label, array, width)  # another width is another set of descriptors
+        key = (pair.label, array, tuple(pair.columns(array)))  # in another session they may be others
         if key not in tallies:
             tallies[key] = ArrayTally.of(pair, array, tolerances)
         tallies[key].add(pair)
+
+
+def _obstacle(pair: FeaturePair, array: str) -> str:
+    """Why an array cannot be compared, in words; empty where it can."""
+    if array not in pair.of_a.arrays or array not in pair.of_b.arrays:
+        return f"the array {array} is only in {'A' if array in pair.of_a.arrays else 'B'}"
+    a, b = pair.of_a.arrays[array].shape, pair.of_b.arrays[array].shape
+    if a != b:
+        return f"{array} is {_shape(a)} in A and {_shape(b)} in B"
+    try:
+        return pair.difference_of_columns(array)
+    except StoreError as error:
+        return str(error)
 
 
 def _shape(shape: tuple[int, ...]) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
 
 import numpy as np
 
-from storyframes.features import STORIES, feature_spec
+from storyframes.features import STORIES
+from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
+from tasks.inspect.stored_feature import StoredFeature, column_names, is_main
+from tasks.planning.selection import CLOCK
 
 
 @dataclass(frozen=True)
@@ -39,52 +42,63 @@ class FeaturePair:
         """Whether the array's files have the same content, as their checksums say."""
         return _digests(self.of_a, array) == _digests(self.of_b, array) != {}
 
+    @cached_property
+    def stored_a(self) -> StoredFeature:
+        """What A says of it."""
+        return StoredFeature.of(self.a, self.session_id, self.feature)
+
+    @cached_property
+    def stored_b(self) -> StoredFeature:
+        """What B says of it."""
+        return StoredFeature.of(self.b, self.session_id, self.feature)
+
     def read(self, array: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        def rows(store: FeatureStore) -> np.ndarray:
-            values = store.read(self.session_id, self.feature, start, stop, array=array)
-            return values.reshape(len(values), -1).astype(np.float64)
+        """Rows of both, each (n, columns) float64; NaN in both where the row is no measurement in one of them.
 
-        return rows(self.a), rows(self.b)
+        Rows of one number each (times, a confidence) may hold for rows that are none as well, and are left as they are.
+        """
+        a, b = self._rows(array, start, stop)
+        mask = self.stored_a.mask_of(array)
+        if mask and mask == self.stored_b.mask_of(array) and self.stored_a.spec.arrays[array].shape:
+            measured_a, measured_b = self._rows(mask, start, stop)
+            unmeasured = (measured_a[:, 0] == 0) | (measured_b[:, 0] == 0)
+            a[unmeasured] = b[unmeasured] = np.nan
+        return a, b
+
+    def _rows(self, array: str, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        a, b = (stored.read(array, start, stop) for stored in (self.stored_a, self.stored_b))
+        return tuple(rows.reshape(len(rows), -1).astype(np.float64) for rows in (a, b))  # type: ignore[return-value]
+
+    def columns(self, array: str) -> list[str]:
+        """What the values of a row are called, in both."""
+        return _columns(self.stored_a, array)
+
+    def difference_of_columns(self, array: str) -> str:
+        """What keeps the columns from being compared one by one, in words; empty where nothing does."""
+        a, b = _columns(self.stored_a, array), _columns(self.stored_b, array)
+        differing = [number for number, (one, other) in enumerate(zip(a, b, strict=True)) if one != other]
+        if differing:
+            first = differing[0]
+            names = f"{a[first]} in A and {b[first]} in B"
+            return f"{len(differing)} columns of {array} have other names, the first is {names}"
+        return ""
+
+    def row_time(self, array: str, row: int) -> float | None:
+        """When a row is, in seconds, as A says; None where it does not."""
+        try:
+            if self.stored_a.spec.arrays[array].axis is Axis.FRAME:
+                return float(self.a.read(self.session_id, CLOCK, row, row + 1, array="time")[0])
+            times = self.stored_a.time_array(array)
+            return float(self.stored_a.read(times, row, row + 1)[0]) if times else None
+        except (StoreError, IndexError):
+            return None  # no clock beside it: the row's number has to do
 
 
-def mask_unmeasured(pair: FeaturePair, a: np.ndarray, b: np.ndarray, start: int, stop: int) -> None:
-    """Rows without a face are no measurements: compared is only whether both have one (the array ``valid``)."""
-    valid_a, valid_b = pair.read("valid", start, stop)
-    tracked = (valid_a[:, 0] > 0) & (valid_b[:, 0] > 0)
-    a[~tracked] = b[~tracked] = np.nan
-
-
-def column_names(pair: FeaturePair, array: str) -> list[str]:
-    stored = pair.of_a.arrays[array]
-    sizes = stored.shape[1:]
-    if not sizes:
+def _columns(stored: StoredFeature, array: str) -> list[str]:
+    names = column_names(stored.spec.arrays[array])
+    if not names:
         return [array]
-    spec = feature_spec(pair.session_id, pair.feature).arrays[array]
-    stored_columns = _stored_columns(pair, array)
-    axes = [[str(number) for number in range(size)] for size in sizes]
-    if len(stored_columns) == sizes[-1]:
-        axes[-1] = stored_columns
-    if spec.joints and len(sizes) > 1 and len(spec.joints) == sizes[-2]:
-        axes[-2] = list(spec.joints)
-    prefix = [] if array in ("values", "per_frame") else [array]
-    return [".".join([*prefix, *names]) for names in product(*axes)]
-
-
-def _stored_columns(pair: FeaturePair, array: str) -> list[str]:
-    attributes = pair.a.open_group(pair.session_id, pair.feature)[array].attrs
-    return [str(name) for name in attributes.get("columns", ())]  # type: ignore[union-attr]
-
-
-def row_time(pair: FeaturePair, array: str, row: int) -> float | None:
-    """When the row is, where it has a time of its own or is a frame's."""
-    axis = feature_spec(pair.session_id, pair.feature).arrays[array].axis
-    try:
-        if axis == "frame":
-            return float(pair.a.read(pair.session_id, "frames", row, row + 1, array="time")[0])
-        name = {"audio_frame": "time", "word": "start", "utterance": "start"}.get(axis)
-        return float(pair.a.read(pair.session_id, pair.feature, row, row + 1, array=name)[0]) if name else None
-    except (StoreError, IndexError):
-        return None  # no clock beside it: the row's number has to do
+    return names if is_main(array) else [f"{array}.{name}" for name in names]
 
 
 def _digests(current: Current, array: str) -> dict[str, str]:

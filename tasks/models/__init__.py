@@ -1,5 +1,6 @@
-"""The files whose content decides values, and two libraries that need care to import.
+"""Files that decide values.
 
-``weights`` (model files: where they are, how they are fetched) and ``digests`` (SHA-256 of inputs).
+``weights`` (models: where they are, how they are fetched) and ``digests`` (SHA-256 of inputs).
+
 ``torchvision_import`` and ``openvino_import`` are the one place each where these libraries are imported.
 """

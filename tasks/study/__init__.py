@@ -1,8 +1,6 @@
-"""A study as it is handed in: its tables and transcripts.
+"""A study as it is handed in.
 
-``load`` → ``table_rows`` (each table by itself: ``strict_tables`` what stands in it, ``rows`` what may)
-→ ``references``, ``devices`` and ``annotations`` (what has to agree between tables) → ``problems``.
+``load`` → ``strict_tables`` (what stands in a table) → ``rows`` (what it may be) → ``problems``.
 
-What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
-files that the tables name. ``record`` is what a feature store remembers of its study.
+``transcript`` (with ``captions``) reads what was said. ``record`` is what a feature store remembers of its study.
 """

@@ -1,4 +1,4 @@
-"""Naming the disk that is full, in an error about a tool that could not write."""
+"""Saying which disk is full."""
 
 from __future__ import annotations
 

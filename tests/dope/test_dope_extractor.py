@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.dope.blank_model import blank_content, expect_everywhere, saved
-from support.stores import local
+from dope_blank_model import blank_content, expect_everywhere, saved
+from stores import local
 
 from storyframes.features import FEATURES
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
@@ -244,7 +244,7 @@ def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_r
     np.testing.assert_array_equal(cv2.imread(str(tmp_path / "frame.png"))[..., ::-1], picture)
     with pytest.raises(OverlayError, match="has frames 0 to 359; frame 360 was asked for"):
         draw_overlay(video, store, "p01-s01", 360)
-    with pytest.raises(OverlayError, match="has neither openface nor dope"):
+    with pytest.raises(OverlayError, match="has no landmarks and no joints"):
         draw_overlay(video, store, "p09", 0)
 
 

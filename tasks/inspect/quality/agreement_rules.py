@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tasks.inspect.curves import SessionCurves, Utterances
+from tasks.inspect.curves.session_curves import SessionCurves, Utterances
 from tasks.inspect.quality.findings import QualityFinding, Rule, Span, Thresholds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tasks.inspect.curves import SessionCurves
+from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.agreement_rules import lengths, misfits, outside_speech
 from tasks.inspect.quality.findings import QualityFinding, Thresholds
 from tasks.inspect.quality.picture_rules import face_lost, frozen, jump

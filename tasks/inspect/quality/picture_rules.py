@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from storyframes.recording_times import usual_step_s
-from tasks.inspect.curves import SessionCurves
+from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
 

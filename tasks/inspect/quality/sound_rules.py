@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tasks.inspect.curves import SessionCurves
+from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
 from tasks.media.clipping import RUN

@@ -16,6 +16,7 @@ from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.matrix import Matrix, build_matrix
+from tasks.planning.selection import CLOCK
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
 
@@ -103,7 +104,7 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         matrix: sessions x features.
     """
     current = [entry.current for entry in entries if entry.current]
-    frames = {one.session_id: one for one in current if one.feature == "frames"}
+    frames = {one.session_id: one for one in current if one.feature == CLOCK}
     scores = _scores(study)
     return StudyFacts(
         matrix=matrix,
@@ -111,7 +112,7 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         participants=len({session.participant_id for session in study.sessions.values()}),
         bytes=sum(one.nbytes for one in current),
         lengths_s={session: _length(one) for session, one in frames.items()},
-        words={one.session_id: one.rows for one in current if one.feature == "glove" and one.session_id in frames},
+        words={one.session_id: one.arrays["start"].shape[0] for one in current if _of_words(one, frames)},
         ratings=dict(sorted(Counter(rating.empathy for rating in study.ratings).items())),
         ages=_ages(study),
         traits={scale: next(iter(taken.values())) for scale, taken in scores.items() if len(taken) == 1},
@@ -121,6 +122,11 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         torn=_torn(clips),
         versions=tuple(_versions(current)),
     )
+
+
+def _of_words(one: Current, frames: Mapping[str, Current]) -> bool:
+    """Whether the rows of a session's feature are the words of its transcript."""
+    return one.session_id in frames and {"start", "frame_word"} <= set(one.arrays)
 
 
 def _length(frames: Current) -> float:
@@ -138,9 +144,8 @@ def _scores(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
     gathered: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for survey in study.surveys:
         gathered[survey.scale][str(survey.timepoint)].append(survey.score)
-    in_order = {str(point): place for place, point in enumerate(Timepoint)}  # then a study's own, as they come
     return {
-        scale: {point: tuple(taken[point]) for point in sorted(taken, key=lambda point: in_order.get(point, 3))}
+        scale: {str(point): tuple(taken[point]) for point in Timepoint if point in taken}
         for scale, taken in sorted(gathered.items())
     }
 

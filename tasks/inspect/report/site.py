@@ -12,7 +12,8 @@ from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.curves import SessionCurves, read_curves
+from tasks.inspect.curves.read import read_curves
+from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.overlay import OverlayError
 from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import QualityFinding

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 
-from tasks.inspect.curves import ACTION_UNITS, SessionCurves
+from tasks.inspect.curves.session_curves import SessionCurves
+from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, rows_per_bucket, thin
 from tasks.inspect.report.session import Clip, Timetable
@@ -41,14 +43,14 @@ class Row:
 def timeline(curves: SessionCurves, table: Timetable) -> Chart | None:
     """Everything of a session over time; None where there is nothing to draw."""
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
-    rows += [*_change_rows(curves), *_dope_rows(curves)]
+    rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves)]
     if not rows or not len(curves.time):
         return None
     end = max([curves.end_s, curves.sound_end_s or 0.0, *(phase.end_s for phase in table.phases)])
     figure, height = _stack(rows, (float(min(curves.time[0], 0.0)), end))
     thinned = rows_per_bucket(len(curves.time))
     alt = f"{len(curves.time)} frames, {curves.end_s:.2f} s. Rows from the top: " + ", ".join(
-        row.title.split("<")[0].strip(" :,") for row in rows
+        html.unescape(row.title.split("<")[0]).strip(" :,") for row in rows
     )
     light = (
         ""
@@ -210,15 +212,25 @@ def _line(
         y=thinned.y,
         mode="lines",
         connectgaps=False,
-        line={"color": colour or COLOURS[number], "width": 1.4, "dash": _DASHES[number % len(_DASHES)]},
+        line={"color": colour or _colour(number), "width": 1.4, "dash": _DASHES[_dash(number)]},
         hovertemplate=f"{name} %{{y:.3~g}} {unit}<br>%{{x:.2f}} s<extra></extra>",
     )
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]
+
+
+def _dash(number: int) -> int:
+    """Lines of one colour have different dashes, and so have neighbours."""
+    return (number % len(COLOURS) + number // len(COLOURS)) % len(_DASHES)
 
 
 def _named(title: str, names: Sequence[str]) -> str:
     """A title that says which line is which: by its colour and by its dashes."""
     keys = [
-        f"<span style='color:{COLOURS[number]}'>{_SIGNS[number]}</span> {name}" for number, name in enumerate(names)
+        f"<span style='color:{_colour(number)}'>{_SIGNS[_dash(number)]}</span> {name}"
+        for number, name in enumerate(names)
     ]
     return f"{title}: {', '.join(keys)}"
 
@@ -304,10 +316,29 @@ def _change_rows(curves: SessionCurves) -> Iterator[Row]:
         yield Row(title, [line], 80, {"rangemode": "tozero"})
 
 
-def _dope_rows(curves: SessionCurves) -> Iterator[Row]:
+def _pose_rows(curves: SessionCurves) -> Iterator[Row]:
     if curves.body is not None and curves.hands is not None:
         counts = np.stack([curves.body, curves.hands / 2], axis=1).astype(np.float32)
         counts[curves.body < 0] = np.nan
-        strip = _strip("DOPE", curves.time, counts, ["body", "hands"], [[0, "#9a9aa0"], [1, GREEN]], 1)
-        title = f"DOPE: <span style='color:{GREEN}'>■</span> found, ■ not found"
+        strip = _strip("poses", curves.time, counts, ["body", "hands"], [[0, "#9a9aa0"], [1, GREEN]], 1)
+        title = f"Poses: <span style='color:{GREEN}'>■</span> found, ■ not found"
         yield Row(title, [strip], 52, {"type": "category", "autorange": "reversed", "showgrid": False})
+
+
+def _other_rows(curves: SessionCurves) -> Iterator[Row]:
+    """Features that nobody here knows; names of theirs are shown as they are, and no template of plotly's."""
+    for one in curves.others:
+        if one.time is None or not len(one.time) or not np.isfinite(one.values).any():
+            continue
+        names = [_plain(name) for name in one.names]
+        unit = _plain(one.unit)
+        title = _plain(one.title) + (f", {unit}" if unit else "")
+        if len(names) > 1 or one.names[0] != one.array:
+            yield _lines(title, names, one.time, one.values, unit)
+        else:
+            yield Row(title, [_line(names[0], one.time, one.values[:, 0], unit=unit)], 80, {"zeroline": True})
+
+
+def _plain(text: str) -> str:
+    """``text`` for a label that plotly also takes for a template of a tooltip."""
+    return label(text).replace("{", "&#123;")

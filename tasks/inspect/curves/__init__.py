@@ -1,0 +1,6 @@
+"""One session's features as a few curves over time: what a person looks at, and what quality is judged by.
+
+``session_curves`` is what comes out, and ``read`` makes it: a feature that has one of the special ``views`` (a face,
+poses, sound, speech) is shown by it; every other one by ``array_curves``, which know of it only what the store says.
+``summary`` puts each curve into a line for a terminal.
+"""

@@ -1,0 +1,91 @@
+"""The curves of a session, plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """Who spoke when: (U,) seconds, and each one's speaker as the store labels it."""
+
+    start_s: np.ndarray
+    end_s: np.ndarray
+    speakers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ArrayCurves:
+    """One array of a feature that has no view of its own.
+
+    Attributes:
+        feature, array: which.
+        names: (c,) what each curve is: the array's columns; for an array of many columns ``change`` alone, the distance
+            of a row from the one before, relative to the rows' mean norm.
+        unit: of the values, empty where the store says none.
+        time: (n,) float64 seconds; None where the store gives the rows no time.
+        values: (n, c) floats; NaN where a row is no measurement.
+    """
+
+    feature: str
+    array: str
+    names: tuple[str, ...]
+    unit: str
+    time: np.ndarray | None
+    values: np.ndarray
+
+    @property
+    def title(self) -> str:
+        """The array as a person names it; an array ``values`` is the feature itself."""
+        return self.feature if self.array == "values" else f"{self.feature} {self.array}"
+
+
+@dataclass
+class SessionCurves:
+    """The curves of a session; None where the store has nothing of the kind.
+
+    Attributes:
+        time: (T,) float64 seconds, the frames' times.
+        end_s: when the last frame ends.
+        tracked: (T,) bool, a face was tracked.
+        confidence: (T,) float32 0..1.
+        head_pose: (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two.
+        gaze: (T, 2) float32 degrees: to the side, up and down.
+        action_units: (T, 17) float32 0..5, in the order of :data:`tasks.inspect.curves.views.ACTION_UNITS`.
+        change: (T,) float32, the distance between the frame's ResNet-50 vector and the one before, relative to the
+            vectors' mean norm; NaN for the first.
+        body, hands: (T,) int8, how many of the participant's were found; -1 in frames that were not looked at.
+        sound_time: (A,) float64 seconds, one row per 10 ms.
+        loudness: (A,) float32, dB below full scale.
+        f0: (A,) float32 Hz, NaN where the voice has no pitch.
+        sound_end_s: when the sound ends.
+        utterances: of the transcript.
+        words: how many.
+        clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
+        others: the curves of all other features.
+        troubles: what does not fit together, for a person.
+    """
+
+    session_id: str
+    time: np.ndarray
+    end_s: float
+    tracked: np.ndarray | None = None
+    confidence: np.ndarray | None = None
+    head_pose: np.ndarray | None = None
+    gaze: np.ndarray | None = None
+    action_units: np.ndarray | None = None
+    change: np.ndarray | None = None
+    body: np.ndarray | None = None
+    hands: np.ndarray | None = None
+    sound_time: np.ndarray | None = None
+    loudness: np.ndarray | None = None
+    f0: np.ndarray | None = None
+    sound_end_s: float | None = None
+    utterances: Utterances | None = None
+    words: int | None = None
+    clipped: tuple[tuple[float, float], ...] | None = None
+    others: list[ArrayCurves] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)

@@ -1,0 +1,99 @@
+"""A feature as the store describes it, so that nobody who looks at it has to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, SpecError
+from storyframes.store.description import read_description
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+
+ROW_TIMES = ("time", "start")  # arrays that say when a row is, in seconds on the recording's clock
+CLOCKS = (*ROW_TIMES, "end")
+
+
+@dataclass(frozen=True)
+class StoredFeature:
+    """One feature of one session.
+
+    Attributes:
+        spec: what the store says of it.
+        attributes: of its group: stamps, provenance and whatever its extractor notes.
+    """
+
+    store: FeatureStore
+    session_id: str
+    spec: FeatureSpec
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, store: FeatureStore, session_id: str, feature: str) -> StoredFeature:
+        """The feature that is in the store.
+
+        Raises:
+            StoreError: it is not there, or what the store says of it contradicts itself.
+        """
+        group = store.open_group(session_id, feature)
+        try:
+            names = sorted((name for name, _ in group.arrays()), key=lambda name: (name != MAIN_ARRAY, name))
+            spec = read_description(group, session_id, feature, names)
+        except (SpecError, KeyError) as error:
+            raise StoreError(
+                f"{session_id}/{feature} does not say what it holds ({error}): run 'storyframes verify'"
+            ) from None
+        return cls(store, session_id, spec, dict(group.attrs))
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def read(self, array: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Rows ``start`` to ``stop`` of an array, as :meth:`storyframes.store.feature_store.FeatureStore.read`."""
+        return self.store.read(self.session_id, self.name, start, stop, array=array)
+
+    def blocks(self, array: str, rows: int, *, overlap: int = 0) -> Iterator[np.ndarray]:
+        """The array in blocks of at most ``rows`` rows; from the second on with ``overlap`` rows of the one before."""
+        length = self.rows(array)
+        for start in range(0, length, rows):
+            yield self.read(array, max(start - overlap, 0), min(start + rows, length))
+
+    def rows(self, array: str) -> int:
+        return self.store.describe(self.session_id, self.name, array).shape[0]
+
+    def frame_rows(self) -> int | None:
+        """How many rows its per-frame arrays have; None where it has none."""
+        return next((self.rows(name) for name, array in self.spec.arrays.items() if array.axis is Axis.FRAME), None)
+
+    def time_array(self, array: str) -> str | None:
+        """The array that says when each row of ``array`` is; None where there is none beside it."""
+        axis = self.spec.arrays[array].axis
+        there = (name for name in ROW_TIMES if name in self.spec.arrays)
+        return next((name for name in there if self.spec.arrays[name].axis is axis), None)
+
+    def mask_of(self, array: str) -> str | None:
+        """The array that is 1 where a row of ``array`` is a measurement; None where all rows are."""
+        mask = self.spec.mask
+        if not mask or array in (mask, *CLOCKS) or self.spec.arrays[mask].axis is not self.spec.arrays[array].axis:
+            return None
+        return mask
+
+
+def column_names(spec: ArraySpec) -> list[str]:
+    """A name for each value of a row, in the order of the flattened row: ``left.wrist.x``; none where a row is one."""
+    axes = [[str(number) for number in range(size)] for size in spec.shape]
+    if spec.columns:
+        axes[-1] = list(spec.columns)
+    if spec.joints:
+        axes[-2] = list(spec.joints)
+    return [".".join(names) for names in product(*axes)] if axes else []
+
+
+def is_main(array: str) -> bool:
+    """Whether the array's columns need not be told from those of the feature's other arrays."""
+    return array in (MAIN_ARRAY, "per_frame")

@@ -1,0 +1,55 @@
+"""The processes of a run and what they listen on, from /proc; and waiting for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LISTENING = "0A"
+
+
+def processes_with(mark: str) -> list[int]:
+    """The processes whose environment holds this text when they begin, whoever their parent is."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def ports_of(pids: list[int]) -> set[tuple[str, int]]:
+    """The addresses (as /proc writes them, in hexadecimal) and ports on which these processes listen."""
+    sockets = set()
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                sockets.add(str(file.readlink()))
+            except OSError:
+                continue
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and f"socket:[{fields[9]}]" in sockets:
+                address, port = fields[1].split(":")
+                found.add((address, int(port, 16)))
+    return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Until it holds; an assertion fails where it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)

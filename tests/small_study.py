@@ -1,0 +1,88 @@
+"""Studies of one session, made of sound and pictures that a test decides."""
+
+from __future__ import annotations
+
+import wave
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from tasks.extract import Outcome
+from tasks.extract import extract as do_work
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+FPS = 25
+LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1"}
+
+
+def write_wave(path: Path, samples: np.ndarray, rate: int) -> Path:
+    """A WAV file of (n,) or (n, channels) samples of 16 bits."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(samples.shape[1] if samples.ndim == 2 else 1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return path
+
+
+def write_recording(
+    path: Path,
+    frames: int,
+    sound: np.ndarray | None = None,
+    rate: int = 16_000,
+    *,
+    picture_at_s: float = 0.0,
+    sound_at_s: float = 0.0,
+    codec: str = "pcm_s16le",
+) -> Path:
+    """A video of ``frames`` frames; picture and (n, channels) int16 sound begin at these times of its container."""
+    with av.open(str(path), "w") as container:
+        picture = container.add_stream("mpeg4", rate=FPS)
+        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
+        picture.codec_context.time_base = Fraction(1, 1000)
+        if sound is not None:
+            track = container.add_stream(codec, rate=rate, layout=LAYOUTS[sound.shape[1]])
+            track.codec_context.time_base, track.bit_rate = Fraction(1, rate), 64_000
+        for number in range(frames):
+            image = np.full((48, 64, 3), 3 * number % 256, np.uint8)
+            frame = av.VideoFrame.from_ndarray(image, "rgb24")
+            frame.pts = round(1000 * (picture_at_s + number / FPS))
+            frame.time_base = Fraction(1, 1000)
+            container.mux(picture.encode(frame))
+        container.mux(picture.encode(None))
+        if sound is not None:
+            for first in range(0, len(sound), 1024):
+                piece = np.ascontiguousarray(sound[first : first + 1024].astype(np.int16).reshape(1, -1))
+                block = av.AudioFrame.from_ndarray(piece, format="s16", layout=LAYOUTS[sound.shape[1]])
+                block.sample_rate, block.time_base = rate, Fraction(1, rate)
+                block.pts = round(sound_at_s * rate) + first
+                container.mux(track.encode(block))
+            container.mux(track.encode(None))
+    return path
+
+
+def make_study(folder: Path, **files: str) -> Path:
+    """A study of the session ``s``; ``files`` name what lies in its folder: video, audio, transcript."""
+    folder.mkdir(exist_ok=True)
+    names = ["session_id", "participant_id", *files]
+    (folder / "sessions.csv").write_text(f"{','.join(names)}\ns,p,{','.join(files.values())}\n")
+    return folder
+
+
+def extract_session(
+    study: Path, root: Path, *only: str, session_id: str = "s", **settings: object
+) -> tuple[FeatureStore, dict[str, Outcome]]:
+    """Extract these features; the store as it is then, and what came of each."""
+    if not root.exists():
+        create_store(root)
+    plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), Selection((session_id,), only))
+    outcomes = {outcome.feature: outcome for outcome in plan.settled}
+    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    return FeatureStore(root), outcomes
