@@ -23,11 +23,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "dope")]  # runs from a checkout, installed or not
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # runs from a checkout, installed or not
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from dope_fake_checkpoint import fake_checkpoint, shared_folder  # noqa: E402
+from support.dope.fake_checkpoint import fake_checkpoint, shared_folder  # noqa: E402
 
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint  # noqa: E402
 from tasks.extractors.dope.detector import DopeDetector  # noqa: E402

@@ -1,4 +1,4 @@
-"""The task of :mod:`flows.extraction` with its work taken out: the same logging, the same kind of state."""
+"""A Prefect task like that of :mod:`flows.extraction`, without the work: the same logging, the same kind of state."""
 
 from __future__ import annotations
 

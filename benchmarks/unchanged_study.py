@@ -1,4 +1,4 @@
-"""A study whose features are all there: made in seconds, since nothing is extracted. Its files are a few bytes each."""
+"""A study whose features are all there, made in seconds: nothing is extracted, its files are a few bytes each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Being asked to end, by Ctrl-C or by SIGTERM, and ending as that."""
+"""Ctrl-C and SIGTERM: the work is taken down in order, and the process ends by the same signal."""
 
 from __future__ import annotations
 

@@ -3,12 +3,20 @@
 This package is the data contract and the reader. It needs numpy, pandas, pyarrow and zarr only; the pipeline that
 fills a feature store is the extra ``storyframes[pipeline]``.
 
+``FEATURES`` is the folder of a feature store, and ``s00`` one of its sessions:
+
 >>> import storyframes
->>> store = storyframes.FeatureStore("FEATURES")                                                # doctest: +SKIP
->>> store.read("p01-s01", "vision", 0, 120).shape                                               # doctest: +SKIP
+>>> store = storyframes.FeatureStore("FEATURES")
+>>> store.read("s00", "vision", 0, 120).shape  # rows are frames
 (120, 2762)
->>> storyframes.ClipDataset(store, ["vision", "label"], 'split == "train"')[0]["vision"].shape  # doctest: +SKIP
-(120, 2762)
+>>> dataset = storyframes.ClipDataset(store, ["vision", "label"], 'split == "train"')
+>>> dataset[0]["vision"].shape, dataset[0]["vision"].dtype
+((120, 2762), dtype('float32'))
+
+What the columns are, here of OpenFace's 714:
+
+>>> storyframes.FEATURES["openface"].arrays["values"].columns[5:8]
+('gaze_0_x', 'gaze_0_y', 'gaze_0_z')
 """
 
 from storyframes.clips.dataset import ClipDataset

@@ -27,7 +27,17 @@ class SpecError(ValueError):
 
 
 class Axis(StrEnum):
-    """What one row of an array stands for: the name of its first dimension."""
+    """What one row of an array stands for: the name of its first dimension in the store (Zarr's ``dimension_names``).
+
+    Where a function takes an axis, its text will do as well.
+
+    Example:
+        >>> from storyframes import FEATURES, Axis
+        >>> FEATURES["glove"].arrays["values"].axis
+        <Axis.WORD: 'word'>
+        >>> Axis("frame") is Axis.FRAME
+        True
+    """
 
     FRAME = "frame"  # one decoded video frame
     AUDIO_FRAME = "audio_frame"  # one step of the sound: openSMILE's hop (10 ms), another extractor's own

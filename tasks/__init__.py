@@ -1,1 +1,6 @@
-"""One step of the work a file; plain functions that flows wrap and tests call."""
+"""The steps of the work, as plain functions that flows wrap in tasks and tests call.
+
+``extract`` makes one feature of one session, ``index`` writes the clip index. The rooms: ``study`` (what is handed in),
+``media`` (recordings), ``extractors``, ``models`` and ``tools`` (what extractors use), ``planning`` (what is due),
+``inspect`` (looking at what there is).
+"""

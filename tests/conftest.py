@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+_prefixes = itertools.count()
 SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
 
 # A shell lets what it starts in the background ignore SIGINT, and so would every command that a test interrupts.
@@ -58,6 +60,56 @@ def extracted_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subp
 def study_copy(demo_study: Path, tmp_path: Path) -> Path:
     """A copy of the demo study to break."""
     return Path(shutil.copytree(demo_study, tmp_path / "study"))
+
+
+@pytest.fixture(scope="module")
+def server():
+    from flows.runs.server import prefect_server
+
+    with prefect_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def small_study(tmp_path_factory) -> Path:
+    from tasks.media.synthesize import SyntheticStudy, write_study
+
+    folder = tmp_path_factory.mktemp("study") / "study"
+    write_study(folder, SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The environment of an S3 server with one bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT": f"http://{host}:{port}",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    boto3.client(
+        "s3", endpoint_url=environment["AWS_ENDPOINT"], region_name="us-east-1",
+        aws_access_key_id="test", aws_secret_access_key="test",
+    ).create_bucket(Bucket="lab")  # fmt: skip
+    patch = pytest.MonkeyPatch()
+    for name, value in environment.items():
+        patch.setenv(name, value)
+    yield environment
+    patch.undo()
+    server.stop()
+
+
+@pytest.fixture
+def url(s3) -> str:
+    return f"s3://lab/study-{next(_prefixes)}/features"
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import create_store
+from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Stamp, seal
 from storyframes.store.shards import Compression, ShardWriter
 
 
@@ -89,6 +89,45 @@ def test_archiving_again_copies_only_what_is_new(store_root: Path, archived: Pat
     list(archive(local(store_root), local(archived)))
     after = FeatureStore(archived).catalogue.set_index("feature")["version"]
     assert list(after.index[after != before]) == ["openface"]
+
+
+STUDY_RECORD = {"a": {"participant_id": "p", "recording": "d" * 64, "bytes": 7, "mtime_ns": 1}}
+
+
+def test_an_archive_remembers_its_study(store_root: Path, tmp_path: Path) -> None:
+    publish_openface(store_root, "a", 50)
+    (store_root / "study.json").write_bytes(seal({"sessions": STUDY_RECORD}))
+    target = create_store(tmp_path / "archive")
+    list(archive(local(store_root), target))
+    assert (tmp_path / "archive/study.json").read_bytes() == (store_root / "study.json").read_bytes()
+    grown = seal({"sessions": STUDY_RECORD | {"b": STUDY_RECORD["a"]}})
+    (store_root / "study.json").write_bytes(grown)
+    list(archive(local(store_root), target))
+    assert (tmp_path / "archive/study.json").read_bytes() == grown
+    assert not list(maintenance.verify(target))
+
+
+def test_another_study_s_archive_is_left_alone(store_root: Path, tmp_path: Path) -> None:
+    publish_openface(store_root, "a", 50)
+    (store_root / "study.json").write_bytes(seal({"sessions": STUDY_RECORD}))
+    target = create_store(tmp_path / "archive")
+    other = seal({"sessions": {"x": STUDY_RECORD["a"]}})
+    (tmp_path / "archive/study.json").write_bytes(other)
+    with pytest.raises(StoreError, match="is the archive of another study: none of the 1 sessions"):
+        list(archive(local(store_root), target))
+    assert (tmp_path / "archive/study.json").read_bytes() == other
+    assert not (tmp_path / "archive/a").exists()
+
+
+def test_a_damaged_record_of_the_study_is_not_archived(store_root: Path, tmp_path: Path) -> None:
+    publish_openface(store_root, "a", 50)
+    (store_root / "study.json").write_bytes(seal({"sessions": STUDY_RECORD})[:-9])
+    with pytest.raises(StoreError, match=r"study\.json: not a record .*--replace-study' writes it again"):
+        list(archive(local(store_root), create_store(tmp_path / "archive")))
+
+
+def test_a_store_that_remembers_no_study_is_archived_all_the_same(archived: Path) -> None:
+    assert not (archived / "study.json").exists()
 
 
 def test_the_command(store_root: Path, tmp_path: Path) -> None:

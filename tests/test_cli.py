@@ -9,28 +9,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from stores import publish_openface
-from terminals import in_terminal
+from support.commands import storyframes
+from support.stores import publish_openface
+from support.terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent
-
-
-def storyframes(
-    *arguments: object, folder: Path | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command; ``environment`` is added to this process's."""
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told, timeout=1000)
 
 
 def test_help_and_version() -> None:
@@ -345,14 +336,13 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 
     from rich.console import Console
 
-    from flows.cli import tables
+    from flows.cli.tables.runs import runs_table
+    from flows.cli.terminal import WIDTH
     from flows.runs.recent import Run
 
-    console = Console(width=tables.WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console = Console(width=WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
-    console.print(
-        tables.runs_table([Run("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)])
-    )
+    console.print(runs_table([Run("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)]))
     shown = console.export_text()
     assert "2026-11-22 01:30" in shown
     assert "1 h 2 min" in shown

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from stores import local
-from synthetic_features import publish
+from support.stores import local
+from support.synthetic_features import publish
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.window_spec import WindowSpec

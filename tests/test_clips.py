@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 import pytest
-from stores import local
-from synthetic_features import StudySpec, SyntheticStudy, publish, random_features, write_features
+from support.stores import local
+from support.synthetic_features import StudySpec, SyntheticStudy, publish, random_features, write_features
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import INPUTS, ClipInput

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 import yaml
-from run_processes import command_line, wait_for
+from support.commands import storyframes
+from support.processes import command_line, wait_for
 
 from flows.clusters.connection import Connection, wait_for_workers
 from flows.clusters.dask_cluster import dask_cluster
@@ -133,11 +132,6 @@ def test_workers_without_resources_can_do_nothing() -> None:
 def test_no_scheduler_at_the_address() -> None:
     with pytest.raises(ClusterError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
         wait_for_workers(Connection("tcp://127.0.0.1:9"), [{"CPU": 1}], 0)
-
-
-def storyframes(*arguments: object, timeout: float = 250) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout)
 
 
 @pytest.mark.slow

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-import standin
-from test_containers import containers, engine, extract_in, image_of  # noqa: F401
-from test_openface import extract, replaying_tool, script
-from test_tool_process import children, wait_for
+from support import standin
+from support.container_engines import containers, extract_in
+from support.openface_tools import extract, replaying_tool, script
+from support.processes import children, wait_for
 
 from tasks.tools.containers import ContainerError, Engine, EngineName
+
+pytest_plugins = ["support.container_engines"]
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,8 +29,8 @@ ROOT = Path(__file__).parent.parent
     ("binary", "why"), [("/no/such/tool", "No such file or directory"), ("/etc/passwd", "Permission denied")]
 )
 def test_a_wrong_path_inside_the_image_is_called_so(
-    engine,  # noqa: F811
-    image_of,  # noqa: F811
+    engine,
+    image_of,
     study_copy: Path,
     store_root: Path,
     binary: str,
@@ -39,8 +41,8 @@ def test_a_wrong_path_inside_the_image_is_called_so(
 
 
 def test_what_the_engine_says_of_a_container_that_it_cannot_run_is_told(
-    engine,  # noqa: F811
-    image_of,  # noqa: F811
+    engine,
+    image_of,
     study_copy: Path,
     store_root: Path,
 ) -> None:
@@ -112,8 +114,8 @@ def test_a_full_temporary_folder_is_named(
 
 
 def test_a_full_temporary_folder_is_named_for_containers(
-    engine,  # noqa: F811
-    image_of,  # noqa: F811
+    engine,
+    image_of,
     study_copy: Path,
     store_root: Path,
     small_disk: Path,
@@ -146,8 +148,8 @@ def test_what_was_printed_last_begins_with_a_word(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's files can be private to root")
 def test_plan_measures_the_container_on_a_cut_that_its_user_may_read(
-    engine,  # noqa: F811
-    image_of,  # noqa: F811
+    engine,
+    image_of,
     study_copy: Path,
     tmp_path: Path,
 ) -> None:
@@ -169,7 +171,7 @@ WORKER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
-from test_openface import extract
+from support.openface_tools import extract
 study, root = map(Path, sys.argv[1:3])
 extract(study, root, "p01-s01", backend="container", engine=sys.argv[3], image=sys.argv[4], binary=sys.argv[5])
 """
@@ -177,8 +179,8 @@ extract(study, root, "p01-s01", backend="container", engine=sys.argv[3], image=s
 
 @pytest.mark.parametrize("with_reaper", [True, False])
 def test_container_and_output_go_with_the_worker(
-    engine,  # noqa: F811
-    image_of,  # noqa: F811
+    engine,
+    image_of,
     study_copy: Path,
     store_root: Path,
     tmp_path: Path,

@@ -8,15 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-import standin
-from test_openface import extract, open_values
-from test_tool_process import children
+from support import standin
+from support.container_engines import LIMITS, containers, extract_in, run, start_worker
+from support.openface_tools import extract, open_values
+from support.processes import children, wait_for
 
 from tasks.tools.containers import (
     ContainerError,
@@ -24,84 +24,17 @@ from tasks.tools.containers import (
     Engine,
     EngineName,
     Image,
-    Limits,
     Mount,
     _apptainer_command,
     find_engine,
 )
 
-LIMITS = Limits(cpus=2, memory_gib=0.5, timeout_s=60)
-
-
-def has_docker() -> bool:
-    return (
-        shutil.which("docker") is not None and subprocess.run(["docker", "info"], capture_output=True).returncode == 0
-    )
-
-
-ENGINES = ["podman", *(["docker"] if has_docker() else [])]
-
-
-@pytest.fixture(scope="session", params=ENGINES)
-def engine(request, tmp_path_factory) -> Engine:
-    """An engine that can run a container here."""
-    name = request.param
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
-    if name == "podman":
-        _use_a_runtime_that_works(tmp_path_factory.mktemp("containers"))
-    return find_engine(EngineName(name))
-
-
-def _use_a_runtime_that_works(folder: Path) -> None:
-    """Debian's crun does not know every layout of cgroups; runc does."""
-    image = standin.build("podman")
-    limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
-    trial = ["podman", "run", "--rm", "--network=none", *limits, image, "/bin/echo", "ok"]
-    if subprocess.run(trial, capture_output=True).returncode == 0:
-        return
-    configuration = folder / "containers.conf"
-    configuration.write_text('[engine]\nruntime = "runc"\n')
-    os.environ["CONTAINERS_CONF"] = str(configuration)
-    done = subprocess.run(trial, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"podman cannot run a container here: {done.stderr.strip()[-300:]}")
-
-
-@pytest.fixture(scope="session")
-def image_of(engine: Engine):
-    """The stand-in's image for a mode."""
-    built: dict[str, str] = {}
-
-    def get(mode: str = "replay") -> str:
-        if mode not in built:
-            built[mode] = standin.build(engine.name, mode)
-        return built[mode]
-
-    return get
-
-
-def containers(engine: Engine) -> list[str]:
-    command = [engine.executable, "ps", "--all", "--format", "{{.Names}}"]
-    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return [name for name in names if name.startswith("storyframes-")]
+pytest_plugins = ["support.container_engines"]
 
 
 @pytest.fixture
 def video(demo_study: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(demo_study / "videos/p01-s01.avi", tmp_path / "video.avi"))
-
-
-def run(engine: Engine, image: str, video: Path, output: Path, limits: Limits = LIMITS, name: str = "storyframes-test"):
-    output.mkdir(exist_ok=True)
-    job = ContainerJob(
-        name=name,
-        command=(standin.BINARY, "-f", "/input/video.avi", "-out_dir", "/output"),
-        inputs=(Mount(video, "/input/video.avi"),),
-        output=Mount(output, "/output"),
-        limits=limits,
-    )
-    return engine.run(engine.resolve(image), job)
 
 
 # --- hardened --------------------------------------------------------------------------------------------------------
@@ -181,13 +114,6 @@ def test_another_program_of_the_same_image_is_another_fingerprint(engine, image_
 # --- never a leftover ------------------------------------------------------------------------------------------------
 
 
-def wait_for(condition, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
 def test_nothing_is_left_after_a_run_and_after_a_timeout(engine, image_of, video: Path, tmp_path: Path) -> None:
     assert containers(engine) == []
     assert not run(engine, image_of(), video, tmp_path / "out").timed_out
@@ -197,31 +123,6 @@ def test_nothing_is_left_after_a_run_and_after_a_timeout(engine, image_of, video
     assert result.timed_out
     assert time.monotonic() - started < 20
     assert containers(engine) == []
-
-
-WORKER = """
-    import sys
-    from pathlib import Path
-    sys.path.insert(0, {tests!r})
-    import test_containers
-    from tasks.tools.containers import EngineName, find_engine
-    engine = find_engine(EngineName({engine!r}))
-    test_containers.run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
-"""
-
-
-def start_worker(engine: Engine, image: str, video: Path, out: Path, name: str) -> subprocess.Popen:
-    code = WORKER.format(
-        tests=str(Path(__file__).parent),
-        engine=str(engine.name),
-        image=image,
-        video=str(video),
-        out=str(out),
-        name=name,
-    )
-    worker = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], start_new_session=True)
-    wait_for(lambda: name in containers(engine))
-    return worker
 
 
 @pytest.mark.parametrize("deadly", [signal.SIGTERM, signal.SIGKILL])
@@ -258,11 +159,6 @@ def test_a_living_workers_container_is_left_alone(engine, image_of, video: Path,
 
 
 # --- verified output -------------------------------------------------------------------------------------------------
-
-
-def extract_in(engine: Engine, image: str, study: Path, root: Path, **settings):
-    settings = {"timeout_s": 60, "timeout_s_per_video_s": 0.01, "memory_gib": 0.5, "binary": standin.BINARY} | settings
-    return extract(study, root, "p01-s01", backend="container", image=image, engine=engine.name, **settings)
 
 
 def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, study_copy, store_root, tmp_path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from stores import local
+from support.stores import local
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deployment_server import DEPLOY, settings_of
+from support.deployment_server import DEPLOY, settings_of
 
 ROOT = DEPLOY.parent
 GIVEN = {

@@ -18,9 +18,9 @@ from typing import Any
 
 import httpx
 import pytest
-from deployed_house import FINAL, ROOT, House, deployed_house, until
-from deployment_server import running
-from run_processes import processes_with
+from support.deployed_house import FINAL, ROOT, House, deployed_house, until
+from support.deployment_server import running
+from support.processes import processes_with
 
 from storyframes.store.feature_store import FeatureStore
 

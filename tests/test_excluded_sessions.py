@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import local
+from support.stores import local
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES

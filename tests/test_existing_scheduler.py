@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from run_processes import wait_for
+from support.processes import wait_for
 
 from flows.clusters.connection import Connection
 from flows.clusters.dask_cluster import dask_cluster

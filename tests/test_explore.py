@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue

@@ -7,14 +7,13 @@ import os
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from stores import local
+from support.stores import local
+from support.studies import one_session_study, run
 
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
-from tasks.extract import Outcome
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -23,29 +22,6 @@ from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
 
 FAST = ("openface", "opensmile")
-
-
-def run(study: Path, root: Path, selection: Selection | None = None, **settings) -> dict[str, Outcome]:
-    """All the work that is due, done here; the outcomes by session/feature."""
-    selection = selection or Selection(only=FAST)
-    plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection)
-    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
-    return {f"{outcome.session_id}/{outcome.feature}": outcome for outcome in outcomes}
-
-
-def one_session_study(folder: Path, video: Path, csv: Path | None = None, transcript: str = "") -> Path:
-    """A study of one recorded file."""
-    folder.mkdir(parents=True)
-    shutil.copy(video, folder / video.name)
-    row = {"session_id": "s1", "participant_id": "p1", "video": video.name}
-    if csv is not None:
-        shutil.copy(csv, folder / csv.name)
-        row["openface"] = csv.name
-    if transcript:
-        (folder / "t.json").write_text(transcript)
-        row["transcript"] = "t.json"
-    pd.DataFrame([row]).to_csv(folder / "sessions.csv", index=False)
-    return folder
 
 
 def test_a_real_recording_with_its_real_csv(shared: Path, tmp_path: Path, store_root: Path) -> None:

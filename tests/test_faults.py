@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stores import local
-from test_flows import DEMO, extract, request, server, small_study  # noqa: F401 (fixtures)
+from support.prefect_runs import extract, request
+from support.processes import wait_for
+from support.stores import local
 
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
@@ -44,7 +44,7 @@ def openface(folder: Path, recorded: Path, first: str) -> dict[str, dict[str, ob
 
 
 @pytest.fixture
-def recorded(small_study: Path) -> Path:  # noqa: F811
+def recorded(small_study: Path) -> Path:
     return small_study / "openface"
 
 
@@ -61,16 +61,9 @@ def current(root: Path, feature: str) -> list[str]:
     return [e.current.version for e in catalogue.scan(local(root)) if e.feature == feature and e.current]
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 100, what: str = "it did not happen in time") -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
-    server,  # noqa: F811
-    small_study: Path,  # noqa: F811
+    server,
+    small_study: Path,
     recorded: Path,
     tmp_path: Path,
 ) -> None:
@@ -90,8 +83,8 @@ def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
 
 
 def test_a_hung_tool_is_ended_and_leaves_no_process(
-    server,  # noqa: F811
-    small_study: Path,  # noqa: F811
+    server,
+    small_study: Path,
     recorded: Path,
     tmp_path: Path,
 ) -> None:
@@ -108,7 +101,7 @@ def test_a_hung_tool_is_ended_and_leaves_no_process(
     assert entries["s0001", "openface"].attempt.reason == failure.reason
 
 
-def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_disk: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_disk: Path, tmp_path: Path) -> None:
     root = small_disk / "features"
     sections = {"resnet50": {"allow_untrained": True}}
     state, report = extract(small_study, root, sections, only=["frames"])
@@ -130,7 +123,7 @@ def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
-    small_study: Path,  # noqa: F811
+    small_study: Path,
     recorded: Path,
     tmp_path: Path,
     number: signal.Signals,
@@ -174,7 +167,7 @@ def marked(mark: str) -> list[str]:
 
 
 def test_the_server_restarted_in_mid_run_costs_nothing(
-    small_study: Path,  # noqa: F811
+    small_study: Path,
     recorded: Path,
     tmp_path: Path,
 ) -> None:

@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from stores import local
+from support.prefect_runs import extract, request
+from support.stores import local
 
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 
 pytestmark = pytest.mark.slow
-DEMO = Path(__file__).parent.parent / "demo"
-
-
-@pytest.fixture(scope="module")
-def server():
-    from flows.runs.server import prefect_server
-
-    with prefect_server() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def small_study(tmp_path_factory) -> Path:
-    from tasks.media.synthesize import SyntheticStudy, write_study
-
-    folder = tmp_path_factory.mktemp("study") / "study"
-    write_study(folder, SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
-    return folder
-
-
-def request(study: Path, root: Path, sections=None, **parameters):
-    """A request with its configuration written beside the store; ``sections`` change those of the configuration."""
-    from flows.request import ExtractionRequest
-
-    configuration = {
-        "resnet50": {"allow_untrained": True},
-        "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
-        "clips": {"window": 15, "stride": 5},
-        "cluster": {"cpus": 2},
-    } | (sections or {})
-    path = root.with_name("storyframes.toml")
-    lines = []
-    for section, values in configuration.items():
-        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-    path.write_text("\n".join(lines))
-    return ExtractionRequest(study=study, features=str(root), config=path, **parameters)
-
-
-def extract(study: Path, root: Path, sections=None, **parameters):
-    from flows.extraction import result_of
-    from flows.study import extract_study
-
-    state = extract_study(request(study, root, sections, **parameters), return_state=True)
-    return state, result_of(state)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +114,7 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
 
 
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
-    from test_extract import one_session_study
+    from support.studies import one_session_study
 
     from flows.extraction import result_of
     from flows.study import extract_session
@@ -251,8 +207,8 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
 
     root = tmp_path / "features"
     code = (
-        "from pathlib import Path; import test_flows, sys;"
-        "state, report = test_flows.extract(Path(sys.argv[1]), Path(sys.argv[2]), only=['openface', 'opensmile']);"
+        "from pathlib import Path; import sys; from support.prefect_runs import extract;"
+        "state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), only=['openface', 'opensmile']);"
         "sys.exit(0 if state.name == 'Completed' else 1)"
     )
     command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_study import write_recording
+from support.recordings import write_recording
 
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frame_times

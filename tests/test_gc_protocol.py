@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_object_store import s3, url  # noqa: F401 (fixtures)
-from turns import TurnsInAFolder, TurnsInMemory, in_order, take_turns
+from support.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
@@ -26,13 +25,6 @@ from storyframes.store.records import Current, Status
 from storyframes.store.storage import Storage, StorageError
 
 ROOT = Path(__file__).parent.parent
-
-
-def publish(storage: Storage, number: int, session_id: str = "a") -> str:
-    """A version whose values, and whose length, are its number."""
-    with FeatureWriter(storage, session_id, FEATURES["frames"]) as out:
-        out.write("time", np.full(number, float(number)))
-        return out.publish(str(number), {}).version
 
 
 def orphan(storage: Storage, number: int) -> None:
@@ -238,7 +230,7 @@ def test_an_answer_that_is_lost_is_no_failure() -> None:
 WRITER = """
 import sys, time
 sys.path.insert(0, "tests")
-from test_gc_protocol import publish
+from support.turns import publish
 from storyframes.store.publish import RemovedError
 from storyframes.store.location import open_storage
 storage, failed = open_storage(sys.argv[1]), 0
@@ -289,7 +281,7 @@ def test_processes_race_in_a_folder_and_nothing_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spared_s", [3600, -5])
-def test_processes_race_on_an_object_store_and_it_stays_sound(url: str, tmp_path: Path, spared_s: float) -> None:  # noqa: F811
+def test_processes_race_on_an_object_store_and_it_stays_sound(url: str, tmp_path: Path, spared_s: float) -> None:
     """Where nothing is spared a writer may have to begin again; what is current is whole all the same."""
     storage = create_store(url)
     removed = race(url, tmp_path / "stop", spared_s, publications=5)

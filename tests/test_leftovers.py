@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_openface import script
-from test_tool_process import alive, children, wait_for
+from support.openface_tools import script
+from support.processes import alive, children, wait_for
 
 ROOT = Path(__file__).parent.parent
 WORKER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
-from test_openface import extract
+from support.openface_tools import extract
 study, root, tool = map(Path, sys.argv[1:])
 extract(study, root, "p01-s01", backend="binary", binary=tool)
 """

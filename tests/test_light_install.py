@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from synthetic_features import StudySpec, write_features
+from support.synthetic_features import StudySpec, write_features
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import local
-from synthetic_features import StudySpec, SyntheticStudy, publish, write_features
+from support.stores import local
+from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
 from storyframes.clips.buffers import BatchBuffers
 from storyframes.clips.dataset import ClipDataset

@@ -8,8 +8,7 @@ import av
 import cv2
 import numpy as np
 import pytest
-from test_recording import write_video
-from test_sound import write_wave
+from support.recordings import write_video, write_wave
 
 from tasks.extractors.openface.check import cut_clip
 from tasks.media.clipping import find_clipped

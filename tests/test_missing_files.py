@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_extract import run
+from support.studies import run
 
 from storyframes.store import catalogue
 from storyframes.store.location import open_storage

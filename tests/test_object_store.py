@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import pickle
 import subprocess
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.object_stores import publish
 
-from storyframes.features import FEATURES, feature_spec
+from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, object_storage
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
@@ -24,51 +24,6 @@ from storyframes.store.records import Current, Status
 from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parent.parent
-_prefixes = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def s3():
-    """The environment of an S3 server with one bucket."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-    }
-    boto3.client(
-        "s3", endpoint_url=environment["AWS_ENDPOINT"], region_name="us-east-1",
-        aws_access_key_id="test", aws_secret_access_key="test",
-    ).create_bucket(Bucket="lab")  # fmt: skip
-    patch = pytest.MonkeyPatch()
-    for name, value in environment.items():
-        patch.setenv(name, value)
-    yield environment
-    patch.undo()
-    server.stop()
-
-
-@pytest.fixture
-def url(s3) -> str:
-    return f"s3://lab/study-{next(_prefixes)}/features"
-
-
-def publish(url: str, session_id: str, rows: int = 70, seed: int = 0, feature: str = "frames") -> str:
-    storage = open_storage(url)
-    generator = np.random.default_rng(seed)
-    with FeatureWriter(storage, session_id, feature_spec(session_id, feature)) as out:
-        if feature == "frames":
-            out.write("time", np.sort(generator.uniform(0, 9, rows)))
-        else:
-            out.write("values", generator.normal(size=(rows, 2048)))
-        return out.publish(f"{seed}" * 64, {"inputs": {}}).version
 
 
 def current(url: str, session_id: str, feature: str = "frames") -> Current:
@@ -121,7 +76,7 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
 def test_a_full_disk_of_this_machine_is_named_not_the_object_stores(
     url: str, demo_study: Path, small_disk: Path, monkeypatch
 ) -> None:
-    from test_openface import extract
+    from support.openface_tools import extract
 
     monkeypatch.setenv("TMPDIR", str(small_disk))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -145,13 +100,13 @@ def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) 
     code = (
         "import os, signal, sys; sys.path.insert(0, 'tests')\n"
         "from storyframes.store.object_storage import ObjectStorage\n"
-        "import test_object_store as t\n"
+        "from support.object_stores import publish\n"
         "real = ObjectStorage.update\n"
         "def deadly(self, path, change):\n"
         "    if path.endswith('current.json'): os.kill(os.getpid(), signal.SIGKILL)\n"
         "    real(self, path, change)\n"
         "ObjectStorage.update = deadly\n"
-        "t.publish(sys.argv[1], 'a', seed=2)\n"
+        "publish(sys.argv[1], 'a', seed=2)\n"
     )
     assert subprocess.run([sys.executable, "-c", code, url], cwd=ROOT).returncode == -9
     assert current(url, "a").version == before

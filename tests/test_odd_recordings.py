@@ -9,8 +9,8 @@ import av
 import cv2
 import numpy as np
 import pytest
-from test_recording import write_video
-from test_video_variants import INTERLACED, Variant, ffmpeg, make
+from support.recordings import write_video
+from support.video_variants import INTERLACED, Variant, ffmpeg, make
 
 from tasks.media.container import RecordingError
 from tasks.media.opencv_frames import SAMPLED

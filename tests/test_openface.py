@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import textwrap
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
+from support.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
@@ -125,35 +125,6 @@ def test_numbers_openface_could_not_compute_become_nan(recorded: Path, tmp_path:
 # --- the extractor ---------------------------------------------------------------------------------------------------
 
 
-def script(folder: Path, body: str) -> Path:
-    path = folder / "FeatureExtraction"
-    path.write_text("#!/bin/sh\n" + textwrap.dedent(body))
-    path.chmod(0o755)
-    return path
-
-
-def extract(study: Path, root: Path, session_id: str, **openface):
-    if (tool := openface.get("binary")) and openface["backend"] == "binary":
-        openface = {"loads": [tool]} | openface  # a script: what it runs is named
-    from tasks.extract import extract as do_work
-    from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import plan_extraction
-    from tasks.planning.selection import Selection
-    from tasks.study.load import load_study
-
-    settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))
-    plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), ("openface",)))
-    outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
-    return outcomes["openface"]
-
-
-def open_values(root: Path, session_id: str) -> np.ndarray:
-    from storyframes.store.feature_store import FeatureStore
-
-    return FeatureStore(root).read(session_id, "openface")
-
-
 def test_the_recorded_csv_of_the_demo(demo_study: Path, store_root: Path) -> None:
     outcome = extract(demo_study, store_root, "p01-s01")
     assert (outcome.status, outcome.rows) == ("done", 360)
@@ -166,22 +137,6 @@ def test_the_recorded_csv_of_the_demo(demo_study: Path, store_root: Path) -> Non
     assert valid.sum() == 349
     gaze = values[:, FEATURES["openface"].groups["gaze"]]
     np.testing.assert_allclose(np.linalg.norm(gaze[valid == 1, :3], axis=1), 1, atol=2e-3)
-
-
-def replaying_tool(folder: Path, csv: Path, *, exit_code: int = 0, keep_lines: int | None = None) -> Path:
-    """A stand-in for FeatureExtraction: writes a recorded CSV under the name the real tool would use."""
-    keep = f"head -n {keep_lines}" if keep_lines else "cat"
-    return script(
-        folder,
-        f"""
-        while [ $# -gt 0 ]; do
-            case "$1" in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift
-        done
-        name=$(basename "$input"); zcat -f '{csv}' | {keep} > "$out/${{name%.*}}.csv"
-        echo "Attempting to read from file: $input"
-        exit {exit_code}
-        """,
-    )
 
 
 def test_the_binary_and_the_csv_publish_identical_arrays(study_copy: Path, store_root: Path, tmp_path: Path) -> None:

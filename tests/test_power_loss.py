@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import faulty_disk
 import numpy as np
 import pytest
-from faulty_disk import Loss, Recording
-from stores import local
+from support import faulty_disk
+from support.faulty_disk import Loss, Recording
+from support.stores import local
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
@@ -125,7 +125,7 @@ PUBLISH_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from stores import publish_openface
+from support.stores import publish_openface
 
 steps, deadly = 0, int(sys.argv[2])
 

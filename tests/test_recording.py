@@ -1,30 +1,15 @@
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from support.recordings import write_video
 
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times, read_frames
 from tasks.media.video_header import TruncatedError, read_header
-
-
-def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
-    """A video whose frames are shown at these times; frame i is of grey level 4 i."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=15)
-        stream.width, stream.height = size
-        stream.pix_fmt = "yuv420p"
-        stream.codec_context.time_base = Fraction(1, 1000)
-        for number, time in enumerate(milliseconds):
-            frame = av.VideoFrame.from_ndarray(np.full((size[1], size[0], 3), 4 * number % 256, np.uint8), "rgb24")
-            frame.pts, frame.time_base = time, Fraction(1, 1000)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    return path
 
 
 def test_a_constant_frame_rate(demo_study: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import local
+from support.stores import local
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, build_index
@@ -17,7 +17,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.frames import Clock
-from tasks.inspect.curves import read_curves
+from tasks.inspect.curves.read import read_curves
 
 TIMES = [
     ([0.0, 0.1, 0.2, 0.3], 0.4),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import local
+from support.stores import local
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 from typer.testing import CliRunner
 
 from flows.cli.app import app

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
-from test_openface import script
+from support.openface_tools import script
 
 import storyframes
 from flows.clusters.preflight import Expectations, problems_here

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from stores import local
+from support.stores import local
+from support.studies import plan_of
+from support.torchvision_reference import V1, torchvisions_embeddings, transform
 
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
@@ -27,7 +29,6 @@ from tasks.models import weights
 from tasks.models.openvino_import import import_openvino
 from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
 
-V1 = ResNet50Weights.V1
 torch.set_num_threads(1)  # as in a worker
 
 
@@ -62,19 +63,6 @@ def checkpoint(tmp_path_factory, frames: np.ndarray) -> Path:
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
     torch.save(network.state_dict(), path)
     return path
-
-
-def transform(which: ResNet50Weights):
-    return import_torchvision().models.get_weight(f"ResNet50_Weights.{which}").transforms()
-
-
-def torchvisions_embeddings(weights: Path, which: ResNet50Weights, frames: np.ndarray) -> np.ndarray:
-    """From PIL images: (n, 2048) float32."""
-    reference = import_torchvision().models.resnet50(weights=None)
-    reference.load_state_dict(torch.load(weights, weights_only=True))
-    reference.fc = torch.nn.Identity()
-    with torch.inference_mode():
-        return reference.eval()(torch.stack([transform(which)(Image.fromarray(frame)) for frame in frames])).numpy()
 
 
 def embed(weights: Path, which: ResNet50Weights, frames: np.ndarray, **settings) -> np.ndarray:
@@ -306,20 +294,10 @@ def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
 # --- the feature -----------------------------------------------------------------------------------------------------
 
 
-def plan_of(study: Path, root: Path, **resnet50):
-    from tasks.extractors.registry import ExtractorsSettings
-    from tasks.planning.plan import plan_extraction
-    from tasks.planning.selection import Selection
-    from tasks.study.load import load_study
-
-    settings = ExtractorsSettings(resnet50=resnet50)
-    return plan_extraction(load_study(study), root, settings, Selection(("s0001",), ("resnet50",)))
-
-
 def extract(study: Path, root: Path, **resnet50):
     from tasks.extract import extract as do_work
 
-    plan = plan_of(study, root, **resnet50)
+    plan = plan_of(study, root, "s0001", "resnet50", **resnet50)
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
     outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     return outcomes["resnet50"]
@@ -335,18 +313,15 @@ def short_study(tmp_path_factory) -> Path:
 
 
 def test_planning_settles_the_engine_and_loads_none(short_study: Path, store_root: Path) -> None:
-    plan = plan_of(short_study, store_root, allow_untrained=True)
+    plan = plan_of(short_study, store_root, "s0001", "resnet50", allow_untrained=True)
     assert {work.settings.resnet50.engine for work in plan.work} == {ResNet50Settings().resolved().engine}
     code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3]); import test_resnet50_plan;"
-        "test_resnet50_plan.plan_of(Path(sys.argv[1]), Path(sys.argv[2]), allow_untrained=True);"
+        "import sys; from pathlib import Path; from support.studies import plan_of;"
+        "plan_of(Path(sys.argv[1]), Path(sys.argv[2]), 's0001', 'resnet50', allow_untrained=True);"
         "print(*{'torch', 'openvino', 'opensmile'} & set(sys.modules))"
     )
-    body = Path(__file__).read_text().split("def plan_of")[1].split("\n\n\n")[0]
-    module = store_root.parent / "test_resnet50_plan.py"
-    module.write_text(f"from pathlib import Path\n\n\ndef plan_of{body}\n")
-    command = [sys.executable, "-c", code, str(short_study), str(store_root), str(module.parent)]
-    environment = {"PYTHONPATH": str(Path(__file__).parent.parent), "PATH": "/usr/bin", "HOME": str(store_root.parent)}
+    command = [sys.executable, "-c", code, str(short_study), str(store_root)]
+    environment = {"PYTHONPATH": str(Path(__file__).parent), "PATH": "/usr/bin", "HOME": str(store_root.parent)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.stdout, done.stderr) == ("\n", "")
 

@@ -14,7 +14,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import local
+from support.stores import local
 
 from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.layout import StoreError

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from storyframes.store.owner import Owner
-from storyframes.store.scratch import make_scratch_folder, scratch_folder, sweep
+from storyframes.store.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "version", "prefect", "plan", "check"]
 WEEK_S = 7 * 24 * 3600
@@ -168,6 +171,103 @@ def test_gc_removes_them(store_root: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "temporary folders of killed processes on this machine: 1 removed" in done.stdout
     assert not left.exists()
+
+
+# --- beside what is being made ---------------------------------------------------------------------------------------
+
+CONVERT = """
+import sys, time
+from pathlib import Path
+from tasks.extractors.glove.word_vectors import load_word_vectors
+import tasks.extractors.glove.word_vectors as module
+
+fill = module._fill
+def fill_and_hang(*arguments):
+    fill(*arguments)
+    print("half done", flush=True)
+    time.sleep(1000)
+
+module._fill = fill_and_hang
+load_word_vectors(Path(sys.argv[1]))
+"""
+
+FETCH = """
+import sys
+from tasks.models.weights import ModelFile, fetch
+
+url, digest = sys.argv[1:]
+fetch(ModelFile("m", "m.bin", url, digest, 10, "none", "tests"), lambda *_: print("half done", flush=True))
+"""
+
+
+def kill_when_half_done(code: str, *arguments: str) -> None:
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "half done\n"
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/storyframes"
+
+
+def write_vectors(path: Path, word: str) -> Path:
+    path.write_text("".join(f"{word}{number} 0.1 0.2 0.3\n" for number in range(9)))
+    return path
+
+
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_a_killed_conversion_of_word_vectors_is_swept_by_the_next(cache: Path, tmp_path: Path, word: str) -> None:
+    from tasks.extractors.glove.word_vectors import load_word_vectors
+
+    kill_when_half_done(CONVERT, str(write_vectors(tmp_path / "v.txt", "a")))
+    folder = cache / "word-vectors"
+    assert len([path for path in folder.iterdir() if path.is_dir()]) == 1
+    load_word_vectors(write_vectors(tmp_path / "v.txt", word))  # the same vectors, or others that took their place
+    (left,) = [path for path in folder.iterdir() if path.is_dir()]
+    assert not left.name.startswith(".")
+
+
+def test_a_killed_download_is_swept_by_the_next(cache: Path) -> None:
+    from tasks.models.weights import ModelFile, fetch
+
+    content = b"weights" * (1 << 19)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.path == "/hangs":
+                self.wfile.write(content[: 1 << 21])
+                released.wait()
+            else:
+                self.wfile.write(content)
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    released = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url, digest = f"http://127.0.0.1:{server.server_port}", hashlib.sha256(content).hexdigest()
+    kill_when_half_done(FETCH, f"{url}/hangs", digest)
+    assert [path.name.startswith(".m.bin-") for path in (cache / "models").iterdir()] == [True]
+    assert fetch(ModelFile("m", "m.bin", f"{url}/whole", digest, 10, "none", "tests")).read_bytes() == content
+    assert [path.name for path in (cache / "models").iterdir()] == ["m.bin"]
+    released.set()
+    server.shutdown()
+
+
+def test_what_the_living_are_making_stays(tmp_path: Path) -> None:
+    with scratch_beside(tmp_path / "a.bin") as ours, scratch_beside(tmp_path / "a.bin") as too:
+        assert ours.parent == tmp_path
+        assert ours.is_dir()
+        assert too.stat().st_mode & 0o777 == 0o700
+        (tmp_path / ".hidden-folder-abcd1234").mkdir()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [".hidden-folder-abcd1234"]
 
 
 def test_a_name_is_read_back() -> None:

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from test_cli import storyframes
+from support.commands import storyframes
 
 from flows.runs.configured_server import ServerError, check_server
 from flows.runs.server import prefect_server

@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from run_processes import command_line, ports_of, processes_with, wait_for
-from slurm_cluster import missing_programs, slurm
-from test_clusters import CLUSTERS, ROOT, storyframes
-from test_strangers import intrude, let_in, open_folder
+from support.commands import ROOT, storyframes
+from support.processes import command_line, ports_of, processes_with, wait_for
+from support.slurm_cluster import missing_programs, slurm
+from support.strangers import intrude, let_in, open_folder
 
 import flows.clusters.slurm
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import load_cluster
 from flows.clusters.slurm_certificates import certificates_in_files
+
+CLUSTERS = ROOT / "deploy" / "clusters"
 
 
 @pytest.fixture(scope="module")

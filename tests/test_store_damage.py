@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import faulty_disk
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from faulty_disk import faults
-from stores import local, publish_openface
+from support import faulty_disk
+from support.faulty_disk import faults
+from support.stores import local, publish_openface
 
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
@@ -143,7 +143,7 @@ def test_a_store_without_checksums_still_opens(store: Path) -> None:
 PUBLISH = """
 import sys
 from pathlib import Path
-from stores import publish_openface
+from support.stores import publish_openface
 from storyframes.store.layout import create_store
 create_store(sys.argv[1])
 publish_openface(Path(sys.argv[1]), "a", 10)

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from stores import local, publish_openface
-from test_extract import one_session_study
+from support.stores import local, publish_openface
+from support.studies import one_session_study
 
 from storyframes.store import catalogue, publish
 from storyframes.store.publish import record_attempt

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_study import extract_session, make_study, write_recording
-from stores import local
-from test_resnet50 import V1, torchvisions_embeddings, transform
-from test_video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
+from support.recordings import write_recording
+from support.stores import local
+from support.studies import extract_session, make_study
+from support.torchvision_reference import V1, torchvisions_embeddings, transform
+from support.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 
 from storyframes.features import feature_spec
 from storyframes.store.feature_store import FeatureStore

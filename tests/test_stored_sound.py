@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import opensmile
 import pytest
-from small_study import FPS, extract_session, make_study, write_recording, write_wave
+from support.recordings import FPS, write_recording, write_wave
+from support.studies import extract_session, make_study
 
-from flows.cli import tables
+from flows.cli.tables.status import status_tables
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.store import catalogue
 from tasks.media.sound import read_audio
@@ -153,7 +154,7 @@ def test_sound_that_does_not_fit_the_picture_is_stamped(
     assert outcomes["opensmile"].stamps == stamps
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
     assert tuple(row.stamps) == stamps
-    notes = [str(note) for note in tables.status(list(catalogue.scan(store.storage)))]
+    notes = [str(note) for note in status_tables(list(catalogue.scan(store.storage)))]
     assert [f"opensmile: {stamp} (s)" in " ".join(notes) for stamp in stamps] == [True] * len(stamps)
     assert json.loads(row.quality)["audio_s"] == pytest.approx(sound_s, abs=0.001)
     assert json.loads(row.quality)["audio_start_s"] == pytest.approx(sound_at_s, abs=0.001)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gensim.models import KeyedVectors
-from small_study import FPS, extract_session, make_study, write_recording
+from support.recordings import FPS, write_recording
+from support.studies import extract_session, make_study
 
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
@@ -129,13 +130,13 @@ def test_a_storys_vectors_are_the_librarys(stored: FeatureStore, librarys_words:
 def test_status_names_the_sessions_with_words_that_have_no_vector(stored: FeatureStore) -> None:
     from rich.console import Console
 
-    from flows.cli import tables
+    from flows.cli.tables.status import status_tables
     from storyframes.store import catalogue
 
     entries = list(catalogue.scan(stored.storage))
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(*tables.status(entries), sep="\n")
+        console.print(*status_tables(entries), sep="\n")
     quality = {entry.session_id: entry.current.quality for entry in entries if entry.feature == "glove"}
     assert quality["s"]["words_known"] == pytest.approx(stored.read("s", "glove", array="known").mean())
     line = next(line for line in captured.get().splitlines() if "without a vector" in line)

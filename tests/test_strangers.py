@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from run_processes import command_line, ports_of, processes_with, wait_for
+from support.processes import command_line, ports_of, processes_with, wait_for
+from support.strangers import intrude, let_in, open_folder
 
 ROOT = Path(__file__).parent.parent
-INTRUDER = Path(__file__).with_name("intruder.py")
-NOBODY = 65534
 LOOPBACK = "0100007F"
 HERE, THERE = "10.231.77.1", "10.231.77.2"
-# "true" for monitoring, which has no password; and what is the same on every Prefect server.
-HARMLESS = {"GET /api/health", "GET /api/ready", "GET /docs", "GET /openapi.json", "GET /ui-settings"}
 
 pytestmark = pytest.mark.slow
 
@@ -75,15 +68,6 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         process.wait(60)
 
 
-@contextlib.contextmanager
-def open_folder() -> Iterator[Path]:
-    """Into which everybody may write; pytest's own are its owner's."""
-    folder = Path(tempfile.mkdtemp(prefix="open-", dir="/tmp"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
-
-
 @pytest.fixture(scope="module")
 def other_network() -> Iterator[list[str]]:
     """What to put before a command so that it runs on another machine, as far as the network can tell."""
@@ -104,25 +88,6 @@ def other_network() -> Iterator[list[str]]:
         yield ["ip", "netns", "exec", name]
     finally:
         ip("netns", "delete", name)  # and with it both ends of the wire
-
-
-def intrude(run: Path, places: list[str], prefix: list[str] | None = None) -> dict[str, dict[str, str]]:
-    """What a stranger is told at each of these places."""
-    command = [*(prefix or []), sys.executable, str(INTRUDER), str(run), str(NOBODY), *places]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["user"] == NOBODY
-    return answer["told"]
-
-
-def let_in(told: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-    """What was not refused."""
-    answered = {
-        place: {way: said for way, said in answers.items() if not said.startswith("refused") and way not in HARMLESS}
-        for place, answers in told.items()
-    }
-    return {place: answers for place, answers in answered.items() if answers}
 
 
 def test_a_run_listens_on_loopback_only(run: Run) -> None:

@@ -59,12 +59,13 @@ def test_all_problems_come_in_one_report_with_table_row_column_value_and_rule(st
     rewrite(study_copy, "sessions", video="/absent.avi")
     rewrite(study_copy, "phases", end_s="-1")
     rewrite(study_copy, "ratings", empathy="6")
-    rewrite(study_copy, "surveys", timepoint="later")
+    rewrite(study_copy, "surveys", timepoint="two weeks later")
     assert problems(study_copy) == [
         "sessions, row 1, video = '/absent.avi': a path is relative to the study folder and never leaves it",
         "phases, row 1, end_s = '-1': Input should be greater than or equal to 0",
         "ratings, row 1, empathy = '6': Input should be less than or equal to 5",
-        "surveys, row 1, timepoint = 'later': Input should be 'pre', 'mid' or 'post'",
+        "surveys, row 1, timepoint = (15 characters): an id has letters, digits, '.', '_' and '-', at most 64, first a "
+        "letter or a digit",
     ]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import local, publish_openface
+from support.stores import local, publish_openface
 
 from storyframes.store.layout import StoreError
 from storyframes.store.verify import verify
@@ -106,6 +106,7 @@ def test_another_study(store: Path, tmp_path: Path, change: Callable[[Sessions],
             remember_study(local(store), make_study(tmp_path / "first", {"only": ("p", b"x")}))
 
 
+@settings(deadline=None)
 @given(
     changes=st.lists(st.sampled_from(["add", "withdraw", "replace", "unmount", "move"]), max_size=8), seed=st.integers()
 )

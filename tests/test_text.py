@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import local
+from support.stores import local
 
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
-from test_openface import script
+from support.openface_tools import script
+from support.processes import alive, wait_for
 
 from tasks.tools.tool_process import run_tool
 
@@ -57,30 +57,3 @@ def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
     result = run_tool(["/no/such/tool"], folder=tmp_path, timeout_s=30, environment=os.environ)
     assert result.exit_code == 1
     assert "cannot run /no/such/tool: No such file or directory" in result.output
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_for(condition, seconds: float = 100) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-
-
-def children(parent: int, name: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                owner = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if owner == parent and name in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stores import local
+from support.stores import local
 from typer.testing import CliRunner
 
 from flows.cli.app import app

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import faulty_disk
 import pytest
-from faulty_disk import EIO, faults
-from stores import local, publish_openface
+from support import faulty_disk
+from support.faulty_disk import EIO, faults
+from support.stores import local, publish_openface
 
 from storyframes.store import catalogue, maintenance
 from storyframes.store.layout import create_store

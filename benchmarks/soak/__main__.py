@@ -5,7 +5,7 @@
 Beside it ``gc --grace-hours 0``, ``index``, ``status``, ``verify`` and a training job work on the same store. In the
 end one undisturbed run has to complete; then the store must be sound, complete and equal to one that nobody disturbed,
 array by array, and no process, temporary folder, socket or listening port may be left. Ends with 0 if all that is so,
-else with 1. The seed is printed: the same seed draws the same commands and blows, though when a blow falls into a run
+else with 1. The seed is printed: the same seed draws the same commands and signals, though when a signal reaches a run
 depends on how fast the machine is. ``--keep`` leaves the folder with the logs of all commands.
 """
 

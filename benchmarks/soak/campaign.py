@@ -1,4 +1,4 @@
-"""The disturbed part: extraction after extraction, struck at random, with other commands and a reader beside them."""
+"""The disturbed part of a soak: extractions that are killed at random, with other commands and a reader beside them."""
 
 from __future__ import annotations
 

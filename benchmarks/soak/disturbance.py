@@ -1,4 +1,4 @@
-"""What is done to a run: which signals, to whom, and when. All of it is drawn from the seed before the run begins."""
+"""What is done to a run: which signals, to which process, and when; all drawn from the seed before the run begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ground of a soak: one folder that everything of it lies in, so that whatever mentions the folder is the soak's.
+"""The folder of a soak: everything of it lies in there, so that whatever mentions the folder is the soak's.
 
 Commands get a home, a temporary folder, caches and state of their own in there. A process that mentions the folder in
 its environment, its command line or as its working folder belongs to the soak; so does every socket it listens on.

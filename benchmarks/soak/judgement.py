@@ -1,4 +1,4 @@
-"""What must be so in the end: complete, sound, the undisturbed store's values, and nothing left behind."""
+"""The checks at the end of a soak: a complete and sound store, the undisturbed store's values, nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""The ``storyframes`` command, one file a group of commands.
+"""The ``storyframes`` command.
 
-``entry`` (where it begins and ends) → ``app`` (the commands) with ``look``, ``plan``, ``deploy``, ``models`` →
-``run`` (one extraction) and ``demo``. ``terminal`` is what all commands share, ``console`` tells the progress of a
-run, ``tables`` and ``look_tables`` are what is shown, ``repair_advice`` what to do after ``verify``. No command
-computes anything.
+``entry`` is where it begins and ends, ``app`` puts the commands together. One file a group of commands: ``study``
+(check, synthesize), ``plan``, ``extract`` (extract, demo), ``index``, ``status`` (status, runs), ``upkeep`` (verify,
+gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``, ``models``, ``deploy``.
+
+``terminal`` is what they share, ``tables`` what they show. ``run`` is one extraction and ``run_progress`` what is seen
+of it meanwhile, ``demo`` the copy of the demo study, ``repair_advice`` what to do after ``verify``. No command computes
+anything.
 """

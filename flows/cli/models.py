@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli import tables, terminal
-from flows.cli.terminal import ConfigOption
+from flows.cli.tables.models import models_table, openface_table
+from flows.cli.terminal import LOOK, ConfigOption, console, error_console, fail, usage_errors
 
-models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **terminal.LOOK)
+models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
 
 
 @models_app.command("list")
@@ -18,7 +18,7 @@ def models_list() -> None:
     """Show the model files: which are here, where they come from, under which licence."""
     from tasks.models import weights
 
-    terminal.console().print(tables.models_table(list(weights.MODELS.values())))
+    console().print(models_table(list(weights.MODELS.values())))
 
 
 @models_app.command("fetch")
@@ -30,10 +30,10 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
 
     for name in names:
         if name not in weights.MODELS:
-            terminal.fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
+            fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     for name in names:
-        with Progress(*columns, console=terminal.error_console()) as bars:
+        with Progress(*columns, console=error_console()) as bars:
             bar = bars.add_task(name, total=None)
 
             def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
@@ -43,8 +43,8 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
                 path = weights.fetch(weights.MODELS[name], show)
             except weights.WeightsError as error:
                 bars.stop()
-                terminal.fail(str(error), 1)
-        terminal.console().print(escape(str(path)))
+                fail(str(error), 1)
+        console().print(escape(str(path)))
 
 
 @models_app.command("check")
@@ -61,17 +61,17 @@ def models_check(
     from tasks.extractors.openface.extractor import Backend, OpenFace
 
     if tool != "openface":
-        terminal.fail(f"there is nothing to check for {tool!r}; there is openface", 2)
-    with terminal.usage_errors():
+        fail(f"there is nothing to check for {tool!r}; there is openface", 2)
+    with usage_errors():
         settings = load_settings(config)
     if settings.openface.backend is Backend.CSV:
         settings = settings.model_copy(
             update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
         )
     openface = OpenFace(settings.openface, settings.recording)
-    with terminal.error_console().status("running OpenFace three times"):
+    with error_console().status("running OpenFace three times"):
         try:
             checked = check_openface(lambda clip: openface.run(clip, LONG_S, new_version()), demo_video())
         except ExtractionError as error:
-            terminal.fail(str(error), 1)
-    terminal.console().print(tables.openface_table(settings.openface.backend, openface.identity, checked))
+            fail(str(error), 1)
+    console().print(openface_table(settings.openface.backend, openface.identity, checked))

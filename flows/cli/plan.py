@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli import terminal
+from flows.cli.terminal import console, error_console, fail, usage_errors
 from tasks.inspect.human import human_bytes
 
 if TYPE_CHECKING:
@@ -43,37 +43,37 @@ def plan(
     from tasks.planning.sources import unusable_files
     from tasks.study.load import StudyFileError, load_study
 
-    with terminal.usage_errors():
+    with usage_errors():
         settings, loaded = load_settings(config), load_study(study)
     sessions = list(loaded.sessions.values())
     if not sessions:
-        terminal.fail(f"{study} has no sessions: there is nothing to plan", 2)
+        fail(f"{study} has no sessions: there is nothing to plan", 2)
     faults = {session.session_id: unusable_files(loaded, session, settings) for session in sessions}
     for session_id, reasons in faults.items():
         for reason in reasons.values():
-            terminal.error_console().print(f"[yellow]{escape(session_id)}:[/] {escape(reason)}")
+            error_console().print(f"[yellow]{escape(session_id)}:[/] {escape(reason)}")
     whole = [session for session in sessions if not faults[session.session_id]]
     if not whole:
-        terminal.fail("no session has all its files: there is nothing to measure on", 1)
-    with terminal.error_console().status("measuring") as spinner:
+        fail("no session has all its files: there is nothing to measure on", 1)
+    with error_console().status("measuring") as spinner:
         try:
             rates = measure_rates(
                 loaded, whole[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
             )
         except (SampleError, StudyFileError) as error:
-            terminal.fail(str(error), 1)
+            fail(str(error), 1)
     recorded = [session for session in sessions if "video" not in faults[session.session_id]]
     lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in recorded]
     result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
     if json:
         print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
         return
-    console = terminal.console()
-    console.print(forecast_table(result))
-    console.print(summary(result))
+    shown = console()
+    shown.print(forecast_table(result))
+    shown.print(summary(result))
     for feature in result.features:
         if feature.reason:
-            console.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
+            shown.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
 
 
 def forecast_table(forecast: Forecast) -> Table:

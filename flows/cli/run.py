@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from flows import interruption
-from flows.cli import tables
-from flows.cli.console import ConsoleWatcher
+from flows.cli.run_progress import RunProgress
+from flows.cli.tables.study import not_read
 from flows.request import ExtractionRequest
 from flows.runs.own_server import ServerLostError
 from flows.runs.progress import watched_by
@@ -44,7 +44,7 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
     settings, study = request.load_settings(), load_study(request.study)
     check_selection(study, settings, request.selection)
     check_tools(settings, request.selection.only)
-    for line in tables.not_read(study):
+    for line in not_read(study):
         console.print(line)
     storage = create_store(request.features)
     _check_writable(storage)
@@ -52,7 +52,7 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
-    with ConsoleWatcher(console) as watcher, watched_by(watcher):
+    with RunProgress(console) as watcher, watched_by(watcher):
         watcher.starting("starting the Prefect server")
         try:
             with prefect_server():

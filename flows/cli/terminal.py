@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -14,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from flows.cli import tables
+from flows.cli.tables.study import problems_table
 
 if TYPE_CHECKING:
     from tasks.study.load import StudyError
@@ -27,11 +28,9 @@ ReplaceStudyOption = Annotated[
     typer.Option("--replace-study", help="Take the place of another study, of which the feature store was made."),
 ]
 
-
+WIDTH = 100  # columns of a terminal that are used
 _UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
-
-
-_LONGEST = 300
+_LONGEST = 300  # characters of a path in a message
 # A place that cannot be what it is given for; anything else (a full disk, a broken one) may be otherwise tomorrow.
 _UNUSABLE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
@@ -56,8 +55,8 @@ def console(*, stderr: bool = False) -> Console:
     shown = Console(stderr=stderr, highlight=False)
     if not (sys.stderr if stderr else sys.stdout).isatty():
         return Console(stderr=stderr, highlight=False, width=_UNWRAPPED)
-    if shown.width > tables.WIDTH:
-        return Console(stderr=stderr, highlight=False, width=tables.WIDTH)
+    if shown.width > WIDTH:
+        return Console(stderr=stderr, highlight=False, width=WIDTH)
     return shown
 
 
@@ -70,6 +69,17 @@ def fail(message: str, code: int) -> NoReturn:
     """End the command with a message and an exit code."""
     error_console().print(f"[bold red]error[/] {escape(message)}")
     raise typer.Exit(code)
+
+
+def need(module: str, extra: str) -> None:
+    """End the command if a package is not installed that only this command needs."""
+    if find_spec(module) is None:
+        fail(f"this needs {module}: pip install 'storyframes[{extra}]'", 2)
+
+
+def cannot_write(target: Path, error: OSError) -> NoReturn:
+    """End the command that could not write what it makes."""
+    fail(f"{target}: cannot be written: {error.strerror or error}; what was there before is as it was", 1)
 
 
 @contextmanager
@@ -117,5 +127,5 @@ def describe(error: OSError) -> str:
 def fail_with_problems(error: StudyError) -> NoReturn:
     """End the command with everything that is wrong with a study."""
     error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
-    error_console().print(tables.problems_table(error.problems))
+    error_console().print(problems_table(error.problems))
     raise typer.Exit(2) from None

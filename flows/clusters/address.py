@@ -1,4 +1,4 @@
-"""A Dask scheduler of your own, at an address, with certificates."""
+"""A Dask scheduler that is running already, at an address, with its certificates."""
 
 from __future__ import annotations
 

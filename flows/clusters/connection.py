@@ -1,4 +1,4 @@
-"""A Dask scheduler that is there: how one is let in, and waiting for its workers."""
+"""Connecting to a Dask scheduler: its address and certificates, and waiting for its workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task needs of a worker, and whether there is a worker that has it."""
+"""What a task needs of a worker (processors, a GPU), and whether there is a worker that has it."""
 
 from __future__ import annotations
 

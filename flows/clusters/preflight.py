@@ -1,4 +1,4 @@
-"""Before work is given to a cluster: can its workers do it? What is wrong with a machine is said once."""
+"""Checks, before any work is given to a cluster, that its workers can do it; a machine's fault is said once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Prefect server that somebody else runs: whether it answers, lets us in and fits, before anything is planned."""
+"""A Prefect server that somebody else runs: whether it answers, accepts the credentials and has a version that fits."""
 
 from __future__ import annotations
 

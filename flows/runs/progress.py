@@ -1,4 +1,4 @@
-"""Telling whoever watches what has come of each unit of work, without the flow knowing who that is."""
+"""Passing on what has come of each unit of work, to a terminal or to the server, without the flow knowing which."""
 
 from __future__ import annotations
 

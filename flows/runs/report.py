@@ -1,4 +1,4 @@
-"""What a run did, and what it is called for that."""
+"""What a run did: its outcomes counted, and the state it ends in (Completed, PartialSuccess or Failed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for batches, used over and over: fresh memory for every batch costs about as much as filling it."""
+"""A pool of memory for batches, used again and again: fresh memory costs about as much as filling it."""
 
 from __future__ import annotations
 

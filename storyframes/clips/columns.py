@@ -1,4 +1,4 @@
-"""Choosing columns by name or by group."""
+"""Choosing columns of a feature by their names (``AU12_r``) or by the name of a group of them (``gaze``)."""
 
 from __future__ import annotations
 

@@ -23,8 +23,12 @@ class ClipDataset:
 
     For :class:`~storyframes.clips.loader.ClipLoader` or torch's DataLoader.
 
-    A sample is a dict of numpy arrays; its fields and their shapes are the same for every clip (``fields``). It can be
-    pickled, and forked after it was used; every process opens the store for itself, the versions it had here.
+    A sample is a dict of numpy arrays by field; the fields, their shapes and dtypes are the same for every clip
+    (``fields``; docs/training.md lists those of every input). ``index``, int64, is the clip's place in the dataset.
+    Values are as they are stored, with NaN and all; fields that end in ``_mask`` are bool and say which rows count.
+
+    A dataset can be pickled, and forked after it was used; every process opens the store for itself, the versions it
+    had here.
 
     Args:
         store: the feature store, or its folder.
@@ -43,9 +47,16 @@ class ClipDataset:
         ValueError: no clip is left, one lacks an input, or there is no such input or column.
 
     Example:
-        >>> dataset = ClipDataset("FEATURES", ["vision", "label"], 'split == "train"')  # doctest: +SKIP
-        >>> dataset[0]["vision"].shape  # doctest: +SKIP
-        (120, 2762)
+        >>> dataset = ClipDataset("FEATURES", ["vision", "label"], 'split == "train" and phase == "reflection"')
+        >>> clip = dataset[0]
+        >>> sorted(clip)
+        ['index', 'label', 'vision', 'vision_mask']
+        >>> clip["vision"].shape, clip["vision"].dtype, clip["vision_mask"].shape
+        ((120, 2762), dtype('float32'), (120,))
+        >>> dataset.clips["phase"].unique().tolist()
+        ['reflection']
+        >>> dataset.read([0, 1, 2])["vision"].shape
+        (3, 120, 2762)
     """
 
     def __init__(
@@ -93,8 +104,11 @@ class ClipDataset:
         """Clips stacked: every field with the clips as its first dimension.
 
         Args:
-            indices: which clips.
+            indices: which clips; a negative one counts from the end.
             out: arrays to fill, as :meth:`allocate` makes them for as many clips.
+
+        Returns:
+            By field, an array of the shape (n, *shape of the field); ``out`` where that is given.
 
         Raises:
             IndexError: there is no such clip.

@@ -59,6 +59,19 @@ class ClipInput:
             dope, the names of its arrays ("body_2d", "hands_3d").
         axis: what a row stands for. :attr:`Axis.FRAME` gives audio, words and sentence one row per frame instead of
             their own rows (:attr:`Axis.AUDIO_FRAME`, :attr:`Axis.WORD`, :attr:`Axis.UTTERANCE`), which is the default.
+
+    Raises:
+        TypeError: ``columns`` is one string.
+        ValueError: there is no such axis. Whether there is such an input and such columns, :class:`ClipDataset` says.
+
+    Example:
+        >>> from storyframes import ClipDataset, ClipInput
+        >>> face = ClipInput("openface", ["gaze", "AU12_r"])
+        >>> dataset = ClipDataset("FEATURES", [face, ClipInput("audio", axis="frame")])
+        >>> dataset.fields["openface"].columns[-2:]
+        ('gaze_angle_y', 'AU12_r')
+        >>> {name: field.shape for name, field in dataset.fields.items() if not name.endswith("_mask")}
+        {'openface': (120, 9), 'audio': (120, 65), 'index': ()}
     """
 
     name: str

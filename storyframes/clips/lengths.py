@@ -1,4 +1,7 @@
-"""How many rows the longest clip of a study has: what padded inputs are as long as, for every split and filter."""
+"""The largest number of words, utterances and audio rows in any clip of a study.
+
+Inputs whose number of rows varies are padded to it, whatever the split and the filter, so that shapes do not change.
+"""
 
 from __future__ import annotations
 

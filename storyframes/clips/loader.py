@@ -1,4 +1,4 @@
-"""Batches of clips as torch tensors, read ahead by threads."""
+"""Batches of clips as torch tensors, read ahead by threads. Needs PyTorch (the extra ``storyframes[loader]``)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ class ClipLoader:
     Raises:
         ValueError: a number is too small.
         ModuleNotFoundError: PyTorch is not installed.
+
+    Example:
+        >>> from storyframes import ClipDataset, ClipLoader, UniformSampler
+        >>> dataset = ClipDataset("FEATURES", ["resnet50", "label"], 'split == "train"')
+        >>> loader = ClipLoader(dataset, 4, UniformSampler(dataset, seed=1), drop_last=True)
+        >>> batch = next(iter(loader))
+        >>> batch["resnet50"].shape, batch["resnet50"].dtype
+        (torch.Size([4, 120, 2048]), torch.float16)
+        >>> batch["label"].shape, batch["label"].dtype
+        (torch.Size([4]), torch.int64)
     """
 
     def __init__(

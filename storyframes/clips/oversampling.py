@@ -3,9 +3,10 @@
 EmpathicStories++ oversamples because few sessions are rated low. :class:`OversamplingSampler` does that to the training
 split alone. Where all clips are oversampled and their copies then shared out over the splits at random, copies of one
 clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the
-same, for whoever wants to compare with numbers found so.  Neither is what the paper did. It oversampled all clips and
-then separated participants: no copy is in two splits, but validation and test are balanced by the ratings of the whole
-study.
+same, for whoever wants to compare with numbers found so.
+
+Neither is what the paper did. It oversampled all clips and then separated participants: no copy is in two splits, but
+validation and test are balanced by the ratings of the whole study.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ class OversamplingSampler(ClipSampler):
 
     Raises:
         ValueError: the dataset has clips of another split than train.
+
+    Example:
+        >>> from storyframes import ClipDataset, OversamplingSampler
+        >>> dataset = ClipDataset("FEATURES", ["label"], 'split == "train"')
+        >>> order = list(OversamplingSampler(dataset, seed=1))
+        >>> dataset.clips["empathy"].iloc[order].value_counts().nunique()  # every rating as often as every other
+        1
     """
 
     def __init__(self, dataset: ClipDataset, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
@@ -64,6 +72,13 @@ class LeakingOversamplingSampler(ClipSampler):
 
     Raises:
         ValueError: the dataset has been filtered by split, or there is no such split.
+
+    Example:
+        >>> from storyframes import ClipDataset, LeakingOversamplingSampler
+        >>> dataset = ClipDataset("FEATURES", ["label"], "empathy > 1 or position == 1")  # few are rated 1
+        >>> train, val = (set(LeakingOversamplingSampler(dataset, split)) for split in ("train", "val"))
+        >>> len(train & val) > 0  # the same clips are in both
+        True
     """
 
     def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""In which order training sees the clips.
+"""The orders in which training can see the clips.
 
 A sampler's order follows from its settings and the epoch alone, so a job that resumes from a state_dict goes on with
 exactly the next clip. In distributed training the order is cut into ``world_size`` equal parts and rank r takes the
@@ -20,6 +20,9 @@ from storyframes.clips.dataset import ClipDataset
 class ClipSampler(ABC):
     """An order of a dataset's clips for every epoch: for ClipLoader, or the ``sampler`` of torch's DataLoader.
 
+    Iterating gives ints: places in the dataset. A sampler of your own defines ``total`` and ``order``, and adds to
+    ``settings`` whatever else its order follows from.
+
     Args:
         dataset: whose clips.
         seed: samplers with one seed and one dataset give one order.
@@ -28,6 +31,22 @@ class ClipSampler(ABC):
 
     Raises:
         ValueError: rank is not in [0, world_size).
+
+    Example:
+        >>> from storyframes import ClipDataset, ClipSampler
+        >>> class Backwards(ClipSampler):
+        ...     @property
+        ...     def total(self):
+        ...         return len(self.dataset)
+        ...
+        ...     def order(self, generator):
+        ...         return np.arange(self.total)[::-1]
+        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> next(iter(Backwards(dataset))) == len(dataset) - 1
+        True
+        >>> halves = [Backwards(dataset, rank=rank, world_size=2) for rank in (0, 1)]  # of two processes
+        >>> set(halves[0]) & set(halves[1])
+        set()
     """
 
     def __init__(self, dataset: ClipDataset, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
@@ -48,7 +67,7 @@ class ClipSampler(ABC):
 
     @abstractmethod
     def order(self, generator: np.random.Generator) -> np.ndarray:
-        """An epoch's samples as places in the dataset, (total,), drawn with ``generator``."""
+        """An epoch's samples as places in the dataset: (total,) integers, drawn with ``generator``."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -100,7 +119,15 @@ class ClipSampler(ABC):
 
 
 class SequentialSampler(ClipSampler):
-    """Every clip once, in the dataset's order: for evaluation, or to read whole sessions."""
+    """Every clip once, in the dataset's order: for evaluation, or to read whole sessions.
+
+    Arguments and errors are those of :class:`ClipSampler`.
+
+    Example:
+        >>> from storyframes import ClipDataset, SequentialSampler
+        >>> list(SequentialSampler(ClipDataset("FEATURES", ["label"])))[:4]
+        [0, 1, 2, 3]
+    """
 
     @property
     def total(self) -> int:
@@ -111,7 +138,20 @@ class SequentialSampler(ClipSampler):
 
 
 class UniformSampler(ClipSampler):
-    """Every clip once an epoch, in random order."""
+    """Every clip once an epoch, in random order.
+
+    Arguments and errors are those of :class:`ClipSampler`.
+
+    Example:
+        >>> from storyframes import ClipDataset, UniformSampler
+        >>> sampler = UniformSampler(ClipDataset("FEATURES", ["label"]), seed=1)
+        >>> first = list(sampler)
+        >>> sorted(first) == list(range(len(sampler.dataset)))
+        True
+        >>> sampler.set_epoch(1)
+        >>> list(sampler) == first
+        False
+    """
 
     @property
     def total(self) -> int:
@@ -137,6 +177,16 @@ class SessionBlockSampler(ClipSampler):
 
     Raises:
         ValueError: block or blocks is less than 1, or rank is not in [0, world_size).
+
+    Example:
+        >>> from storyframes import ClipDataset, SessionBlockSampler
+        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> order = list(SessionBlockSampler(dataset, block=6, blocks=2, seed=1))
+        >>> sorted(order) == list(range(len(dataset)))  # each clip once
+        True
+        >>> sessions = dataset.clips["session_id"]
+        >>> sessions[order[:4]].nunique() <= 2  # and the first of them from two blocks
+        True
     """
 
     def __init__(

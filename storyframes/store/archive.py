@@ -14,9 +14,9 @@ import zarr
 from storyframes.spec import SpecError
 from storyframes.store import catalogue
 from storyframes.store.description import OWN_ATTRIBUTES, read_description
-from storyframes.store.layout import CLIPS, StoreError, current_path
+from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Current, Stamp
+from storyframes.store.records import Current, RecordError, Stamp, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
 
@@ -30,9 +30,11 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         The record of each version in the archive, as it is made.
 
     Raises:
-        StoreError: a version does not say what it holds.
+        StoreError: ``target`` is of another study, which study ``source`` is of is damaged, or a version does not say
+            what it holds.
         PublishError: one cannot be read back as it was written.
     """
+    _carry_study(source, target)
     for entry in catalogue.scan(source):
         if current := entry.current:
             yield _there(target, current) or _copy(source, target, current)
@@ -40,6 +42,24 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
     if (clips := catalogue.read_table(source, CLIPS)) is not None:
         table = catalogue.parse_table(clips, CLIPS)
         catalogue.replace_table(target, CLIPS, lambda: table)
+
+
+def _carry_study(source: Storage, target: Storage) -> None:
+    """The archive remembers of which study it is, as the store does; nothing of another study is mixed in."""
+    content = source.read(STUDY)
+    try:
+        ours, theirs = (unseal(record, STUDY) for record in (content, target.read(STUDY)))
+    except RecordError as error:
+        raise StoreError(f"{error}: 'storyframes index STUDY FEATURES --replace-study' writes it again") from None
+    if content is None or ours is None:  # a store from before stores remembered their study
+        return
+    if theirs and theirs["sessions"] and not theirs["sessions"].keys() & ours["sessions"].keys():
+        raise StoreError(
+            f"{target.location} is the archive of another study: none of the {len(theirs['sessions'])} sessions that "
+            "it remembers is in this one; give this store an archive of its own"
+        )
+    if target.read(STUDY) != content:
+        target.replace(STUDY, content)
 
 
 def _there(target: Storage, current: Current) -> Current | None:

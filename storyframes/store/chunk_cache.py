@@ -1,4 +1,4 @@
-"""Decoded chunks that were read last: of a compressed store, neighbouring clips want the same ones."""
+"""A cache of decoded chunks, for compressed stores: neighbouring clips lie in the same chunks."""
 
 from __future__ import annotations
 

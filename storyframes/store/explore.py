@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 
 class SessionView:
-    """One session of a feature store."""
+    """One session of a feature store, as :meth:`FeatureStore.session` gives it.
+
+    Example:
+        >>> from storyframes import FeatureStore
+        >>> session = FeatureStore("FEATURES").session("s00")
+        >>> tree = session.to_xarray()
+        >>> tree["openface/values"].sel(column="AU12_r").shape
+        (240,)
+    """
 
     def __init__(self, store: FeatureStore, session_id: str) -> None:
         self.store = store
@@ -28,8 +36,6 @@ class SessionView:
 
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.
-
-        >>> session.to_xarray()["openface/values"].sel(column="AU12_r")     # doctest: +SKIP
 
         Raises:
             StoreError: the store has no such session.

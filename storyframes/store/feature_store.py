@@ -41,9 +41,26 @@ class FeatureStore:
         options: for a URL, see :func:`storyframes.store.location.open_storage`.
         cache_bytes: memory for decoded chunks, where arrays are compressed or far away; mapped ones need none.
 
+    Attributes:
+        catalogue: one row per session and feature; docs/store.md describes its columns.
+        storage: the place where the store lies.
+
     Raises:
         StoreError: there is no feature store at ``location``, or its catalogue is damaged.
         StorageError: the place cannot be reached.
+
+    Example:
+        >>> store = FeatureStore("FEATURES")
+        >>> store.sessions[:2], store.features("s00")[:3]
+        (['s00', 's01'], ['dope', 'frames', 'glove'])
+        >>> store.read("s00", "frames", array="time")[:2].round(3)  # seconds of the recording
+        array([0.   , 0.067])
+        >>> faces = store.read("s00", "openface", 0, 120)
+        >>> faces.shape, faces.dtype.name
+        ((120, 714), 'float32')
+        >>> tracked = store.read("s00", "openface", 0, 120, array="valid")  # 1: the row is a measurement
+        >>> faces[tracked == 1].shape == (tracked.sum(), 714)
+        True
     """
 
     def __init__(
@@ -124,8 +141,8 @@ class FeatureStore:
     ) -> np.ndarray:
         """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
 
-        The result is read-only then, and keeps its version mapped as long as it lives. Arguments and errors are those
-        of :meth:`read`, without ``vision``.
+        The result has the stored dtype. Where it is mapped it is read-only, and keeps its version mapped as long as it
+        lives. Arguments and errors are those of :meth:`read`, without ``vision``.
         """
         source, stop = self._checked(session_id, feature, start, stop, array)
         return source[start:stop]
@@ -153,7 +170,11 @@ class FeatureStore:
         return described[array]
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
-        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice."""
+        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
+
+        Raises:
+            StoreError: the store has no such session, feature or array.
+        """
         return self._array(session_id, feature, name).array
 
     def open_group(self, session_id: str, feature: str) -> zarr.Group:
@@ -181,11 +202,19 @@ class FeatureStore:
         return SessionView(self, session_id)
 
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
-        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes."""
+        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes.
+
+        Raises:
+            StoreError: as of :meth:`open_group`.
+        """
         return dict(self.open_group(session_id, feature).attrs)
 
     def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
-        """The names of an array's columns, empty where they have none."""
+        """The names of an array's columns, empty where they have none.
+
+        Raises:
+            StoreError: the store has no such session, feature or array, or not the version any more.
+        """
         group = self.open_group(session_id, feature)
         try:
             opened: Any = group[array]
@@ -199,7 +228,9 @@ class FeatureStore:
         return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
     def clips(self) -> pd.DataFrame:
-        """The clip index (design: one row per window and rating).
+        """The clip index: one row per window and rating, with the columns that docs/store.md lists.
+
+        Sorted by session, phase, start frame and position. Unlike the catalogue it is read anew at every call.
 
         Raises:
             StoreError: there is none, or it is damaged.

@@ -1,4 +1,4 @@
-"""Where everything lies in a feature store, and the Zarr groups that hold it together.
+"""The names of the files in a feature store, and the Zarr groups above its features.
 
 Paths are relative to the store, with forward slashes, whatever kind of place the store is.
 """

@@ -1,4 +1,4 @@
-"""Which place the location of a feature store names: a folder, or a prefix of an object store."""
+"""Opening the place where a feature store lies: a folder, or a prefix of an S3-compatible object store."""
 
 from __future__ import annotations
 

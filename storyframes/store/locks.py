@@ -1,4 +1,4 @@
-"""Locks that end with their process, on files of a file system that may be mounted by several machines."""
+"""Locks on files that the kernel frees when their process ends, also where several machines mount the file system."""
 
 from __future__ import annotations
 

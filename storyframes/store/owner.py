@@ -1,4 +1,4 @@
-"""Who a process is, in a form that outlives it, so that another one can tell later whether it is dead.
+"""The identity of a process, written into names and files, so that another process can tell later whether it has ended.
 
 A process id alone does not do: ids are used again, and mean nothing after a restart or in another container.
 """

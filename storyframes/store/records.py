@@ -63,7 +63,38 @@ class StoredFile:
 
 
 @dataclass(frozen=True)
-class Current:
+class _Record:
+    """What one of the two files says: of which feature of which session, or of the stories."""
+
+    session_id: str
+    feature: str
+
+    def to_json(self) -> bytes:
+        return seal(dataclasses.asdict(self))
+
+    @classmethod
+    def parse(cls, data: bytes | None, where: str) -> Self | None:
+        """The record in ``data``, None where there is none; ``where`` it comes from goes into an error.
+
+        Raises:
+            RecordError: it is damaged or of another format.
+        """
+        content = unseal(data, where)
+        if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
+            return None
+        try:
+            return cls(**cls._typed(content))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RecordError(f"{where}: not a record of this format ({error})") from None
+
+    @classmethod
+    def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """The content of the JSON, its parts as what they are in a record."""
+        return content
+
+
+@dataclass(frozen=True)
+class Current(_Record):
     """``current.json``: the commit point of a feature. Whoever can read it can read the version it names, whole.
 
     Attributes:
@@ -82,8 +113,6 @@ class Current:
         condemned: versions that ``gc`` removes, and that may never become current (docs/store.md).
     """
 
-    session_id: str
-    feature: str
     version: str
     fingerprint: str
     created_at: str
@@ -106,32 +135,20 @@ class Current:
         """Bytes of all files."""
         return sum(file.bytes for file in self.files.values())
 
-    def to_json(self) -> bytes:
-        return seal(dataclasses.asdict(self))
-
     @classmethod
-    def parse(cls, data: bytes | None, where: str) -> Self | None:
-        """The record in ``data``, None where it names no version; ``where`` it comes from goes into an error.
-
-        Raises:
-            RecordError: it is damaged or of another format.
-        """
-        content = unseal(data, where)
-        if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
-            return None
-        try:
-            content["arrays"] = {
-                name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
-                for name, array in content["arrays"].items()
-            }
-            content["files"] = {name: StoredFile(**file) for name, file in content["files"].items()}
-            return cls(**content)
-        except (KeyError, TypeError) as error:
-            raise RecordError(f"{where}: not a record of this format ({error})") from None
+    def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
+        arrays = {
+            name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
+            for name, array in content["arrays"].items()
+        }
+        return content | {
+            "arrays": arrays,
+            "files": {name: StoredFile(**file) for name, file in content["files"].items()},
+        }
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(_Record):
     """``attempt.json``: the last attempt gave no version. Gone as soon as one does.
 
     Attributes:
@@ -142,31 +159,15 @@ class Attempt:
         sequence: see :class:`Current`.
     """
 
-    session_id: str
-    feature: str
     status: Status
     reason: str
     fingerprint: str
     at: str
     sequence: int = 0
 
-    def to_json(self) -> bytes:
-        return seal(dataclasses.asdict(self))
-
     @classmethod
-    def parse(cls, data: bytes | None, where: str) -> Self | None:
-        """The record in ``data`` (None gives None); ``where`` it comes from goes into an error.
-
-        Raises:
-            RecordError: it is damaged or of another format.
-        """
-        content = unseal(data, where)
-        if content is None:
-            return None
-        try:
-            return cls(**content | {"status": Status(content["status"])})
-        except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"{where}: not a record of this format ({error})") from None
+    def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"status": Status(content["status"])}
 
 
 def condemned(data: bytes | None, where: str) -> list[str]:
@@ -218,7 +219,7 @@ def unseal(data: bytes | None, where: str) -> dict[str, Any] | None:
         content = json.loads(data)
         checksum = content.pop("checksum")
         number = content.pop("format")
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         raise RecordError(f"{where}: not a record (damaged JSON)") from None
     if number != STORE_FORMAT:
         raise RecordError(f"{where}: format {number}, but this version of storyframes reads format {STORE_FORMAT}")

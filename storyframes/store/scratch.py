@@ -1,4 +1,4 @@
-"""Private folders for what is on its way: removed by whoever made them, and by the next one where that was killed.
+"""Private temporary folders, removed by the process that made them, or by a later one where that was killed.
 
 What lies in them is a person's: landmarks, a cut of a recording, features that are being written. Nobody can catch
 SIGKILL, so the folder's name says which process it belongs to, and every new folder is made after those of dead
@@ -22,7 +22,9 @@ from storyframes.store.owner import Owner
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read
 _PURPOSES = "openface|version|prefect|plan|check|client"
-_NAME = re.compile(rf"storyframes-(?:{_PURPOSES})-(?:([0-9a-f-]*\.\d+\.\d+\.\d*)-)?[a-z0-9_]{{8}}")
+_OWNER = r"[0-9a-f-]*\.\d+\.\d+\.\d*"
+_NAME = re.compile(rf"storyframes-(?:{_PURPOSES})-(?:({_OWNER})-)?[a-z0-9_]{{8}}")
+_BESIDE = re.compile(rf"\..+?-({_OWNER})-[a-z0-9_]{{8}}")
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,31 @@ def sweep(*, dry_run: bool = False) -> list[Leftover]:
     Where that cannot be told from here (another boot, machine or container; the folders of older versions name no
     process), a folder goes when nothing in it was touched for a week.
     """
+    return _sweep(Path(tempfile.gettempdir()), _NAME, dry_run=dry_run)
+
+
+@contextmanager
+def scratch_beside(target: Path) -> Iterator[Path]:
+    """A private hidden folder in which ``target`` is made, so that it can be renamed to where it belongs.
+
+    Removed at the end of the block unless it was renamed itself. First removes what dead processes left in this way
+    in the same folder, whatever they were making.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    _sweep(target.parent, _BESIDE)
+    owner = Owner.this_process().text(_SEPARATOR)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-{owner}-", dir=target.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(parent: Path, pattern: re.Pattern[str], *, dry_run: bool = False) -> list[Leftover]:
     found = []
-    for path, owner in _folders():
+    for path, owner in _folders(parent, pattern):
         gone = owner.is_gone if owner and owner.can_be_asked_after else _idle_s(path) > _FOREIGN_AGE_S
         if gone:
             found.append(Leftover(path, sum(status.st_size for status in _statuses(path))))
@@ -69,11 +94,11 @@ def sweep(*, dry_run: bool = False) -> list[Leftover]:
     return found
 
 
-def _folders() -> Iterator[tuple[Path, Owner | None]]:
+def _folders(parent: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, Owner | None]]:
     """This user's scratch folders, and whose they are."""
-    with os.scandir(tempfile.gettempdir()) as entries:
+    with os.scandir(parent) as entries:
         for entry in entries:
-            name = _NAME.fullmatch(entry.name)
+            name = pattern.fullmatch(entry.name)
             if name and entry.is_dir(follow_symlinks=False) and _is_ours(entry):
                 yield Path(entry.path), Owner.parse(name[1], _SEPARATOR) if name[1] else None
 

@@ -1,4 +1,4 @@
-"""A shard that is gone is an error, where Zarr takes an absent chunk for one that holds nothing but the fill value."""
+"""Makes it an error to read an array whose file (shard) is missing; Zarr itself would read it as the fill value."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Where a feature store lies: a folder of this machine, or a prefix of an S3-compatible object store.
 
-The rest of the library speaks of paths below the store ("s1/openface/current.json") and of five things one can do
-with them. What makes publishing safe is the same in both places: a version's files are written where nothing refers to
-them, and one small file is replaced in one step. A folder has atomic renames and locks for it, an object store has
-conditional puts (``If-Match``, ``If-None-Match``).
+The rest of the library speaks of paths below the store ("s1/openface/current.json") and does with them what
+:class:`Storage` lists. What makes publishing safe is the same in both places: a version's files are written where
+nothing refers to them, and one small file is replaced in one step. A folder has atomic renames and locks for it, an
+object store has conditional puts (``If-Match``, ``If-None-Match``).
 """
 
 from __future__ import annotations

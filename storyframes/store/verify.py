@@ -1,4 +1,4 @@
-"""Finding every damaged byte of a feature store."""
+"""Finding every damaged byte of a feature store: all files are read and compared with the recorded checksums."""
 
 from __future__ import annotations
 

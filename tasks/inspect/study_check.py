@@ -18,6 +18,7 @@ from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
 from tasks.planning.cost import header_length_s
+from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.load import NamedFile, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript
 
@@ -63,10 +64,18 @@ def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSet
                     _check_transcript(path, header, settings)
                 case "openface":
                     _check_openface(path, header, video)
-        except (RecordingError, TranscriptError, OpenFaceOutputError) as error:
+                case "path":
+                    _check_curve(path, file.relative, study)
+        except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
             yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
+
+
+def _check_curve(path: Path, relative: str, study: Study) -> None:
+    """A curve whose row is right is held to its scheme's minimum and maximum."""
+    schemes = [study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative]
+    read_curve(path, next(iter(schemes), None))
 
 
 def _check_transcript(path: Path, header: VideoHeader | None, settings: ExtractorsSettings) -> None:

@@ -1,7 +1,7 @@
-"""Recordings: opened, decoded as streams, and never believed without proof.
+"""Recordings: opened, decoded as streams, and checked with a second decoder.
 
 ``container`` opens a file, and nothing that points elsewhere. ``video_header`` is what it promises, ``cut_off``
 whether it is whole. ``recording`` gives the frames and their times: from ``shown_frames`` (FFmpeg), ``opencv_frames``
-(with the proof of them) and ``deinterlace``. ``sound`` gives the sound, ``clipping`` says where it is cut off.
+(compared with FFmpeg's) and ``deinterlace``. ``sound`` gives the sound, ``clipping`` says where it is cut off.
 ``read_ahead`` decodes in a thread of its own; ``synthesize`` makes recordings up.
 """

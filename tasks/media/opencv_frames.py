@@ -1,7 +1,7 @@
-"""OpenCV's pictures of a video, and the proof of them: samples are compared with FFmpeg's own.
+"""The pictures of a video as OpenCV decodes them, checked: every 32nd is compared with FFmpeg's own.
 
-A decoder can lie. OpenCV 5.0 answers that an interlaced frame is there and hands out memory that nobody wrote, as some
-versions before it do; so what it says is not believed.
+OpenCV may report a frame that it has not written: 5.0, and some versions before it, do so with interlaced frames, and
+hand out whatever the memory held.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading ahead of whoever uses what is read, in one thread and in bounded memory."""
+"""Reads ahead in a thread of its own, in bounded memory, while the caller works on what was read before."""
 
 from __future__ import annotations
 

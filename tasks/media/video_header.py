@@ -1,4 +1,4 @@
-"""What a container says of its video. A header is a promise, not a fact: it is compared with what decodes."""
+"""What a container's header says of its video (size, length, number of frames), to be compared with what decodes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import urllib.error
 import urllib.request
 import zipfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storyframes.store.durable import flush_folder, sha256_file
+from storyframes.store.scratch import scratch_beside
 from tasks.models.digests import user_cache
 
 _BLOCK = 1 << 20
@@ -171,8 +171,8 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
         )
     folder = model.path.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=f".{model.filename}.") as scratch:
-        download = Path(scratch) / "download"
+    with scratch_beside(model.path) as scratch:
+        download = scratch / "download"
         digest = _download(model, download, progress)
         if digest != model.sha256:
             raise WeightsError(
@@ -181,7 +181,7 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
         if model.member:
             with zipfile.ZipFile(download) as archive:
                 archive.extract(model.member, scratch)
-            download = Path(scratch) / model.member
+            download = scratch / model.member
         os.replace(download, model.path)
     flush_folder(folder)
     return model.path

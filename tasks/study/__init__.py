@@ -1,6 +1,8 @@
-"""A study as it is handed in.
+"""A study as it is handed in: its tables and transcripts.
 
-``load`` → ``strict_tables`` (what stands in a table) → ``rows`` (what it may be) → ``problems``.
+``load`` → ``table_rows`` (each table by itself: ``strict_tables`` what stands in it, ``rows`` what may)
+→ ``references``, ``devices`` and ``annotations`` (what has to agree between tables) → ``problems``.
 
-``transcript`` (with ``captions``) reads what was said. ``record`` is what a feature store remembers of its study.
+What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
+files that the tables name. ``record`` is what a feature store remembers of its study.
 """

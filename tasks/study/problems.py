@@ -16,8 +16,11 @@ from storyframes.store.layout import ID_PATTERN
 
 SHOWN_OF_A_KIND = 20  # of thousands of equal problems these many tell what to mend
 _CUT = 60
-_ID_COLUMNS = {"session_id", "story_id", "participant_id", "phase", "scale"}
-_PATH_COLUMNS = {"video", "audio", "transcript", "openface"}
+_ID_COLUMNS = {
+    *("session_id", "story_id", "participant_id", "phase", "scale", "timepoint"),
+    *("scheme", "track", "clock", "person_id", "role", "rater_id", "target"),
+}
+_PATH_COLUMNS = {"video", "audio", "transcript", "openface", "path"}
 _WORD = re.compile(r"\S{1,40}")
 _DATE = re.compile(r"[0-9][0-9T:+./Z -]{0,39}")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{2,5}$")

@@ -250,7 +250,7 @@ class Engine:
     def _user(self, job: ContainerJob) -> str:
         """A user that is not root, may read the inputs, and owns the output."""
         if os.geteuid():
-            # Root inside a rootless Docker is the user outside.
+            # In a rootless Docker, root in the container is this user on the machine.
             return "0:0" if self._is_rootless_docker() else f"{os.geteuid()}:{os.getegid()}"
         uid, gid = _reader_of(job.inputs)
         os.chown(job.output.source, uid, gid)
@@ -339,7 +339,13 @@ def _ulimit(name: str, which: int) -> str:
 
 
 def _reader_of(inputs: tuple[Mount, ...]) -> tuple[int, int]:
-    """The user inside where we are root outside: the inputs' owner, or nobody where everybody may read them."""
+    """The user and group of a container where this process is root.
+
+    The inputs' owner; ``nobody`` where that is root, or where they have several, and everybody may read them.
+
+    Raises:
+        ContainerError: an input that not everybody may read belongs to root.
+    """
     readable = {mount: bool(mount.source.stat().st_mode & 0o004) for mount in inputs}
     closed = [mount for mount in inputs if not readable[mount]]
     owners = {(status.st_uid, status.st_gid) for status in (mount.source.stat() for mount in closed or inputs)}

@@ -1,4 +1,4 @@
-"""Saying which disk is full."""
+"""Naming the disk that is full, in an error about a tool that could not write."""
 
 from __future__ import annotations
 

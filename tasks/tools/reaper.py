@@ -1,4 +1,4 @@
-"""A second process that cleans up when this one is killed."""
+"""Starting a second process that cleans up (process groups, containers, folders) when this one is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running an external tool that must not outlive us, hang for ever, or fill the memory with what it prints."""
+"""Running an external tool so that it cannot outlive this process, hang for ever or fill the memory with its output."""
 
 from __future__ import annotations
 

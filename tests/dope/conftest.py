@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dope_fake_checkpoint import fake_checkpoint, shared_folder
-from dope_reference import Reference
+from support.dope.fake_checkpoint import fake_checkpoint, shared_folder
+from support.dope.reference import Reference
 
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from dope_units import arrays
+from support.dope.units import arrays
 
 from tasks.extractors.dope.assignment import faces_of_bodies, hands_of_bodies, with_hand_wrists
 from tasks.extractors.dope.joints import BODY_HEAD, BODY_WRIST, Side

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dope_reference import LIMITS, Reference, check_raw_poses
+from support.dope.reference import LIMITS, Reference, check_raw_poses
 
 from tasks.extractors.dope.checkpoint import Checkpoint
 from tasks.extractors.dope.detections import FrameDetections

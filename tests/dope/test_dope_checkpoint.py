@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from dope_blank_model import ANCHORS, blank_content, saved
+from support.dope.blank_model import ANCHORS, blank_content, saved
 
 from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
 from tasks.extractors.dope.checkpoint_options import ppi_options

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from dope_blank_model import blank_content, expect_everywhere, saved
+from support.dope.blank_model import blank_content, expect_everywhere, saved
 
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
 from tasks.extractors.dope.detector import DopeDetector

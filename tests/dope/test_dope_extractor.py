@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from dope_blank_model import blank_content, expect_everywhere, saved
-from stores import local
+from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.stores import local
 
 from storyframes.features import FEATURES
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dope_units import UnitCase, unit_cases
+from support.dope.units import UnitCase, unit_cases
 
 from tasks.extractors.dope.candidates import Candidates
 from tasks.extractors.dope.checkpoint_options import ppi_options

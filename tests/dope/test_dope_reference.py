@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from dope_reference import LIMITS, STAGE_LIMITS, Reference, check_raw_poses, worst
+from support.dope.reference import LIMITS, STAGE_LIMITS, Reference, check_raw_poses, worst
 
 from tasks.extractors.dope.checkpoint import Checkpoint
 from tasks.extractors.dope.detections import FrameDetections

@@ -7,8 +7,6 @@ split from its right end.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ import numpy as np
 
 from storyframes.store.durable import flush_tree
 from storyframes.store.locks import locked
+from storyframes.store.scratch import scratch_beside
 from tasks.models.digests import model_digest, user_cache
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def load_word_vectors(path: Path, progress: Callable[[int, int], None] = lambda 
 def _convert(path: Path, folder: Path, progress: Callable[[int, int], None]) -> None:
     from gensim.models import KeyedVectors
 
-    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
+    with scratch_beside(folder) as scratch:
         count, width = _measure(path)
         vectors = np.lib.format.open_memmap(scratch / "raw.npy", mode="w+", dtype=np.float32, shape=(count, width))
         words = _fill(path, vectors, progress)
@@ -71,9 +69,6 @@ def _convert(path: Path, folder: Path, progress: Callable[[int, int], None]) -> 
         (scratch / "raw.npy").unlink()
         flush_tree(scratch)
         os.rename(scratch, folder)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
 
 
 def _measure(path: Path) -> tuple[int, int]:

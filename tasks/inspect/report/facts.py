@@ -144,8 +144,9 @@ def _scores(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
     gathered: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for survey in study.surveys:
         gathered[survey.scale][str(survey.timepoint)].append(survey.score)
+    in_order = {str(point): place for place, point in enumerate(Timepoint)}  # then a study's own, as they come
     return {
-        scale: {str(point): tuple(taken[point]) for point in Timepoint if point in taken}
+        scale: {point: tuple(taken[point]) for point in sorted(taken, key=lambda point: in_order.get(point, 3))}
         for scale, taken in sorted(gathered.items())
     }
 

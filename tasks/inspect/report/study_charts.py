@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -40,10 +40,10 @@ def _about_participants(facts: StudyFacts) -> Iterator[Chart]:
         alt = f"Scores of {len(facts.traits)} scales that were taken once: {_medians(facts.traits)}."
         yield _boxes("traits", "Traits", alt, {"score": facts.traits})
     if facts.states:
+        points = dict.fromkeys(point for taken in facts.states.values() for point in taken)
         by_time = {
             point: {scale: taken[point] for scale, taken in facts.states.items() if point in taken}
-            for point in _TIMEPOINTS
-            if any(point in taken for taken in facts.states.values())
+            for point in sorted(points, key=lambda point: _TIMEPOINTS.index(point) if point in _TIMEPOINTS else 3)
         }
         medians = "; ".join(f"{point}: {_medians(scales)}" for point, scales in by_time.items())
         alt = f"Scores of {len(facts.states)} scales before, during and after the study. Medians, {medians}."
@@ -120,7 +120,7 @@ def _bars(key: str, title: str, alt: str, headings: tuple[str, str], counts: Map
 def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Sequence[float]]]) -> Chart:
     """A box for each scale; one colour for each group."""
     figure, rows = go.Figure(), []
-    for (group, scales), colour in zip(groups.items(), (BLUE, ORANGE, PINK), strict=False):
+    for (group, scales), colour in zip(groups.items(), cycle((BLUE, ORANGE, PINK)), strict=False):
         xs = [score for scores in scales.values() for score in scores]
         ys = [label(scale) for scale, scores in scales.items() for _ in scores]
         figure.add_trace(

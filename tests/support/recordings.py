@@ -1,4 +1,4 @@
-"""Studies of one session, made of sound and pictures that a test decides."""
+"""Recordings of sound and pictures that a test decides."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ from pathlib import Path
 
 import av
 import numpy as np
-
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import create_store
-from tasks.extract import Outcome
-from tasks.extract import extract as do_work
-from tasks.extractors.registry import ExtractorsSettings
-from tasks.planning.plan import plan_extraction
-from tasks.planning.selection import Selection
-from tasks.study.load import load_study
 
 FPS = 25
 LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1"}
@@ -68,21 +59,16 @@ def write_recording(
     return path
 
 
-def make_study(folder: Path, **files: str) -> Path:
-    """A study of the session ``s``; ``files`` name what lies in its folder: video, audio, transcript."""
-    folder.mkdir(exist_ok=True)
-    names = ["session_id", "participant_id", *files]
-    (folder / "sessions.csv").write_text(f"{','.join(names)}\ns,p,{','.join(files.values())}\n")
-    return folder
-
-
-def extract_session(
-    study: Path, root: Path, *only: str, session_id: str = "s", **settings: object
-) -> tuple[FeatureStore, dict[str, Outcome]]:
-    """Extract these features; the store as it is then, and what came of each."""
-    if not root.exists():
-        create_store(root)
-    plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), Selection((session_id,), only))
-    outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
-    return FeatureStore(root), outcomes
+def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
+    """A video whose frames are shown at these times; frame i is of grey level 4 i."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=15)
+        stream.width, stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, time in enumerate(milliseconds):
+            frame = av.VideoFrame.from_ndarray(np.full((size[1], size[0], 3), 4 * number % 256, np.uint8), "rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path

@@ -21,7 +21,7 @@ from tasks.extractors.dope.joints import JOINT_COUNT, Part
 from tasks.extractors.dope.network import PartPoses
 from tasks.extractors.dope.options import PpiOptions
 
-UNITS = Path(__file__).parents[1] / "data" / "dope_units.npz"
+UNITS = Path(__file__).parents[2] / "data" / "dope_units.npz"
 
 
 @cache

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from stores import local
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORIES, Axis, feature_spec
@@ -17,6 +16,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from support.stores import local
 from tasks.index import build_clip_index, write_clip_index
 
 FPS = 15

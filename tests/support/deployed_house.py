@@ -17,7 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
-from deployment_server import (
+
+from support.deployment_server import (
     DEPLOY,
     Database,
     PrefectServer,

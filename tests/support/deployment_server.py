@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-DEPLOY = Path(__file__).parent.parent / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 _FAST = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"  # this database need not survive a power cut
 
 

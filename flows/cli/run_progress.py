@@ -14,7 +14,7 @@ from tasks.extract import Outcome
 from tasks.inspect.human import counted
 
 
-class ConsoleWatcher:
+class RunProgress:
     """Shows what a run is doing; a context manager."""
 
     def __init__(self, console: Console) -> None:

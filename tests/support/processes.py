@@ -47,9 +47,31 @@ def ports_of(pids: list[int]) -> set[tuple[str, int]]:
     return found
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
+def alive(pid: int) -> bool:
+    """Whether it runs; what has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(parent: int, name: str = "") -> list[int]:
+    """The children of a process on whose command line this stands."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                owner = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if owner == parent and name in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120, what: str = "it did not happen in time") -> None:
     """Until it holds; an assertion fails where it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)

@@ -23,7 +23,7 @@ DIGEST = "08d91dcda793d65fc4c1031092b3e6de8cc00fbbf329be9f31877e178d3a48db"  # o
 def shared_folder() -> Path:
     """Folder with SPEC.md, make_checkpoint.py and reference.npz; may be absent."""
     shared = os.environ.get("STORYFRAMES_SHARED")
-    return (Path(shared) if shared else Path(__file__).parents[2] / "../shared").resolve() / "dope"
+    return (Path(shared) if shared else Path(__file__).parents[3] / "../shared").resolve() / "dope"
 
 
 def fake_checkpoint() -> Path:

@@ -8,11 +8,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from obstore.store import MemoryStore
 
+from storyframes.features import FEATURES
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.object_storage import ObjectStorage
-from storyframes.store.storage import FileInfo, Update
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage import FileInfo, Storage, Update
 
 _here = threading.local()
 changes = [0]  # how often any of the stores was changed
@@ -164,3 +167,10 @@ class TurnsInMemory(ObjectStorage):
     def commit(self, folder: Path, path: str) -> None:
         for file in sorted(file for file in folder.rglob("*") if file.is_file()):
             self._put(f"{path}/{file.relative_to(folder).as_posix()}", file)
+
+
+def publish(storage: Storage, number: int, session_id: str = "a") -> str:
+    """A version whose values, and whose length, are its number."""
+    with FeatureWriter(storage, session_id, FEATURES["frames"]) as out:
+        out.write("time", np.full(number, float(number)))
+        return out.publish(str(number), {}).version

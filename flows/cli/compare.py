@@ -1,0 +1,70 @@
+"""``storyframes compare``: what differs between two feature stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.tables.comparison import comparison_json, comparison_tables
+from flows.cli.terminal import cannot_write, console, error_console, fail, need, usage_errors
+
+
+def compare(
+    features_a: Annotated[str, typer.Argument(help="A feature store, say from before an upgrade.")],
+    features_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
+    only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    tolerance: Annotated[
+        list[str] | None, typer.Option(help="FEATURE=NUMBER or FEATURE.COLUMN=NUMBER; repeat for more.")
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Allow no differences where --tolerance names none.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
+    from storyframes.features import FEATURES
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.compare import compare_stores
+    from tasks.inspect.tolerances import ToleranceError, parse_tolerances
+
+    for feature in only or ():
+        if feature not in FEATURES:
+            fail(f"there is no feature {feature!r}; there are {', '.join(FEATURES)}", 2)
+    if out:
+        need("plotly", "report")
+    with usage_errors(), error_console().status("comparing") as spinner:
+        try:
+            allowed = parse_tolerances(tolerance or [], exact=exact)
+        except ToleranceError as error:
+            fail(str(error), 2)
+        a, b = FeatureStore(features_a), FeatureStore(features_b)
+        compared = compare_stores(
+            a, b, allowed, tuple(only) if only else None, lambda name: spinner.update(f"comparing {escape(name)}")
+        )
+    if out:
+        from tasks.inspect.report.compare_page import write_comparison
+        from tasks.inspect.report.folder import ReportError
+
+        try:
+            write_comparison(compared, _short_name(features_a), _short_name(features_b), out)
+        except ReportError as error:
+            fail(str(error), 2)
+        except OSError as error:
+            cannot_write(out, error)
+    if json:
+        print(comparison_json(compared))  # noqa: T201
+    else:
+        shown = console()
+        for part in comparison_tables(compared):
+            shown.print(part)
+        if out:
+            shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
+    if not compared.same:
+        raise typer.Exit(1)
+
+
+def _short_name(location: str) -> str:
+    """The end of a store's location: a page that is handed on does not tell where on a machine it lies."""
+    return "/".join(location.rstrip("/").split("/")[-2:])

@@ -1,0 +1,110 @@
+"""The commands that extract: ``extract`` a study, or the ``demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.tables.clips import without_clips
+from flows.cli.tables.status import status_tables
+from flows.cli.terminal import (
+    ConfigOption,
+    FeaturesArgument,
+    ReplaceStudyOption,
+    StudyArgument,
+    console,
+    error_console,
+    usage_errors,
+)
+from tasks.inspect.human import counted
+
+if TYPE_CHECKING:
+    from flows.runs.report import RunReport
+
+
+def extract(
+    study: StudyArgument,
+    features: FeaturesArgument,
+    session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
+    replace_study: ReplaceStudyOption = False,
+    config: ConfigOption = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
+    ] = None,
+) -> None:
+    """Bring the features of a study up to date; what is up to date is not touched."""
+    from flows.cli.run import run_extraction
+    from flows.request import ExtractionRequest
+
+    request = ExtractionRequest(
+        study=study,
+        features=features,
+        config=config,
+        cluster=cluster,
+        session_ids=tuple(session or ()),
+        only=tuple(only or ()),
+        force=force,
+        replace_study=replace_study,
+    )
+    with usage_errors():
+        report = run_extraction(request, error_console())
+    _show_report(features, report)
+    if not report.good:
+        raise typer.Exit(1)
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("storyframes-demo"),
+) -> None:
+    """Extract the demo study that comes with storyframes, and read a clip back."""
+    from flows.cli.demo import copy_demo
+    from flows.cli.run import run_extraction
+    from flows.request import ExtractionRequest
+    from storyframes.store.feature_store import FeatureStore
+
+    copied = copy_demo(folder)
+    request = ExtractionRequest(study=copied.study, features=str(copied.features), config=copied.config)
+    with usage_errors():
+        report = run_extraction(request, error_console())
+    _show_report(str(copied.features), report)
+    shown = console()
+    store = FeatureStore(copied.features)
+    clips = store.clips()
+    if len(clips) and report.good:
+        clip = clips.iloc[0]
+        vision = store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"])
+        shown.print(f"\nClip {clip['clip_id']}: vision {vision.shape} {vision.dtype}, empathy {clip['empathy']}")
+    base = escape(str(folder))
+    shown.print("\nNext:")
+    shown.print(f"  storyframes status {base}/features")
+    shown.print(f"  storyframes verify {base}/features")
+    shown.print(
+        f"  storyframes extract {base}/study {base}/features --config {base}/storyframes.toml "
+        "--session p01-s02 --only resnet50 --force",
+        soft_wrap=True,
+    )
+    shown.print("  storyframes models list          # the trained weights, and how to get them")
+    if not report.good:
+        raise typer.Exit(1)
+
+
+def _show_report(features: str, report: RunReport) -> None:
+    from storyframes.store import catalogue
+    from storyframes.store.layout import open_store
+
+    touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
+    entries = list(catalogue.scan(open_store(features)))
+    if touched:  # else nobody could say what the run did
+        entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
+    shown = console()
+    shown.print(*status_tables(entries), sep="\n")
+    for line in without_clips(report.excluded, report.warnings):
+        shown.print(line)
+    index = "" if report.problem else f"; the clip index has {counted(report.clips, 'clip')}"
+    shown.print(escape(f"This run: {report}{index}."))

@@ -1,0 +1,60 @@
+"""``storyframes index``: the clip index, from the tables and what the feature store knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.tables.clips import clips_table, without_clips
+from flows.cli.terminal import (
+    ConfigOption,
+    ReplaceStudyOption,
+    StudyArgument,
+    console,
+    error_console,
+    fail,
+    usage_errors,
+)
+from tasks.inspect.human import counted
+
+
+def index(
+    study: StudyArgument,
+    features: Annotated[str | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
+    replace_study: ReplaceStudyOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write the clip index: one row per sliding window and rating."""
+    from flows.settings import load_settings
+    from storyframes.store import catalogue
+    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.layout import open_store
+    from tasks.index import build_clip_index, export_clip_index, write_clip_index
+    from tasks.study.load import load_study
+    from tasks.study.record import remember_study
+
+    if (features is None) == (out is None):
+        fail("give either FEATURES or --out FILE.parquet", 2)
+    with usage_errors():
+        settings = load_settings(config)
+        loaded = load_study(study)
+        if features is not None:
+            storage = open_store(features)
+            remember_study(storage, loaded, replace=replace_study)
+            catalogue.compact(storage)
+            built = build_clip_index(loaded, settings.clips, FeatureStore(features))
+            write_clip_index(built.clips, storage)
+        elif out is not None:
+            built = build_clip_index(loaded, settings.clips, None)
+            export_clip_index(built.clips, out)
+    shown, clips = console(), built.clips
+    shown.print(f"{counted(len(clips), 'clip')} of {settings.clips.window} frames, stride {settings.clips.stride}")
+    if len(clips):
+        shown.print(clips_table(clips))
+    for line in without_clips(built.excluded, built.warnings):
+        error_console().print(line)
+    if built.excluded:
+        raise typer.Exit(1)

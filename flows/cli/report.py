@@ -1,0 +1,70 @@
+"""``storyframes report``: a site about a study and its features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.tables.report import report_table
+from flows.cli.terminal import (
+    ConfigOption,
+    FeaturesArgument,
+    StudyArgument,
+    cannot_write,
+    console,
+    error_console,
+    fail,
+    need,
+    usage_errors,
+)
+
+
+def report(
+    study: StudyArgument,
+    features: FeaturesArgument,
+    out: Annotated[Path, typer.Option(help="Folder of the site: a new one, an empty one, or an older report.")],
+    with_text: Annotated[bool, typer.Option("--with-text", help="Show the transcripts, names included.")] = False,
+    with_video: Annotated[bool, typer.Option("--with-video", help="Show frames with landmarks and poses.")] = False,
+    check_sound: Annotated[
+        bool, typer.Option("--check-sound", help="Decode every recording's sound to find clipped samples.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
+    need("plotly", "report")
+    from flows.settings import load_settings
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.report.folder import ReportError, check_target
+    from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
+    from tasks.study.load import load_study
+    from tasks.study.record import check_study_record
+
+    with usage_errors(), error_console().status("reading the study") as spinner:
+        settings, loaded, store = load_settings(config), load_study(study), FeatureStore(features)
+        check_study_record(store.storage, loaded)
+        try:
+            check_target(out)
+            built = build_report(
+                loaded,
+                store,
+                settings,
+                out,
+                ReportOptions(Disclosure(with_text, with_video), check_sound),
+                lambda session_id, number, count: spinner.update(f"{number} of {count}: {escape(session_id)}"),
+            )
+        except ReportError as error:
+            fail(str(error), 2)
+        except OSError as error:
+            cannot_write(out, error)
+    shown = console()
+    shown.print(report_table(built))
+    for person, splits in built.facts.torn.items():
+        shown.print(f"[bold red]{escape(person)} is in {escape(' and in '.join(splits))}[/]: write the index again")
+    for session_id, problem in built.problems.items():
+        shown.print(f"[bold red]{escape(session_id)}[/] {escape(problem)}")
+    if with_text or with_video:
+        shown.print("[yellow]It holds recordings of people[/]: keep it private.")
+    shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)

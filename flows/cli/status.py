@@ -1,0 +1,65 @@
+"""The commands that say how things stand: ``status`` of a feature store, the last ``runs``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+
+from flows.cli.tables.runs import runs_json, runs_table
+from flows.cli.tables.status import status_json, status_tables
+from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+
+
+def status(
+    features: FeaturesArgument,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
+) -> None:
+    """Show what a feature store has, what is missing, and why."""
+    from storyframes.store import catalogue
+    from storyframes.store.layout import open_store
+
+    with usage_errors():
+        storage = open_store(features)
+        if watch:
+            _watch(lambda: Group(*status_tables(list(catalogue.scan(storage)))), every)
+            return
+        entries = list(catalogue.scan(storage))
+    if json:
+        print(status_json(entries))  # noqa: T201
+    else:
+        console().print(*status_tables(entries), sep="\n")
+
+
+def _watch(look: Callable[[], RenderableType], every_s: float) -> None:
+    with contextlib.suppress(KeyboardInterrupt), Live(look(), console=console(), auto_refresh=False) as live:
+        while True:
+            time.sleep(every_s)
+            live.update(look(), refresh=True)
+
+
+def runs(
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+) -> None:
+    """Show the last runs on the Prefect server, and how they ended."""
+    from flows.runs.recent import recent_runs
+    from flows.runs.server import prefect_server
+
+    with (
+        usage_errors(),
+        error_console().status("asking the Prefect server"),
+        prefect_server(looking=True),
+    ):
+        found = recent_runs(limit)
+    if json:
+        print(runs_json(found))  # noqa: T201
+    else:
+        console().print(runs_table(found))

@@ -1,0 +1,54 @@
+"""The commands about the study itself: ``check`` it, ``synthesize`` one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.tables.study import not_read, study_table
+from flows.cli.terminal import ConfigOption, StudyArgument, console, error_console, fail, usage_errors
+from tasks.inspect.human import counted
+
+
+def check(study: StudyArgument, config: ConfigOption = None) -> None:
+    """Validate a study's tables and open every file that they name; report every problem at once."""
+    from flows.settings import load_settings
+    from tasks.inspect.study_check import check_study
+    from tasks.study.load import StudyError
+
+    with usage_errors(), error_console().status("reading the tables") as spinner:
+        settings = load_settings(config)
+        loaded, problems = check_study(
+            study,
+            settings,
+            lambda number, count: spinner.update(f"opening the files of session {number} of {count}"),
+        )
+        if problems:
+            for line in not_read(loaded):  # the column that was meant, perhaps
+                error_console().print(line)
+            raise StudyError(study, problems)
+    shown = console()
+    shown.print(f"[green]valid[/] {escape(str(study))}")
+    shown.print(study_table(loaded))
+
+
+def synthesize(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the study.")],
+    sessions: Annotated[int, typer.Option(min=1, help="How many sessions.")] = 4,
+    seconds: Annotated[float, typer.Option(min=1, help="Length of each.")] = 30,
+    seed: Annotated[int, typer.Option(help="Seeds everything that is drawn.")] = 0,
+) -> None:
+    """Make a study of synthetic recordings, for benchmarks and for trying things."""
+    from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
+
+    errors = error_console()
+    plan = SyntheticStudy(sessions=sessions, seconds=seconds, seed=seed)
+    with errors.status("synthesizing") as spinner:
+        try:
+            write_study(folder, plan, lambda name: spinner.update(f"synthesizing {name}"))
+        except SynthesisError as error:
+            fail(str(error), 2)
+    console().print(f"{counted(sessions, 'session')} of {seconds:g} s in {escape(str(folder))}")

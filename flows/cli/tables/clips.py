@@ -1,0 +1,39 @@
+"""The clip index: how many clips there are, and which sessions give none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+from storyframes.clips.windows import SPLITS
+from tasks.study.problems import SHOWN_OF_A_KIND
+
+
+def clips_table(clips: pd.DataFrame) -> Table:
+    """How many clips each phase gives to each split."""
+    table = Table()
+    table.add_column("phase", overflow="fold")
+    counts = clips.groupby(["phase", "split"]).size().unstack(fill_value=0)
+    windows = clips.drop_duplicates(["session_id", "phase", "start_frame"]).groupby("phase").size()
+    splits = [split for split in SPLITS if split in counts]
+    for heading in ("windows", *splits, "clips"):
+        table.add_column(heading, justify="right")
+    for phase, row in counts.iterrows():
+        numbers = [windows[phase], *(row[split] for split in splits), row.sum()]
+        table.add_row(escape(str(phase)), *(str(number) for number in numbers))
+    return table
+
+
+def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str]) -> list[str]:
+    """A line for each session that gives no clips, or odd ones, and why; of very many the first."""
+    lines = []
+    for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
+        shown = islice(sessions.items(), SHOWN_OF_A_KIND)
+        lines += [f"{begin} {escape(session_id)}:[/] {escape(reason)}" for session_id, reason in shown]
+        if len(sessions) > SHOWN_OF_A_KIND:
+            lines.append(f"{begin} {len(sessions) - SHOWN_OF_A_KIND} more sessions[/]")
+    return lines

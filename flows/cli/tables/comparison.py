@@ -1,0 +1,101 @@
+"""How two feature stores differ: for people and for scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.tables.finite_json import finite_json
+from tasks.inspect.comparison import ColumnDifference, Comparison
+from tasks.inspect.human import counted
+
+_COLUMNS, _ROWS = 20, 5
+
+
+def comparison_tables(compared: Comparison) -> Iterator[Table | str]:
+    """What differs between two stores: what only one has, columns, frames, the verdict."""
+    if compared.mismatches:
+        yield _mismatches_table(compared)
+    yield _arrays_table(compared)
+    different = [column for column in compared.columns if not column.same]
+    if different:
+        yield _columns_table(different)
+    for feature, rows in compared.worst_rows.items():
+        table = Table(title=f"{feature}: worst rows", title_justify="left")
+        for heading in ("session", "array", "row", "time (s)", "columns beyond"):
+            table.add_column(heading, justify="left" if heading in ("session", "array") else "right")
+        for row in rows[:_ROWS]:
+            time = "" if row.time_s is None else f"{row.time_s:.2f}"
+            table.add_row(escape(row.session_id), row.array, str(row.row), time, str(row.columns))
+        yield table
+    columns = counted(len(compared.columns), "column")
+    compared_all = f"{counted(compared.sessions, 'session')} in both, {columns} compared"
+    mismatches = f"{len(compared.mismatches)} {'mismatch' if len(compared.mismatches) == 1 else 'mismatches'}"
+    if compared.same:
+        yield f"[green]the same[/] within tolerance: {compared_all}"
+    else:
+        yield f"[bold red]different[/]: {counted(len(different), 'column')}, {mismatches}; {compared_all}"
+
+
+def _mismatches_table(compared: Comparison) -> Table:
+    table = Table(title=f"{len(compared.mismatches)} cannot be compared", title_justify="left")
+    for heading in ("session", "feature", "what"):
+        table.add_column(heading, overflow="fold")
+    for one in compared.mismatches[:_COLUMNS]:
+        table.add_row(escape(one.session_id), one.feature, escape(one.what))
+    if len(compared.mismatches) > _COLUMNS:
+        table.add_row("…", "", f"and {len(compared.mismatches) - _COLUMNS} more (--json has all)")
+    return table
+
+
+def _arrays_table(compared: Comparison) -> Table:
+    table = Table()
+    for heading in ("feature", "array", "columns", "beyond", "values", "values beyond", "largest"):
+        table.add_column(heading, justify="left" if heading in ("feature", "array") else "right")
+    for feature, array in dict.fromkeys((one.feature, one.array) for one in compared.columns):
+        own = [one for one in compared.columns if (one.feature, one.array) == (feature, array)]
+        beyond = sum(not one.same for one in own)
+        table.add_row(
+            feature,
+            array,
+            str(len(own)),
+            f"[bold red]{beyond}[/]" if beyond else "[green]0[/]",
+            str(sum(one.compared for one in own)),
+            str(sum(one.beyond + one.one_sided for one in own)),
+            f"{max(one.largest for one in own):.3g}",
+        )
+    return table
+
+
+def _columns_table(different: Sequence[ColumnDifference]) -> Table:
+    table = Table(title=f"{counted(len(different), 'column')} beyond tolerance", title_justify="left")
+    table.add_column("column", overflow="fold")
+    for heading in ("beyond", "only one has", "largest", "mean", "tolerance"):
+        table.add_column(heading, justify="right")
+    table.add_column("worst at", overflow="fold")
+    ordered = sorted(different, key=lambda one: (one.beyond + one.one_sided) / max(one.compared, 1), reverse=True)
+    for one in ordered[:_COLUMNS]:
+        relative = f" + {one.tolerance.relative:.2%}" if one.tolerance.relative else ""
+        table.add_row(
+            escape(f"{one.feature}.{one.column}"),
+            str(one.beyond),
+            str(one.one_sided),
+            f"{one.largest:.3g}",
+            f"{one.mean:.3g}",
+            f"{one.tolerance.absolute:g}{relative}",
+            escape(f"{one.worst[0]}, row {one.worst[1]}") if one.worst else "",
+        )
+    if len(ordered) > _COLUMNS:
+        table.add_row(f"and {len(ordered) - _COLUMNS} more", *[""] * 6)
+    return table
+
+
+def comparison_json(compared: Comparison) -> str:
+    """The same for scripts, with every column."""
+    content = {"same": compared.same, **dataclasses.asdict(compared)}
+    for column, one in zip(content["columns"], compared.columns, strict=True):
+        column["same"] = one.same
+    return finite_json(content)

@@ -1,0 +1,116 @@
+"""What a feature store has, what is missing, and why: for people and for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from storyframes.features import FEATURES, STORIES
+from storyframes.store.catalogue import Entry
+from storyframes.store.records import Status
+from tasks.inspect.human import human_bytes
+
+STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
+
+
+def status_tables(entries: Sequence[Entry]) -> list[RenderableType]:
+    """What a store has, what is missing and why: a table, and below it what its cells cannot say."""
+    return [_status_table(entries), *_status_notes(entries)]
+
+
+def _status_table(entries: Sequence[Entry]) -> Table:
+    """Sessions x features: rows where done, else how the last attempt ended; a * marks stamped values."""
+    shown = [name for name in FEATURES if any(entry.feature == name for entry in entries)]
+    table = Table(title=None)
+    table.add_column("session", overflow="fold")
+    for name in shown:
+        table.add_column(name, justify="right")
+    by_key = {(entry.session_id, entry.feature): entry for entry in entries}
+    sessions = sorted({entry.session_id for entry in entries} - {STORIES})
+    for session_id in [*sessions, *([STORIES] if any(entry.session_id == STORIES for entry in entries) else [])]:
+        table.add_row(escape(session_id), *(_cell(by_key.get((session_id, name))) for name in shown))
+    return table
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return "[dim]-[/]"
+    if entry.status is Status.DONE and entry.current:
+        stamped = "[yellow]*[/]" if entry.current.stamps else ""
+        return f"[green]{entry.current.rows}[/]{stamped}"
+    kept = " (old kept)" if entry.current else ""
+    return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
+
+
+def _status_notes(entries: Sequence[Entry]) -> list[str]:
+    """Below the table: what the cells cannot say, each thing once."""
+    notes = []
+    stamped: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for stamp in entry.current.stamps if entry.current else ():
+            stamped.setdefault((entry.feature, stamp), []).append(entry.session_id)
+    for (feature, stamp), sessions in sorted(stamped.items()):
+        notes.append(f"[yellow]*[/] {feature}: {escape(stamp)} ({_named(sessions)})")
+    reasons: dict[tuple[Status, str, str], list[str]] = {}
+    for entry in entries:
+        if entry.status is not Status.DONE:
+            reasons.setdefault((entry.status, entry.feature, entry.reason), []).append(entry.session_id)
+    for (status, feature, reason), sessions in reasons.items():
+        notes.append(f"[{STYLE[status]}]{status}[/] {escape(_named(sessions))} {feature}: {escape(reason)}")
+    notes += _unknown_words(entries)
+    size = sum(entry.current.nbytes for entry in entries if entry.current)
+    counts = Counter(entry.status for entry in entries)
+    total = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(size)}")
+    return notes
+
+
+def _unknown_words(entries: Sequence[Entry]) -> list[str]:
+    """Which sessions have the most words without a vector."""
+    unknown = {
+        entry.session_id: 1 - entry.current.quality["words_known"]
+        for entry in entries
+        if entry.current and "words_known" in entry.current.quality
+    }
+    if not any(unknown.values()):
+        return []
+    most = sorted(unknown, key=lambda session_id: (-unknown[session_id], session_id))
+    shown = ", ".join(f"{unknown[session_id]:.1%} of {escape(session_id)}" for session_id in most[:3])
+    more = f", less of {len(most) - 3} more" if len(most) > 3 else ""
+    return [f"glove: words without a vector: {shown}{more} (--json has all)"]
+
+
+def _named(sessions: Sequence[str]) -> str:
+    """A few sessions by name, many by the first and a number."""
+    if len(sessions) <= 3:
+        return ", ".join(sessions)
+    return f"{', '.join(sessions[:2])} and {len(sessions) - 2} more"
+
+
+def status_json(entries: Sequence[Entry]) -> str:
+    """The same truth for scripts."""
+    return json.dumps([entry_json(entry) for entry in entries], indent=1)
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """One feature of one session for scripts."""
+    current = entry.current
+    return {
+        "session_id": entry.session_id,
+        "feature": entry.feature,
+        "status": str(entry.status),
+        "reason": entry.reason or None,
+        "version": current.version if current else None,
+        "created_at": current.created_at if current else None,
+        "rows": current.rows if current else None,
+        "bytes": current.nbytes if current else None,
+        "stamps": current.stamps if current else [],
+        "quality": current.quality if current else {},
+        "fingerprint": current.fingerprint if current else None,
+    }

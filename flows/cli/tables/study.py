@@ -1,0 +1,59 @@
+"""What a study holds, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from tasks.study.load import Problem, Study
+from tasks.study.problems import shortened
+
+
+def problems_table(problems: Sequence[Problem]) -> Table:
+    """The problems of a study; of thousands of a kind the first, and how many more there are."""
+    table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
+    for heading in ("table", "row", "column", "value", "rule"):
+        table.add_column(heading, overflow="fold")
+    for problem in shortened(problems):
+        cells = (problem.table, problem.place, problem.column, problem.value, problem.rule)
+        table.add_row(*(escape(text) for text in cells))
+    return table
+
+
+def study_table(study: Study) -> Table:
+    """What a study holds."""
+    table = Table(show_header=False)
+    ratings = Counter(rating.session_id for rating in study.ratings)
+    without = {
+        "audio": "sound from the video's own track",
+        "transcript": "no glove, no sbert",
+        "openface": "no recorded OpenFace values",
+    }
+    table.add_row("sessions", str(len(study.sessions)))
+    table.add_row("participants", str(len({session.participant_id for session in study.sessions.values()})))
+    table.add_row("phases", str(len(study.phases)))
+    table.add_row("stories", str(len(study.stories)))
+    table.add_row("ratings", str(len(study.ratings)))
+    table.add_row("survey scores", str(len(study.surveys)))
+    for column, meaning in without.items():
+        count = sum(getattr(session, column) is None for session in study.sessions.values())
+        if count:
+            table.add_row(f"without {column}", f"{count} ({meaning})")
+    unrated = sum(session_id not in ratings for session_id in study.sessions)
+    if unrated:
+        table.add_row("without ratings", f"{unrated} (no clips: a clip is labelled by a rating)")
+    phased = {phase.session_id for phase in study.phases}
+    unphased = sum(session_id not in phased for session_id in study.sessions)
+    if unphased:
+        table.add_row("without phases", f"{unphased} (no clips: a clip lies inside a phase)")
+    for name, columns in study.unread.items():
+        table.add_row(f"not read of {name}", escape(", ".join(columns)))
+    return table
+
+
+def not_read(study: Study) -> list[str]:
+    """A line for each table with columns that nothing reads."""
+    return [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]

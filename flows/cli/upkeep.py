@@ -1,0 +1,101 @@
+"""The commands that keep a feature store: ``verify``, ``gc``, ``archive``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows import interruption
+from flows.cli.tables.upkeep import findings_table, removals_table
+from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+from tasks.inspect.human import counted, human_bytes
+
+
+def verify(
+    features: FeaturesArgument,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
+    ] = False,
+) -> None:
+    """Read every byte of every current version and compare it with what was published."""
+    from flows.cli.repair_advice import repair_advice
+    from storyframes.store import maintenance
+    from storyframes.store.layout import open_store
+
+    errors = error_console()
+    with usage_errors(), errors.status("verifying") as spinner:
+        checked = 0
+
+        def progress(session_id: str, feature: str) -> None:
+            nonlocal checked
+            checked += 1
+            spinner.update(f"verifying {session_id}/{feature}")
+
+        storage = open_store(features, damaged=True)
+        repaired = maintenance.repair(storage) if repair else []
+        findings = list(maintenance.verify(storage, progress))
+    shown = console()
+    for path in repaired:
+        shown.print(f"[yellow]repaired[/] {escape(path)}")
+    if findings:
+        shown.print(findings_table(findings))
+        for line in repair_advice(storage, findings):
+            shown.print(escape(line))
+        if unread := sum(finding.unreadable for finding in findings):
+            shown.print(f"Whether {unread} of them are sound is not known: they cannot be read.")
+        raise typer.Exit(1)
+    shown.print(f"[green]sound[/] {counted(checked, 'feature')}: every file is as it was published")
+
+
+def gc(
+    features: FeaturesArgument,
+    grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
+) -> None:
+    """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
+    from storyframes.store import maintenance, scratch
+    from storyframes.store.layout import open_store
+
+    unread: dict[str, str] = {}
+    with usage_errors():
+        found = maintenance.collect(
+            open_store(features), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
+        )
+        removals = list(found)
+    shown = console()
+    if removals:
+        shown.print(removals_table(removals))
+    size = human_bytes(sum(removal.bytes for removal in removals))
+    shown.print(f"{'would remove' if dry_run else 'removed'} {counted(len(removals), 'path')}, {size}")
+    if leftovers := scratch.sweep(dry_run=dry_run):
+        size = human_bytes(sum(leftover.bytes for leftover in leftovers))
+        done = "to be removed" if dry_run else "removed"
+        shown.print(f"temporary folders of killed processes on this machine: {len(leftovers)} {done}, {size}")
+    if unread:
+        for reason in unread.values():
+            error_console().print(f"[bold red]not looked at[/] {escape(reason)}")
+        raise typer.Exit(1)
+
+
+def archive(
+    features: FeaturesArgument,
+    dest: Annotated[str, typer.Argument(help="A new feature store, or one to bring up to date.")],
+) -> None:
+    """Copy the current versions into a compressed store (zstd): smaller, plain Zarr, slower to read."""
+    from storyframes.store.archive import archive as copy_compressed
+    from storyframes.store.layout import create_store, open_store
+
+    interruption.promise(interruption.GOES_ON)
+    with usage_errors(), error_console().status("archiving") as spinner:
+        source, target = open_store(features), create_store(dest)
+        before = after = count = 0
+        sizes = {path: info.bytes for path, info in source.files().items()}
+        for current in copy_compressed(source, target):
+            spinner.update(f"archiving {current.session_id}/{current.feature}")
+            count += 1
+            after += current.nbytes
+            folder = f"{current.session_id}/{current.feature}/"
+            before += sum(size for path, size in sizes.items() if path.startswith(folder))
+    console().print(f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")

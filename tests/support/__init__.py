@@ -1,0 +1,18 @@
+"""What several files of tests share. The fixtures are in tests/conftest.py.
+
+Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `recordings` (videos and
+sounds that a test decides) · `video_variants` (of every codec and container) · `stores` (versions in a folder) ·
+`object_stores` (versions on an object store) · `synthetic_features` (a whole study's features, without any extraction).
+
+Programs: `commands` (the storyframes command) · `terminals` (the command in a terminal) · `processes` (those of a run:
+what they listen on, whether they live) · `prefect_runs` (extractions through the flows).
+
+Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·
+`container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
+(PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them).
+
+Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
+way in which writers and gc can meet) · `strangers` (who try the ports of a run; `intruder` is the program).
+
+References: `torchvision_reference` (what torchvision makes of frames) · `dope` (DOPE's).
+"""

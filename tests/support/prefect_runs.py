@@ -1,0 +1,34 @@
+"""Extractions through the flows, on whichever Prefect server is set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+DEMO = Path(__file__).parents[2] / "demo"
+
+
+def request(study: Path, root: Path, sections=None, **parameters):
+    """A request with its configuration written beside the store; ``sections`` change those of the configuration."""
+    from flows.request import ExtractionRequest
+
+    configuration = {
+        "resnet50": {"allow_untrained": True},
+        "glove": {"vectors": str(DEMO / "glove.demo.300d.txt"), "demo_vectors": True},
+        "clips": {"window": 15, "stride": 5},
+        "cluster": {"cpus": 2},
+    } | (sections or {})
+    path = root.with_name("storyframes.toml")
+    lines = []
+    for section, values in configuration.items():
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+    path.write_text("\n".join(lines))
+    return ExtractionRequest(study=study, features=str(root), config=path, **parameters)
+
+
+def extract(study: Path, root: Path, sections=None, **parameters):
+    from flows.extraction import result_of
+    from flows.study import extract_study
+
+    state = extract_study(request(study, root, sections, **parameters), return_state=True)
+    return state, result_of(state)

@@ -1,0 +1,62 @@
+"""The public names of storyframes: each has a docstring with an example, and the examples are true."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+
+import pytest
+from support.synthetic_features import StudySpec, write_features
+
+import storyframes
+from storyframes.store.explore import SessionView
+
+CLASSES = [
+    *(each for name in storyframes.__all__ if inspect.isclass(each := getattr(storyframes, name))),
+    SessionView,  # of FeatureStore.session
+]
+
+
+@pytest.fixture(scope="module")
+def folder_of_a_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the store that the examples read, ``FEATURES``: ten sessions of two phases with one window each."""
+    folder = tmp_path_factory.mktemp("docs")
+    write_features(folder / "FEATURES", StudySpec(sessions=10, frames=240, window=120, stride=15))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def beside_the_store(folder_of_a_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder_of_a_store)
+
+
+def run_examples(test: doctest.DocTest) -> int:
+    """Run the examples of one docstring; how many there were."""
+    assert not [one.source for one in test.examples if one.options.get(doctest.SKIP)], f"{test.name} is skipped"
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    assert not result.failed, "".join(said)
+    return result.attempted
+
+
+@pytest.mark.parametrize("public", CLASSES, ids=lambda public: public.__name__)
+def test_every_public_class_has_an_example_that_runs(public: type) -> None:
+    found = doctest.DocTestFinder().find(public, globs=vars(inspect.getmodule(public)).copy())
+    assert sum(map(run_examples, found)) > 0
+
+
+def test_the_example_of_the_package_runs() -> None:
+    parser = doctest.DocTestParser()
+    assert run_examples(parser.get_doctest(storyframes.__doc__ or "", {}, "storyframes", None, None)) > 0
+
+
+@pytest.mark.parametrize("public", CLASSES, ids=lambda public: public.__name__)
+def test_every_public_method_has_a_docstring(public: type) -> None:
+    bare = [
+        name
+        for name, member in vars(public).items()
+        if not name.startswith("_") and (inspect.isroutine(member) or isinstance(member, property))
+        if not inspect.getdoc(getattr(public, name))
+    ]
+    assert not bare
