@@ -7,6 +7,7 @@ decoding shows (a damaged frame in the middle) is found by the extraction itself
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
@@ -37,13 +38,16 @@ def check_study(
     """
     reading = read_study(root)
     problems = [*reading.problems, *reading.session_problems]
+    remarks = [*reading.study.remarks]
     for number, files in enumerate(reading.files, start=1):
         progress(number, len(reading.files))
-        problems += _check_session(reading.study, files, settings)
-    return reading.study, in_order(problems)
+        problems += _check_session(reading.study, files, settings, remarks)
+    return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
-def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSettings) -> Iterator[Problem]:
+def _check_session(
+    study: Study, files: list[NamedFile], settings: ExtractorsSettings, remarks: list[str]
+) -> Iterator[Problem]:
     header: VideoHeader | None = None
     video: Path | None = None
     for file in files:
@@ -65,17 +69,17 @@ def _check_session(study: Study, files: list[NamedFile], settings: ExtractorsSet
                 case "openface":
                     _check_openface(path, header, video)
                 case "path":
-                    _check_curve(path, file.relative, study)
+                    remarks += _check_curve(path, file.relative, study)
         except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
             yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
 
 
-def _check_curve(path: Path, relative: str, study: Study) -> None:
-    """A curve whose row is right is held to its scheme's minimum and maximum."""
+def _check_curve(path: Path, relative: str, study: Study) -> list[str]:
+    """Read a curve, whose values are held to its scheme's minimum and maximum; what is unusual about the file."""
     schemes = [study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative]
-    read_curve(path, next(iter(schemes), None))
+    return [f"curves: {remark}" for remark in read_curve(path, next(iter(schemes), None)).remarks]
 
 
 def _check_transcript(path: Path, header: VideoHeader | None, settings: ExtractorsSettings) -> None:

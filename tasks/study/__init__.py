@@ -1,7 +1,8 @@
 """A study as it is handed in: its tables and transcripts.
 
-``load`` → ``table_rows`` (each table by itself: ``strict_tables`` what stands in it, ``rows`` what may)
-→ ``references``, ``devices`` and ``annotations`` (what has to agree between tables) → ``problems``.
+``load`` → ``table_rows`` (each table by itself: ``strict_tables`` on ``csv_text`` what stands in it,
+``spreadsheet_habits`` what it means, ``rows`` what may) → ``references``, ``devices`` and
+``annotations`` (what has to agree between tables) → ``problems``.
 
 What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
 files that the tables name. ``record`` is what a feature store remembers of its study.

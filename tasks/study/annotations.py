@@ -10,6 +10,7 @@ from tasks.study.devices import check_track_of
 from tasks.study.labels import EMPATHY, Curve, Label, Rater, Scheme, SchemeType, did_you_mean
 from tasks.study.references import LONGEST_S, exclude
 from tasks.study.rows import CurveRow, LabelRow, SchemeRow
+from tasks.study.spreadsheet_habits import with_decimal_point
 from tasks.study.table_rows import TableRows, named_rows, repeated
 
 _KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
@@ -154,7 +155,8 @@ def _label(tables: TableRows, number: int, line: int | None, row: LabelRow, sche
         tables.problem("labels", (number, line), "scheme", row.scheme, rule, "curve")
         return None
     try:
-        value = scheme.read(row.value)
+        is_comma = scheme.is_numeric and "labels" in tables.decimal_commas
+        value = scheme.read(str(with_decimal_point(row.value)) if is_comma else row.value)
     except ValueError as error:
         private = scheme.private or scheme.type is SchemeType.TEXT
         tables.problem("labels", (number, line), "value", row.value, str(error), private=private)

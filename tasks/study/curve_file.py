@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.study.labels import Scheme
+from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, without_empty_rows
 from tasks.study.strict_tables import is_empty, read_table
 
 
@@ -25,10 +26,12 @@ class CurveSamples:
     Attributes:
         time_s: (n,) float64 seconds, increasing.
         value: (n,) float64; NaN where the file has nothing at this moment.
+        remarks: what is unusual about the file, and how it was read all the same.
     """
 
     time_s: NDArray[np.float64]
     value: NDArray[np.float64]
+    remarks: tuple[str, ...] = ()
 
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
@@ -51,12 +54,18 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
     for column in ("time_s", "value"):
         if column not in table.columns:
             raise CurveError(f"{path.name}: the column {column!r} is missing")
-    if not table.rows:
+    rows, empty = without_empty_rows(table)
+    if not rows:
         raise CurveError(f"{path.name}: has no rows")
+    remarks = [*table.remarks, *([f"{path.name}: has empty rows, left out"] if empty else [])]
+    if has_commas := decimal_commas(table, ("time_s", "value")) is not None:
+        remarks.append(f"{path.name}: its numbers have decimal commas: read as points")
     time_place, value_place = table.columns.index("time_s"), table.columns.index("value")
-    time_s, value = np.empty(len(table.rows)), np.empty(len(table.rows))
+    time_s, value = np.empty(len(rows)), np.empty(len(rows))
     before = -math.inf
-    for place, row in enumerate(table.rows):
+    for place, row in enumerate(rows):
+        if has_commas:
+            row = row._replace(values=tuple(map(with_decimal_point, row.values)))
         time_s[place] = _number(path, row.number, "time_s", row.values[time_place])
         if time_s[place] <= before:
             raise CurveError(f"{path.name}: row {row.number}, time_s: must be after the row before it, at {before:g} s")
@@ -65,7 +74,7 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
         value[place] = math.nan if is_empty(cell) else _number(path, row.number, "value", cell)
         if scheme and (low_or_high := _outside(float(value[place]), scheme)):
             raise CurveError(f"{path.name}: row {row.number}, value: {low_or_high} of the scheme {scheme.name!r}")
-    return CurveSamples(time_s, value)
+    return CurveSamples(time_s, value, tuple(remarks))
 
 
 def _number(path: Path, row: int, column: str, cell: Any) -> float:

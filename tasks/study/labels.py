@@ -67,7 +67,8 @@ class Scheme:
         """
         if self.is_numeric:
             if not _NUMBER.fullmatch(text) or not math.isfinite(number := float(text)):
-                raise ValueError(f"must be a number: the scheme {self.name!r} is {self.type}{self._range()}")
+                point = "" if "," not in text else " with a decimal point"
+                raise ValueError(f"must be a number{point}: the scheme {self.name!r} is {self.type}{self._range()}")
             if (self.minimum is not None and number < self.minimum) or (
                 self.maximum is not None and number > self.maximum
             ):

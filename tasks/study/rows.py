@@ -63,12 +63,6 @@ def _plain_number(value: object) -> object:
     return value
 
 
-def with_decimal_point(value: object) -> object:
-    """A number that a cell writes with a decimal comma, with a point; everything else as it is."""
-    comma = _DECIMAL_COMMA.fullmatch(value) if isinstance(value, str) else None
-    return f"{comma.group(1)}.{comma.group(2)}" if comma else value
-
-
 def _calendar_time(value: object) -> object:
     # pydantic takes a number for seconds since 1970, also 20240501, and 45413.5 of a spreadsheet.
     if value is None or isinstance(value, (datetime, date)):

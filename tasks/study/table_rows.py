@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import PATH_COLUMNS, TABLES, Participant
+from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, Participant
+from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, with_slashes, without_empty_rows
 from tasks.study.strict_tables import Table, is_empty, read_table
 
 _WITH_TEXT = "stories"
@@ -61,6 +62,7 @@ class TableRows:
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: list[list[NamedFile]] = field(default_factory=list)
     paths: dict[str, Path] = field(default_factory=dict)
+    decimal_commas: set[str] = field(default_factory=set)  # tables whose numbers have them
     rows: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
     # The cells of the rows that became none.
     faulty: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
@@ -134,11 +136,35 @@ class TableRows:
         model = TABLES[table]
         wanted = None if model is Participant else set(model.model_fields)
         places = [(place, name) for place, name in enumerate(raw.columns) if name and (not wanted or name in wanted)]
-        for number, line, values in raw.rows:
+        self.remarks += [f"{table}: {remark}" for remark in raw.remarks]
+        kept, empty = without_empty_rows(raw)
+        if empty:
+            rows = f"{len(empty)} empty rows are" if len(empty) > 1 else "an empty row is"
+            self.remarks.append(f"{table}: {rows} left out, from row {empty[0]} on")
+        has_commas = self._find_decimal_commas(table, raw)
+        slashes: list[int] = []
+        for number, line, values in kept:
             cells = {name: value for place, name in places if not is_empty(value := values[place])}
             if made and "video" in cells:
                 cells |= dict.fromkeys(made, PurePosixPath(str(cells["video"]).strip()).stem)
+            for column in PATH_COLUMNS:
+                if column in cells and (path := with_slashes(self.root, cells[column])) != cells[column]:
+                    cells[column] = path
+                    slashes.append(number)
+            if has_commas:
+                cells |= {name: with_decimal_point(cells[name]) for name in NUMBER_COLUMNS & {*cells}}
             self._read_row(table, number, line, cells, absent, made)
+        if slashes:
+            self.remarks.append(f"{table}: paths with \\ between their folders, from row {slashes[0]} on: read as /")
+
+    def _find_decimal_commas(self, table: str, raw: Table) -> bool:
+        """Whether the table's numbers have decimal commas, which is said."""
+        columns = NUMBER_COLUMNS | {"value"} if table == "labels" else NUMBER_COLUMNS
+        if not (found := decimal_commas(raw, columns)):
+            return False
+        self.decimal_commas.add(table)
+        self.remarks.append(f"{table}: numbers with a decimal comma, from row {found[1]} on: read as a point")
+        return True
 
     def _read_row(
         self, table: str, number: int, line: int | None, cells: dict[str, Any], absent: set[str], made: tuple[str, ...]

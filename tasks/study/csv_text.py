@@ -1,0 +1,195 @@
+"""The text of a CSV file: from bytes to characters, and from characters to records, each with its line.
+
+Spreadsheets write what their country's settings say: semicolons or tabs instead of commas, and the letters of
+Windows-1252 instead of UTF-8. That is read where it can mean one thing only. No message quotes a cell: it may be a
+story.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+_LINE = re.compile(r"[^\n]*+\n?")
+_SEP_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\n', re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"\n]*+(?:""[^"\n]*+)*+"')
+_SEPARATORS = (",", ";", "\t")
+# A letter of UTF-8 that is not of ASCII.
+_UTF8_LETTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+# Of Windows-1252: western letters and what Word makes of quotes, dashes and dots. Its letters from 0x80 to 0x9f are
+# left out: the same bytes are the usual letters with accents of older Macs.
+_WESTERN = frozenset([*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x100), 0x80, 0x85, *range(0x91, 0x98)])
+_WESTERN_SIGNS = frozenset([0xA0, 0xA1, 0xA7, 0xAB, 0xB0, 0xB4, 0xBB, 0xBF])
+
+
+class NotTextError(Exception):
+    """The bytes are no table; ``line`` says where."""
+
+    def __init__(self, rule: str, line: int) -> None:
+        super().__init__(rule)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class _Grammar:
+    """How the records of a file are made."""
+
+    separator: str
+
+    @cached_property
+    def field(self) -> re.Pattern[str]:
+        """One field and what ends it. The quantifiers never give back what they took, so time is linear."""
+        sign = re.escape(self.separator)
+        return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{sign}\n]*+))({sign}|\n|\Z)')
+
+    @cached_property
+    def like_a_row(self) -> re.Pattern[str]:
+        """How a row begins: an id and a comma. In prose a comma is followed by a space."""
+        return re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}{re.escape(self.separator)}(?=\S)")
+
+
+def decode(content: bytes) -> tuple[str, list[str]]:
+    """The characters, with line feeds alone between lines, and how they were read where that is unusual.
+
+    Raises:
+        NotTextError: they are neither UTF-8 nor, beyond doubt, Windows-1252.
+    """
+    remarks: list[str] = []
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        if not _is_windows_1252(content):
+            raise NotTextError(f"line {line} is not UTF-8: save it as UTF-8", line) from None
+        text = content.decode("cp1252")
+        remarks.append(f"is not UTF-8 (line {line}): read as Windows-1252; if letters are wrong, save it as UTF-8")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise NotTextError(f"line {line} has a zero byte: save it as UTF-8", line)
+    return text, remarks
+
+
+def _is_windows_1252(content: bytes) -> bool:
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _UTF8_LETTER.search(content):
+        return False
+    unusual = {byte for byte in set(content) if byte >= 0x7F or (byte < 0x20 and byte not in b"\t\n\r")}
+    return unusual <= _WESTERN | _WESTERN_SIGNS
+
+
+def separator_of(text: str) -> tuple[tuple[int, int], str]:
+    """Where the header begins (place and line), and what stands between its columns' names.
+
+    Raises:
+        NotTextError: it is a sign that no spreadsheet writes.
+    """
+    if said := _SEP_LINE.match(text):  # a line by which some programs are told
+        return (said.end(), 2), said.group(1)
+    lines = text.split("\n")
+    line, header = next(((at, one) for at, one in enumerate(lines, start=1) if one.strip()), (1, ""))
+    bare = _QUOTED.sub("", header)
+    there = [sign for sign in _SEPARATORS if sign in bare]
+    if not there and "|" in bare:
+        raise NotTextError("its columns are separated by '|', not by commas", line)
+    return (0, 1), there[0] if len(there) == 1 else ","
+
+
+class Record(NamedTuple):
+    """One line of a CSV file, or several where a quoted field goes over them; ``rule`` says what is wrong with it."""
+
+    line: int
+    fields: tuple[str, ...]
+    rule: str = ""
+
+
+def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool) -> Iterator[Record]:
+    """The header and the rows. After a fault reading goes on in the next line.
+
+    Args:
+        text: of the file, with line feeds alone between its lines.
+        begin: where the header begins: the place in the text, and its line.
+        separator: between two fields.
+        has_text: one of the columns holds prose.
+    """
+    grammar = _Grammar(separator)
+    (position, line), width = begin, 0
+    while position < len(text):
+        end = text.find("\n", position)
+        end = len(text) if end < 0 else end
+        if text.find('"', position, end) < 0:  # most lines: nothing is quoted
+            fields = tuple(text[position:end].split(separator))
+            rule = _SPACE if has_text and width and any(one[:1] == " " and one.strip() for one in fields) else ""
+            record, after = Record(line, fields, rule), end + 1
+        else:
+            record, after = _quoted_record(grammar, text, position, line, width, has_text)
+        if len(record.fields) > 1 or record.rule or record.fields[0].strip():  # an empty line is no row
+            width = width or len(record.fields)
+            yield record
+        line += text.count("\n", position, after)
+        position = after
+
+
+_SPACE = (
+    "has a field that begins with a space: it looks like the rest of a text whose comma or line break is not quoted"
+)
+
+
+def _quoted_record(
+    grammar: _Grammar, text: str, position: int, line: int, width: int, has_text: bool
+) -> tuple[Record, int]:
+    """The record that begins at ``position``, and where the next one does."""
+    begin, rule = position, ""
+    fields: list[str] = []
+    spread: list[tuple[int, str]] = []  # fields over several lines: their place and content
+    while True:
+        found = grammar.field.match(text, position)
+        if found is None:
+            return _broken(text, begin, position, line, fields)
+        quoted, plain, ended_by = found.groups()
+        if quoted is None:
+            fields.append(plain)
+            if has_text and width and plain[:1] == " " and plain.strip():
+                rule = _SPACE
+        else:
+            fields.append(quoted.replace('""', '"'))
+            if "\n" in quoted:
+                spread.append((len(fields), quoted))
+        position = found.end()
+        if ended_by != grammar.separator:
+            break
+    for place, content in spread:
+        rule = rule or _swallowed(grammar, content, place, len(fields), width)
+    return Record(line, tuple(fields), rule), position
+
+
+def _swallowed(grammar: _Grammar, content: str, place: int, count: int, width: int) -> str:
+    """What is wrong with a quoted field over several lines, one of which looks like a row of its own."""
+    *inner, last = content.split("\n")[1:]
+    candidates = [(one, 0) for one in inner] + [(last, count - place)]
+    if any(
+        grammar.like_a_row.match(one) and one.count(grammar.separator) + after >= width - 1 for one, after in candidates
+    ):
+        return (
+            "has a quoted field with a line that looks like a row of its own: is a quote missing, or one too many? If "
+            "not, put a space behind that line's first comma"
+        )
+    return ""
+
+
+def _broken(text: str, begin: int, position: int, line: int, fields: list[str]) -> tuple[Record, int]:
+    """The record with a stray quote in its field at ``position``."""
+    opened = line + text.count("\n", begin, position)
+    if text[position] != '"':
+        rule = 'has a quote inside a field that does not begin with one: quote the field and double its quotes ("")'
+    else:
+        closed = re.compile(r'"[^"]*+(?:""[^"]*+)*+"').match(text, position)
+        if closed is None:
+            return Record(line, tuple(fields), f"has a quote (line {opened}) that is never closed"), len(text)
+        position = closed.end()
+        rule = 'has something behind a closing quote: a quote inside a quoted field is doubled ("")'
+    rest = _LINE.match(text, position)
+    return Record(line, tuple(fields), rule), rest.end() if rest else len(text)
