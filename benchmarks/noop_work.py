@@ -39,9 +39,9 @@ def noop_work(sessions: int, folder: Path) -> list[Work]:
             path.touch()
             files[kind] = InputFile(path, f"{kind}s/{session_id}", f"{number:064x}", 0, 0)
         source = Source(session_id, files)
-        work += [
-            Work(str(folder / "features"), source, (feature,), ExtractorsSettings()) for feature in DEFAULT_FEATURES
-        ]
+        for feature in DEFAULT_FEATURES:
+            after = () if feature == "frames" else ("frames",)
+            work.append(Work(str(folder / "features"), source, (feature,), ExtractorsSettings(), after=after))
     return work
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -16,7 +17,7 @@ from prefect_dask import DaskTaskRunner
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.preflight import check_workers
 from flows.clusters.settings import ClusterSettings
-from flows.gather import Future, Gather, WorkerLostError
+from flows.gather import Future, Gather, WorkerLostError, Workplace
 from flows.interruption import heeded
 from flows.runs.report import IncompleteError
 from storyframes.store.location import open_storage
@@ -81,10 +82,6 @@ def run_work(
     with dask_cluster(cluster, [needs_of(unit) for unit in work]) as connection:
         check_workers(connection, work)
 
-        def submit(unit: Work, rank: int) -> Future:
-            with dask.annotate(resources=dict(needs_of(unit)), priority=-rank):
-                return extract_one.submit(unit)
-
         def do() -> list[Outcome]:
             logger = get_run_logger()
 
@@ -93,7 +90,7 @@ def run_work(
                 finished(outcome)
 
             with heeded():
-                return Gather(submit, _read, _lost, settled, _kind).run(work)
+                return Gather(PrefectTasks(extract_one, settled)).run(work)
 
         runner = DaskTaskRunner(address=connection.address, client_kwargs=connection.options)
         options: dict[str, Any] = {"task_runner": runner, "persist_result": False}
@@ -108,9 +105,52 @@ def run_work(
     return list(outcomes)
 
 
-def _kind(unit: Work) -> Hashable:
-    """Which workers can do it."""
-    return tuple(sorted(needs_of(unit).items()))
+@dataclass(frozen=True)
+class PrefectTasks(Workplace):
+    """Units of work as Prefect tasks, which Dask's workers do.
+
+    Attributes:
+        extract_one: the task that does one unit of work.
+        tell: told of every outcome that stands.
+    """
+
+    extract_one: Task[[Work], State]
+    tell: Callable[[Outcome], None]
+
+    def kind(self, unit: Work) -> Hashable:
+        """Which workers can do it: by what it needs of one."""
+        return tuple(sorted(needs_of(unit).items()))
+
+    def submit(self, unit: Work, rank: int) -> Future:
+        """Hand it to Dask, which begins what waits for a worker in the order of the ranks."""
+        with dask.annotate(resources=dict(needs_of(unit)), priority=-rank):
+            return self.extract_one.submit(unit)
+
+    def read(self, future: Any, unit: Work) -> Sequence[Outcome]:
+        """What a finished future says; of one that cannot say it, what the store says."""
+        try:
+            future.wait()
+        except Exception as error:  # KilledWorker, or what else Dask raises for a task that it gave up
+            raise WorkerLostError from error
+        state = future.state
+        if not state.is_final():  # Dask gave the task up: nobody was left to say how it ended
+            raise WorkerLostError
+        outcomes = result_of(state)
+        if isinstance(outcomes, tuple):
+            return outcomes
+        lost = f"the task ended as {state.name}, and what came of it was lost with its worker"
+        return _as_stored(unit, lost if state.is_completed() else f"the task ended as {state.name}: {state.message}")
+
+    def lost(self, unit: Work) -> Sequence[Outcome]:
+        """What the store says of a unit whose workers all died."""
+        return _as_stored(
+            unit,
+            "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)",
+        )
+
+    def finished(self, outcome: Outcome) -> None:
+        """Pass it on."""
+        self.tell(outcome)
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:
@@ -121,28 +161,6 @@ def needs_of(unit: Work) -> Mapping[str, float]:
         for resource, amount in extractors[feature].needs.items():
             needs[resource] = max(amount, needs.get(resource, 0))
     return needs
-
-
-def _read(future: Any, unit: Work) -> Sequence[Outcome]:
-    """What a finished future says."""
-    try:
-        future.wait()
-    except Exception as error:  # KilledWorker, or what else Dask raises for a task that it gave up
-        raise WorkerLostError from error
-    state = future.state
-    if not state.is_final():  # Dask gave the task up: nobody was left to say how it ended
-        raise WorkerLostError
-    outcomes = result_of(state)
-    if isinstance(outcomes, tuple):
-        return outcomes
-    lost = f"the task ended as {state.name}, and what came of it was lost with its worker"
-    return _as_stored(unit, lost if state.is_completed() else f"the task ended as {state.name}: {state.message}")
-
-
-def _lost(unit: Work) -> Sequence[Outcome]:
-    return _as_stored(
-        unit, "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)"
-    )
 
 
 def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:

@@ -1,6 +1,6 @@
 """Keeping the work of a run going: what waits for what, what is tried again, and when nothing is left.
 
-Knows neither Prefect nor Dask: it is given a way to submit a unit of work and a way to read what came of it.
+Knows neither Prefect nor Dask, nor any feature: a unit of work says what it waits for, and a workplace does it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import heapq
 import queue
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Protocol
 
 from tasks.extract import Outcome, Work
-from tasks.planning.selection import CLOCK
 
 TRIES = 3  # of what failed for a reason that may pass
 # Units of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for
@@ -32,6 +32,29 @@ class WorkerLostError(Exception):
     """The worker died, and so did every other that was given the same work."""
 
 
+class Workplace(Protocol):
+    """Where units of work are done, and where their outcomes go."""
+
+    def kind(self, unit: Work) -> Hashable:
+        """Which workers can do it: units of one kind do not take the places of another's."""
+
+    def submit(self, unit: Work, rank: int) -> Future:
+        """Have it done; the smaller its rank, the sooner."""
+
+    def read(self, future: Any, unit: Work) -> Sequence[Outcome]:
+        """The outcomes of a unit that has ended.
+
+        Raises:
+            WorkerLostError: nobody is left to tell them.
+        """
+
+    def lost(self, unit: Work) -> Sequence[Outcome]:
+        """The outcomes of a unit whose worker died once more while it ran alone."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """An outcome stands: nothing more is tried."""
+
+
 @dataclass(frozen=True, order=True)
 class _Ranked:
     """A unit of work, its place in the order in which all should begin, and its kind."""
@@ -40,60 +63,65 @@ class _Ranked:
     unit: Work = field(compare=False)
     kind: Hashable = field(compare=False)
 
-    @property
-    def is_clock(self) -> bool:
-        return self.unit.features == (CLOCK,)
-
 
 @dataclass
 class Gather:
     """Submits work in the right order and gathers its outcomes; nothing that happens to one unit stops the others.
 
-    Work begins in the order in which it is given, so many units of each kind at once. A session's clock comes before
-    its other features: they need it and are submitted when it has ended, well or not. What failed for a reason that may
-    pass is tried again when the rest is done. Work whose workers died may be innocent (another task in the same process
-    did it), so at the very end each such unit is tried once more, alone.
+    Work begins in the order in which it is given, so many units of each kind at once. A unit waits until those units
+    of its own session have ended, well or not, that hold a feature named in its ``after``; what it makes of their
+    failure is its own business. What failed for a reason that may pass is tried again when the rest is done. Work whose
+    workers died may be innocent (another task in the same process did it), so at the very end each such unit is tried
+    once more, alone.
 
     Attributes:
-        submit: starts a unit of work; the second argument is its rank, the smaller the sooner.
-        read: its outcomes; raises WorkerLostError.
-        lost: what to make of a unit whose worker died once more while it ran alone.
-        finished: told of every outcome that stands.
-        kind: what workers a unit needs: those of one kind do not take the places of another's.
+        workplace: where the work is done.
         at_once: how many units of a kind are submitted at the same time.
     """
 
-    submit: Callable[[Work, int], Future]
-    read: Callable[[Any, Work], Sequence[Outcome]]
-    lost: Callable[[Work], Sequence[Outcome]]
-    finished: Callable[[Outcome], None]
-    kind: Callable[[Work], Hashable]
+    workplace: Workplace
     at_once: int = AT_ONCE
+    _ranked: list[_Ranked] = field(default_factory=list)
+    _order: TopologicalSorter[int] = field(default_factory=TopologicalSorter)  # of the ranks: what waits for what
     _ready: dict[Hashable, list[_Ranked]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind
     _running: Counter[Hashable] = field(default_factory=Counter)
     _ended: queue.SimpleQueue[tuple[Future, _Ranked]] = field(default_factory=queue.SimpleQueue)
-    _waiting: dict[str, list[_Ranked]] = field(default_factory=dict)  # for their session's clock
+    _tries: Counter[int] = field(default_factory=Counter)
     _again: list[_Ranked] = field(default_factory=list)
     _suspects: list[_Ranked] = field(default_factory=list)
     _outcomes: list[Outcome] = field(default_factory=list)
 
     def run(self, work: Iterable[Work]) -> list[Outcome]:
-        """The outcomes of all the work, in the order in which they came to stand."""
-        ranked = [_Ranked(rank, unit, self.kind(unit)) for rank, unit in enumerate(work)]
-        self._waiting = {each.unit.session_id: [] for each in ranked if each.is_clock}
-        for each in ranked:
-            if not each.is_clock and each.unit.session_id in self._waiting:
-                self._waiting[each.unit.session_id].append(each)
+        """The outcomes of all the work, in the order in which they came to stand.
+
+        Raises:
+            ValueError: units wait for each other, so none of them could ever begin; nothing was submitted.
+        """
+        self._ranked = [_Ranked(rank, unit, self.workplace.kind(unit)) for rank, unit in enumerate(work)]
+        self._order = TopologicalSorter(_awaited(self._ranked))
+        try:
+            self._order.prepare()
+        except CycleError as error:
+            names = ", ".join(self._ranked[rank].unit.name for rank in error.args[1][1:])
+            raise ValueError(f"these features wait for each other, so none of them can begin: {names}") from None
+        self._put_what_waits_no_more()
+        self._drain()
+        while self._again or self._suspects:
+            if self._again:
+                self._put_again()
             else:
-                self._put(each)
-        self._drain(last_try=False)
-        for number in range(1, TRIES):
-            again, self._again = self._again, []
-            for each in again:
-                self._put(each)
-            self._drain(last_try=number == TRIES - 1)
-        self._clear_suspects()
+                self._try_alone(self._suspects.pop(0))
+            self._drain()
         return self._outcomes
+
+    def _put_what_waits_no_more(self) -> None:
+        for rank in self._order.get_ready():
+            self._put(self._ranked[rank])
+
+    def _put_again(self) -> None:
+        again, self._again = self._again, []
+        for each in again:
+            self._put(each)
 
     def _put(self, each: _Ranked) -> None:
         """It may begin."""
@@ -108,7 +136,9 @@ class Gather:
 
     def _submit(self, each: _Ranked) -> None:
         self._running[each.kind] += 1
-        self.submit(each.unit, each.rank).add_done_callback(lambda future: self._ended.put((future, each)))
+        self._tries[each.rank] += 1
+        submitted = self.workplace.submit(each.unit, each.rank)
+        submitted.add_done_callback(lambda future: self._ended.put((future, each)))
 
     def _next(self) -> tuple[Future, _Ranked]:
         """Wait for one to end."""
@@ -116,35 +146,44 @@ class Gather:
         self._running[each.kind] -= 1
         return future, each
 
-    def _drain(self, *, last_try: bool) -> None:
+    def _drain(self) -> None:
         """Until nothing runs any more."""
         while self._keep_busy():
             future, each = self._next()
             try:
-                outcomes = self.read(future, each.unit)
+                outcomes = self.workplace.read(future, each.unit)
             except WorkerLostError:
                 self._suspects.append(each)
                 continue
-            if not last_try and any(outcome.transient for outcome in outcomes):
+            if self._tries[each.rank] < TRIES and any(outcome.transient for outcome in outcomes):
                 self._again.append(each)  # whatever of it is done is skipped then
                 continue
             self._settle(each, outcomes)
 
-    def _clear_suspects(self) -> None:
-        while self._suspects:
-            self._submit(self._suspects.pop(0))
-            future, each = self._next()
-            try:
-                outcomes = self.read(future, each.unit)
-            except WorkerLostError:
-                outcomes = self.lost(each.unit)
-            self._settle(each, outcomes)
-            self._drain(last_try=True)  # what had waited for this session's clock
+    def _try_alone(self, suspect: _Ranked) -> None:
+        self._submit(suspect)
+        future, each = self._next()
+        try:
+            outcomes = self.workplace.read(future, each.unit)
+        except WorkerLostError:
+            outcomes = self.workplace.lost(each.unit)
+        self._settle(each, outcomes)
 
     def _settle(self, each: _Ranked, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             self._outcomes.append(outcome)
-            self.finished(outcome)
-        if each.is_clock:
-            for dependent in self._waiting.pop(each.unit.session_id, []):
-                self._put(dependent)
+            self.workplace.finished(outcome)
+        self._order.done(each.rank)
+        self._put_what_waits_no_more()
+
+
+def _awaited(ranked: Sequence[_Ranked]) -> Mapping[int, set[int]]:
+    """By rank, the ranks of the units that it waits for; of a feature that is not in this run there are none."""
+    holding: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in ranked:
+        for feature in each.unit.features:
+            holding[each.unit.session_id, feature].append(each.rank)
+    return {
+        each.rank: {rank for feature in each.unit.after for rank in holding.get((each.unit.session_id, feature), ())}
+        for each in ranked
+    }

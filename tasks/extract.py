@@ -44,6 +44,8 @@ class Work:
         settings: of all extractors.
         since: by feature that is forced, the count of the version that was current when the work was planned: a later
             one with the right fingerprint is this work done, by whomever. Of other features any will do.
+        after: features of the same session that must have ended before this begins, well or not, where they are due as
+            well.
         cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first.
     """
 
@@ -52,6 +54,7 @@ class Work:
     features: tuple[str, ...]
     settings: ExtractorsSettings
     since: Mapping[str, int] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
     cost: float = 0.0
 
     @property

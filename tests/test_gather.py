@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from flows.gather import AT_ONCE, TRIES, Gather, WorkerLostError
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
@@ -12,16 +14,18 @@ from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings
 
 
-def unit(session_id: str, *features: str) -> Work:
-    return Work("store", Source(session_id, {}), features, ExtractorsSettings())
+def unit(session_id: str, *features: str, after: tuple[str, ...] | None = None) -> Work:
+    waits_for = (() if features == ("frames",) else ("frames",)) if after is None else after
+    return Work("store", Source(session_id, {}), features, ExtractorsSettings(), after=waits_for)
 
 
-def kind(work: Work) -> str:
-    return "GPU" if "resnet50" in work.features else "CPU"
+def chain(session_id: str) -> tuple[Work, Work, Work]:
+    """y needs what x gives, and x what frames gives; as planning may well order them."""
+    return unit(session_id, "y", after=("x",)), unit(session_id, "x"), unit(session_id, "frames")
 
 
 class Fake:
-    """Ends at once, as ``behaviour`` says for the unit and the number of the try."""
+    """A workplace where a unit ends at once, as ``behaviour`` says for it and the number of the try."""
 
     def __init__(self, behaviour=lambda unit, attempt: "done", at_once: int = AT_ONCE) -> None:
         self.behaviour = behaviour
@@ -31,18 +35,22 @@ class Fake:
         self.tries: Counter[str] = Counter()
         self.order: list[str] = []
         self.open = 0
+        self.told: list[Outcome] = []
+
+    def kind(self, work: Work) -> str:
+        return "GPU" if "resnet50" in work.features else "CPU"
 
     def submit(self, work: Work, rank: int):
         self.tries[work.name] += 1
         self.order.append(work.name)
         self.open += 1
-        self.now[kind(work)] += 1
+        self.now[self.kind(work)] += 1
         self.most |= self.now
         return Ended((work, self.behaviour(work, self.tries[work.name])))
 
     def read(self, future, work: Work):
         self.open -= 1
-        self.now[kind(work)] -= 1
+        self.now[self.kind(work)] -= 1
         what = future.value[1]
         if what == "lost":
             raise WorkerLostError
@@ -52,10 +60,12 @@ class Fake:
     def lost(self, work: Work):
         return [Outcome(work.session_id, feature, Status.FAILED, reason="lost alone") for feature in work.features]
 
+    def finished(self, outcome: Outcome) -> None:
+        self.told.append(outcome)
+
     def run(self, *work: Work):
-        finished: list[Outcome] = []
-        outcomes = Gather(self.submit, self.read, self.lost, finished.append, kind, self.at_once).run(work)
-        assert finished == outcomes
+        outcomes = Gather(self, self.at_once).run(work)
+        assert self.told == outcomes
         assert self.open == 0
         return {f"{outcome.session_id}/{outcome.feature}": outcome.reason for outcome in outcomes}
 
@@ -77,6 +87,57 @@ def test_a_sessions_clock_comes_before_its_other_features() -> None:
 def test_a_failed_clock_lets_its_features_say_so_themselves() -> None:
     fake = Fake(lambda work, attempt: "failed" if work.features == ("frames",) else "done")
     assert fake.run(unit("a", "frames"), unit("a", "openface")) == {"a/frames": "failed", "a/openface": "done"}
+
+
+def test_a_chain_of_features_runs_in_its_order_whatever_the_order_of_the_work() -> None:
+    fake = Fake()
+    fake.run(*chain("a"), *chain("b"), unit("c", "y", after=("x",)))
+    assert fake.order == ["a/frames", "b/frames", "c/y", "a/x", "b/x", "a/y", "b/y"]
+
+
+def test_what_waits_for_a_middle_that_fails_begins_after_it() -> None:
+    fake = Fake(lambda work, attempt: "failed" if work.features == ("x",) else "done")
+    assert fake.run(*chain("a")) == {"a/frames": "done", "a/x": "failed", "a/y": "done"}
+    assert fake.order == ["a/frames", "a/x", "a/y"]
+
+
+def test_what_waits_for_a_middle_that_is_tried_again_begins_after_its_last_try() -> None:
+    fake = Fake(lambda work, attempt: "transient" if work.features == ("x",) or attempt < TRIES else "done")
+    assert fake.run(*chain("a")) == {"a/frames": "done", "a/x": "transient", "a/y": "done"}
+    assert fake.order == ["a/frames"] * TRIES + ["a/x"] * TRIES + ["a/y"] * TRIES
+
+
+def test_what_waits_for_a_middle_whose_workers_die_begins_after_its_last_try() -> None:
+    fake = Fake(lambda work, attempt: "lost" if work.features == ("x",) else "done")
+    assert fake.run(*chain("a"), unit("b", "frames")) == {
+        "a/frames": "done",
+        "b/frames": "done",
+        "a/x": "lost alone",
+        "a/y": "done",
+    }
+    assert fake.order == ["a/frames", "b/frames", "a/x", "a/x", "a/y"]
+
+
+def test_what_waits_for_several_begins_when_the_last_of_them_has_ended() -> None:
+    fake = Fake(lambda work, attempt: "transient" if work.features == ("z",) and attempt == 1 else "done")
+    fake.run(unit("a", "y", after=("x", "z", "nothing due")), unit("a", "x", "w", after=()), unit("a", "z", after=()))
+    assert fake.order == ["a/x+w", "a/z", "a/z", "a/y"]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        (unit("a", "x", after=("y",)), unit("a", "y", after=("x",))),
+        (unit("a", "x", "y", after=("z",)), unit("a", "z", after=("y",))),
+        (unit("a", "x", after=("x",)),),
+    ],
+)
+def test_work_that_waits_for_itself_is_refused_before_anything_begins(work: tuple[Work, ...]) -> None:
+    fake = Fake()
+    with pytest.raises(ValueError, match="wait for each other") as refused:
+        fake.run(unit("b", "frames"), *work)
+    assert all(each.name in str(refused.value) for each in work)
+    assert fake.order == []
 
 
 def test_what_may_pass_is_tried_again_when_the_rest_is_done() -> None:

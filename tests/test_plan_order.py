@@ -52,6 +52,11 @@ def test_clocks_first_then_the_most_expensive_feature_of_the_longest_session(
     )
 
 
+def test_everything_waits_for_its_sessions_frames_alone(uneven_study: Path, tmp_path: Path) -> None:
+    work = planned(uneven_study, tmp_path / "features").work
+    assert {(unit.after, "frames" in unit.features) for unit in work} == {((), True), (("frames",), False)}
+
+
 def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: Path) -> None:
     source = {unit.session_id: unit.source for unit in planned(uneven_study, tmp_path / "features").work}
     assert [recording_s(source[name]) for name in ("s0001", "s0002", "s0003")] == [2.0, 4.0, 1.0]

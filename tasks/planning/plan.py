@@ -14,7 +14,7 @@ from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.planning.order import most_expensive_first
-from tasks.planning.selection import Selection, all_sessions, check_selection, selected_extractors
+from tasks.planning.selection import CLOCK, Selection, all_sessions, check_selection, selected_extractors
 from tasks.planning.sources import session_source
 from tasks.planning.spread import spread_over_processors
 from tasks.planning.up_to_date import StoreListing, settled_outcome
@@ -70,7 +70,8 @@ def plan_extraction(
             for extractor in extractors.values():
                 forced = selection.force and (selection.only is None or extractor.name in selection.only)
                 since = {extractor.name: known.count(session_id, extractor.name)} if forced else {}
-                work = Work(storage.location, source, (extractor.name,), settings, since)
+                after = () if extractor.name == CLOCK else (CLOCK,)
+                work = Work(storage.location, source, (extractor.name,), settings, since, after)
                 if settled := settled_outcome(known, work, extractor):
                     plan.settled.append(settled)
                 else:
@@ -83,10 +84,13 @@ def plan_extraction(
 
 
 def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[Work]:
-    """The work with the features that want the same decoded frames made one."""
-    frame_by_frame = [work for work in due if isinstance(extractors[work.features[0]], FrameExtractor)]
-    if len(frame_by_frame) < 2 or len({bool(work.since) for work in frame_by_frame}) > 1:
-        return due
-    since = {feature: count for work in frame_by_frame for feature, count in work.since.items()}
-    together = replace(frame_by_frame[0], features=tuple(work.features[0] for work in frame_by_frame), since=since)
-    return [together if work is frame_by_frame[0] else work for work in due if work not in frame_by_frame[1:]]
+    """The work with the features made one that want the same decoded frames and may begin at the same time."""
+    passes: dict[tuple[tuple[str, ...], bool], list[Work]] = {}
+    for work in due:
+        if isinstance(extractors[work.features[0]], FrameExtractor):
+            passes.setdefault((work.after, bool(work.since)), []).append(work)
+    for sharing in passes.values():
+        since = {feature: count for work in sharing for feature, count in work.since.items()}
+        together = replace(sharing[0], features=tuple(work.features[0] for work in sharing), since=since)
+        due = [together if work is sharing[0] else work for work in due if work not in sharing[1:]]
+    return due
