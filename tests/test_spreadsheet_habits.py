@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,3 +270,42 @@ def test_a_curve_with_a_spreadsheets_habits(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text('time_s,value\n0,"0,5"\n')
     with pytest.raises(CurveError, match="row 1, value: must be a finite number, with a decimal point"):
         read_curve(tmp_path / "c.csv")
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+        timeout=600,
+    )
+
+
+def test_check_says_how_tables_were_read_and_is_content(study_copy: Path) -> None:
+    for table in ("phases", "sessions"):
+        frame = pd.read_csv(study_copy / f"{table}.csv", dtype=str)
+        frame.to_csv(study_copy / f"{table}.csv", index=False, sep=";")
+    result = command("check", str(study_copy))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("semicolons") == 2
+    (study_copy / "ratings.csv").write_text("session_id,story_id,position,empathy\np01-s01,nowhere,1,4\n")
+    result = command("check", str(study_copy))
+    assert result.returncode == 2
+    assert result.stderr.count("semicolons") == 2
+
+
+def test_a_study_of_videos_alone_is_valid_and_why_it_gives_no_clips_is_said(study_copy: Path, tmp_path: Path) -> None:
+    for table in ("phases", "ratings", "stories", "surveys"):
+        (study_copy / f"{table}.csv").unlink()
+    (study_copy / "sessions.csv").write_text("video\nvideos/p01-s01.avi\n")
+    result = command("check", str(study_copy))
+    assert result.returncode == 0, result.stderr
+    assert "named after its video" in " ".join(result.stdout.split())
+    result = command("index", str(study_copy), "--out", str(tmp_path / "clips.parquet"))
+    assert result.returncode == 0, result.stderr
+    said = " ".join(result.stderr.split())
+    assert "cut from the tables 'phases' and 'ratings' so far, and there are no phases and no ratings" in said

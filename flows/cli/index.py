@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.tables.clips import clips_table, without_clips
+from flows.cli.tables.study import why_no_clips
 from flows.cli.terminal import (
     ConfigOption,
     ReplaceStudyOption,
@@ -54,6 +55,8 @@ def index(
     shown.print(f"{counted(len(clips), 'clip')} of {settings.clips.window} frames, stride {settings.clips.stride}")
     if len(clips):
         shown.print(clips_table(clips))
+    elif reason := why_no_clips(loaded):
+        error_console().print(reason)
     for line in without_clips(built.excluded, built.warnings):
         error_console().print(line)
     if built.excluded:

@@ -38,6 +38,9 @@ def study_table(study: Study) -> Table:
     table.add_row("stories", str(len(study.stories)))
     table.add_row("ratings", str(len(study.ratings)))
     table.add_row("survey scores", str(len(study.surveys)))
+    for name, count in _counts(study).items():
+        if count:
+            table.add_row(name, str(count))
     for column, meaning in without.items():
         count = sum(getattr(session, column) is None for session in study.sessions.values())
         if count:
@@ -51,9 +54,37 @@ def study_table(study: Study) -> Table:
         table.add_row("without phases", f"{unphased} (no clips: a clip lies inside a phase)")
     for name, columns in study.unread.items():
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
+    for remark in study.remarks:
+        table.add_row("look at", escape(remark))
+    if any(_counts(study).values()):
+        table.add_row("not used yet", NOT_USED)
     return table
 
 
+NOT_USED = "labels, curves, tracks and clocks are checked; features and clips are made of the other tables so far"
+
+
+def _counts(study: Study) -> dict[str, int]:
+    """How much there is of what a study need not have."""
+    return {
+        "labels": len(study.labels) - len(study.ratings),
+        "curves": len(study.curves),
+        "tracks besides the session's own": sum(len(tracks) - 1 for tracks in study.tracks.values()),
+        "clocks": sum(len(clocks) for clocks in study.clocks.values()),
+        "persons": len(study.persons),
+    }
+
+
+def why_no_clips(study: Study) -> str:
+    """Why the tables give no clips at all; empty where they give some."""
+    missing = [name for name in ("phases", "ratings") if not getattr(study, name)]
+    if not missing:
+        return ""
+    absent = " and no ".join(missing)
+    return f"no clips: they are cut from the tables 'phases' and 'ratings' so far, and there are no {absent}"
+
+
 def not_read(study: Study) -> list[str]:
-    """A line for each table with columns that nothing reads."""
-    return [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
+    """A line for each table with columns that nothing reads, or with a habit that was seen through."""
+    unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
+    return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in study.remarks]
