@@ -155,18 +155,18 @@ def test_a_participant_in_two_splits_is_an_alarm(demo: Path, tmp_path: Path) -> 
     clips = store.clips()
     clips.loc[clips.index[0], "split"] = "test"
 
-    class Torn(FeatureStore):
+    class Leaking(FeatureStore):
         def clips(self) -> pd.DataFrame:
             return clips
 
     person = clips["participant_id"].iloc[0]
-    torn = Torn(demo / "features")
-    facts = read_facts(study, torn, extractors(demo))
-    assert set(facts.torn) == {person}
-    build_report(study, torn, extractors(demo), tmp_path / "site")
+    leaking = Leaking(demo / "features")
+    facts = read_facts(study, leaking, extractors(demo))
+    assert set(facts.leaked) == {person}
+    build_report(study, leaking, extractors(demo), tmp_path / "site")
     assert f"{person} is in test and in" in (tmp_path / "site/index.html").read_text()
     assert f"✗ {person} is in" in key_tables(facts)
-    assert read_facts(study, store, extractors(demo)).torn == {}
+    assert read_facts(study, store, extractors(demo)).leaked == {}
 
 
 @pytest.mark.slow
@@ -374,6 +374,8 @@ def test_show_for_people_and_for_scripts(demo: Path) -> None:
     shown = run("show", demo / "features", "p01-s01")
     assert shown.exit_code == 0
     assert "head pitch" in shown.stdout
+    assert "caveats" in shown.stdout
+    assert "demo word vectors" in " ".join(shown.stdout.split())
     assert set("▁█") <= set(shown.stdout)
     assert "no rule is broken" in shown.stdout
     code, drawn = in_terminal("show", demo / "features", "p01-s01")

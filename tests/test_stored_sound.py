@@ -155,7 +155,7 @@ def test_sound_that_does_not_fit_the_picture_is_stamped(
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
     assert tuple(row.stamps) == stamps
     notes = [str(note) for note in status_tables(list(catalogue.scan(store.storage)))]
-    assert [f"opensmile: {stamp} (s)" in " ".join(notes) for stamp in stamps] == [True] * len(stamps)
+    assert [f"* caveat[/] of opensmile: {stamp} (s)" in " ".join(notes) for stamp in stamps] == [True] * len(stamps)
     assert json.loads(row.quality)["audio_s"] == pytest.approx(sound_s, abs=0.001)
     assert json.loads(row.quality)["audio_start_s"] == pytest.approx(sound_at_s, abs=0.001)
 

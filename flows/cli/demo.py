@@ -1,4 +1,4 @@
-"""The demo study, wherever storyframes is installed."""
+"""Finding and copying the demo study, wherever storyframes is installed."""
 
 from __future__ import annotations
 

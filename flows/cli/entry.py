@@ -1,4 +1,4 @@
-"""Where the ``storyframes`` command begins and ends, also when it is asked to end while it still starts."""
+"""The first and last steps of the ``storyframes`` command: permissions, signals (also while it starts), exit code."""
 
 from __future__ import annotations
 

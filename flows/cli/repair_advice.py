@@ -1,4 +1,4 @@
-"""What makes whole again what ``storyframes verify`` found."""
+"""Which commands repair the damage that ``storyframes verify`` found."""
 
 from __future__ import annotations
 

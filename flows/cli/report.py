@@ -61,7 +61,7 @@ def report(
             cannot_write(out, error)
     shown = console()
     shown.print(report_table(built))
-    for person, splits in built.facts.torn.items():
+    for person, splits in built.facts.leaked.items():
         shown.print(f"[bold red]{escape(person)} is in {escape(' and in '.join(splits))}[/]: write the index again")
     for session_id, problem in built.problems.items():
         shown.print(f"[bold red]{escape(session_id)}[/] {escape(problem)}")

@@ -26,17 +26,18 @@ def session_tables(entries: Sequence[Entry], curves: SessionCurves | None) -> It
     features = Table()
     for heading in ("feature", "status", "rows", "size"):
         features.add_column(heading, justify="right" if heading in ("rows", "size") else "left")
-    features.add_column("notes", overflow="fold")
+    for heading in ("caveats", "notes"):
+        features.add_column(heading, overflow="fold")
     for entry in entries:
         current = entry.current
         notes = [entry.reason] if entry.reason else []
-        notes += current.stamps if current else []
         notes += [f"{name} {value:.4g}" for name, value in current.quality.items()] if current else []
         features.add_row(
             entry.feature,
             f"[{STYLE[entry.status]}]{entry.status}[/]",
             str(current.rows) if current else "",
             human_bytes(current.nbytes) if current else "",
+            escape("; ".join(current.stamps)) if current else "",
             escape("; ".join(notes)),
         )
     yield features

@@ -25,7 +25,7 @@ def status_tables(entries: Sequence[Entry]) -> list[RenderableType]:
 
 
 def _status_table(entries: Sequence[Entry]) -> Table:
-    """Sessions x features: rows where done, else how the last attempt ended; a * marks stamped values."""
+    """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat."""
     shown = [name for name in FEATURES if any(entry.feature == name for entry in entries)]
     table = Table(title=None)
     table.add_column("session", overflow="fold")
@@ -42,8 +42,8 @@ def _cell(entry: Entry | None) -> str:
     if entry is None:
         return "[dim]-[/]"
     if entry.status is Status.DONE and entry.current:
-        stamped = "[yellow]*[/]" if entry.current.stamps else ""
-        return f"[green]{entry.current.rows}[/]{stamped}"
+        caveat = "[yellow]*[/]" if entry.current.stamps else ""
+        return f"[green]{entry.current.rows}[/]{caveat}"
     kept = " (old kept)" if entry.current else ""
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
 
@@ -51,12 +51,12 @@ def _cell(entry: Entry | None) -> str:
 def _status_notes(entries: Sequence[Entry]) -> list[str]:
     """Below the table: what the cells cannot say, each thing once."""
     notes = []
-    stamped: dict[tuple[str, str], list[str]] = {}
+    having: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        for stamp in entry.current.stamps if entry.current else ():
-            stamped.setdefault((entry.feature, stamp), []).append(entry.session_id)
-    for (feature, stamp), sessions in sorted(stamped.items()):
-        notes.append(f"[yellow]*[/] {feature}: {escape(stamp)} ({_named(sessions)})")
+        for caveat in entry.current.stamps if entry.current else ():
+            having.setdefault((entry.feature, caveat), []).append(entry.session_id)
+    for (feature, caveat), sessions in sorted(having.items()):
+        notes.append(f"[yellow]* caveat[/] of {feature}: {escape(caveat)} ({_named(sessions)})")
     reasons: dict[tuple[Status, str, str], list[str]] = {}
     for entry in entries:
         if entry.status is not Status.DONE:

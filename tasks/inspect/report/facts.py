@@ -56,7 +56,7 @@ class StudyFacts:
         states: by scale and timepoint, the scores of scales taken more than once.
         clips: columns phase, empathy, split, clips.
         splits: one row for each split.
-        torn: participants that appear in more than one split, with those splits.
+        leaked: participants that appear in more than one split, with those splits.
     """
 
     matrix: Matrix
@@ -71,7 +71,7 @@ class StudyFacts:
     states: Mapping[str, Mapping[str, tuple[float, ...]]]
     clips: pd.DataFrame
     splits: tuple[SplitRow, ...]
-    torn: Mapping[str, tuple[str, ...]]
+    leaked: Mapping[str, tuple[str, ...]]
     versions: tuple[VersionRow, ...]
 
     @property
@@ -119,7 +119,7 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         states={scale: taken for scale, taken in scores.items() if len(taken) > 1},
         clips=_count_clips(clips),
         splits=_splits(clips),
-        torn=_torn(clips),
+        leaked=_leaked(clips),
         versions=tuple(_versions(current)),
     )
 
@@ -168,7 +168,7 @@ def _splits(clips: pd.DataFrame | None) -> tuple[SplitRow, ...]:
     return tuple(sorted(rows, key=lambda row: (order.get(row.split, 3), row.split)))
 
 
-def _torn(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
+def _leaked(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
     if clips is None or clips.empty:
         return {}
     splits = clips.groupby("participant_id")["split"].unique()
