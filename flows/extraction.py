@@ -23,7 +23,7 @@ from flows.runs.report import IncompleteError
 from storyframes.store.location import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work, extract, not_done, published
-from tasks.extractors.registry import build_extractors
+from tasks.extractors.registry import build_extractor
 
 
 @task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
@@ -155,10 +155,10 @@ class PrefectTasks(Workplace):
 
 def needs_of(unit: Work) -> Mapping[str, float]:
     """The most that any of its features needs: they run one after the other, frame by frame."""
-    extractors = build_extractors(unit.settings, unit.session_id)
     needs: dict[str, float] = {}
     for feature in unit.features:
-        for resource, amount in extractors[feature].needs.items():
+        extractor = build_extractor(unit.settings, unit.session_id, feature)
+        for resource, amount in extractor.needs.items():
             needs[resource] = max(amount, needs.get(resource, 0))
     return needs
 

@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from flows.clusters.settings import load_cluster
 from flows.settings import Settings, load_settings
-from storyframes.features import FEATURES
 from storyframes.store.layout import ID_PATTERN
+from tasks.extractors.registry import registered
 from tasks.planning.selection import Selection
 
 # Prefect's server checks a deployment's parameters by these before a run is made of them. In Python the selection is
 # checked against the study, whose messages are better.
 _SessionId = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
-_FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(FEATURES)})]
+_FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(registered())})]
 # A deployment's flow starts in a folder of its own, where a relative path leads nowhere.
 _Path = Annotated[Path, WithJsonSchema({"type": "string", "format": "path", "pattern": "^/"})]
 _Location = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^(/|[a-z0-9]+://)"})]

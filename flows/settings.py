@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.registry import ExtractorsSettings, anchored
 
 
 class SettingsError(Exception):
@@ -22,9 +22,6 @@ class Settings(ExtractorsSettings):
 
     clips: WindowSpec = Field(default_factory=WindowSpec)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
-
-
-_PATHS = (("openface", "binary"), ("resnet50", "path"), ("dope", "model"), ("glove", "vectors"), ("sbert", "model"))
 
 
 def load_settings(path: Path | None) -> Settings:
@@ -41,23 +38,13 @@ def load_settings(path: Path | None) -> Settings:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
-    _anchor_paths(content, path.resolve().parent)
+    folder = path.resolve().parent
+    anchor_certificates(content.get("cluster"), folder)
     try:
-        return Settings.model_validate(content)
+        return Settings.model_validate(anchored(content, folder))
     except ValidationError as error:
         faults = [_describe(fault) for fault in error.errors(include_url=False)]
         raise SettingsError("\n".join([f"{path}:", *(f"  {fault}" for fault in faults)])) from None
-
-
-def _anchor_paths(content: dict[str, Any], folder: Path) -> None:
-    for section, key in _PATHS:
-        values = content.get(section)
-        if isinstance(values, dict) and isinstance(values.get(key), str):
-            values[key] = str(folder / values[key])
-    anchor_certificates(content.get("cluster"), folder)
-    openface = content.get("openface")
-    if isinstance(openface, dict) and str(openface.get("image", "")).endswith(".sif"):
-        openface["image"] = str(folder / openface["image"])
 
 
 def _describe(fault: Any) -> str:

@@ -15,8 +15,9 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
-from storyframes.features import feature_spec
 from storyframes.store.catalogue import Entry, read_entry
 from storyframes.store.durable import sha256_file
 from storyframes.store.location import open_storage
@@ -26,11 +27,11 @@ from storyframes.store.records import Current, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
 _LOG = logging.getLogger("storyframes")
-_TEXT_FEATURES = ("glove", "sbert")  # an unexpected error's message could quote the transcript
+_OURS = ("storyframes", "tasks")  # packages whose own messages never quote what an input says
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Outcome:
 class _Due:
     """A feature that has to be extracted now."""
 
-    extractor: Extractor
+    extractor: Extractor[Any]
     fingerprint: Fingerprint
 
 
@@ -122,34 +123,34 @@ def extract(work: Work) -> tuple[Outcome, ...]:
 
 
 def _look_at(storage: Storage, work: Work, feature: str) -> _Due | Outcome:
-    extractor = build_extractors(work.settings, work.session_id)[feature]
+    extractor = build_extractor(work.settings, work.session_id, feature)
     try:
         fingerprint = extractor.fingerprint(work.source)
         if current := up_to_date(storage, work, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
-        return failed(storage, work.session_id, feature, error, "")
+        return failed(storage, work.session_id, extractor, error, "")
     return _Due(extractor, fingerprint)
 
 
 def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
     try:
-        with FeatureWriter(storage, work.session_id, feature_spec(work.session_id, due.extractor.name)) as out:
+        with FeatureWriter(storage, work.session_id, due.extractor.spec) as out:
             due.extractor.extract(work.source, out)
             return done(_publish(due, out))
     except Exception as error:
-        return failed(storage, work.session_id, due.extractor.name, error, due.fingerprint.digest)
+        return failed(storage, work.session_id, due.extractor, error, due.fingerprint.digest)
 
 
 def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Outcome]:
     """Several features from one pass over the frames; one that fails leaves the others alone."""
     outcomes = []
     with contextlib.ExitStack() as stack:
-        writers: dict[FrameExtractor, FeatureWriter] = {}
+        writers: dict[FrameExtractor[Any], FeatureWriter] = {}
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            spec = feature_spec(work.session_id, one.extractor.name)
+            spec = one.extractor.spec
             writers[one.extractor] = stack.enter_context(FeatureWriter(storage, work.session_id, spec))
         failures = run_frame_pass(work.source, writers)
         for one, (extractor, out) in zip(due, writers.items(), strict=True):
@@ -158,7 +159,7 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(storage, work.session_id, extractor.name, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, work.session_id, extractor, error, one.fingerprint.digest))
     return outcomes
 
 
@@ -179,7 +180,7 @@ def _check_unchanged(fingerprint: Fingerprint) -> None:
 def published(work: Work, feature: str) -> Outcome | None:
     """The outcome of a feature that is in the store as the work would give it, whoever did it; None otherwise."""
     try:
-        fingerprint = build_extractors(work.settings, work.session_id)[feature].fingerprint(work.source)
+        fingerprint = build_extractor(work.settings, work.session_id, feature).fingerprint(work.source)
         current = up_to_date(open_storage(work.store), work, feature, fingerprint.digest)
     except Exception:  # an input or a tool is not as it was
         return None
@@ -224,18 +225,24 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
     )
 
 
-def failed(storage: Storage, session_id: str, feature: str, error: Exception, fingerprint: str) -> Outcome:
-    """The outcome of an error, whichever it is."""
+def failed(storage: Storage, session_id: str, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:
+    """The outcome of an error, whichever it is.
+
+    Of a private feature's errors only those texts are told that this program has written itself: any other may quote
+    what somebody said.
+    """
+    status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
+    may_tell = not extractor.is_private or _is_ours(error)
     match error:
-        case MissingInputError():
-            return not_done(storage, session_id, feature, Status.MISSING, str(error), fingerprint)
-        case ExtractionError() | PublishError() | StorageError():
+        case MissingInputError() | ExtractionError() | PublishError() | StorageError() if may_tell:
             reason = str(error)
         case OSError():
-            reason = _explain_os_error(error, storage)
+            reason = _explain_os_error(error, storage, name_file=may_tell)
+        case _ if extractor.is_private:
+            reason = f"{_where(error)} (its text is withheld: {extractor.name} reads words, and it may quote them)"
         case _:
-            reason = _explain_unexpected(error, feature)
-    outcome = not_done(storage, session_id, feature, Status.FAILED, reason, fingerprint)
+            reason = f"{_where(error)}: {str(error)[:300]}"
+    outcome = not_done(storage, session_id, extractor.name, status, reason, fingerprint)
     return replace(outcome, transient=may_pass(error))
 
 
@@ -248,17 +255,26 @@ def not_done(storage: Storage, session_id: str, feature: str, status: Status, re
     return Outcome(session_id, feature, status, reason=reason)
 
 
-def _explain_os_error(error: OSError, storage: Storage) -> str:
+def _explain_os_error(error: OSError, storage: Storage, *, name_file: bool) -> str:
     if error.errno in NO_ROOM:
         folder = storage.local("")
         if folder is None:  # a version is made on this machine and sent when it is whole
             return f"{no_room_for_temporary_files()}; nothing was published"
         return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
-    where = f"{Path(error.filename).name}: " if isinstance(error.filename, str) else ""
-    return f"{where}{error.strerror or type(error).__name__}"
+    where = f"{Path(error.filename).name}: " if name_file and isinstance(error.filename, str) else ""
+    return f"{where}{os.strerror(error.errno) if error.errno else type(error).__name__}"
 
 
-def _explain_unexpected(error: Exception, feature: str) -> str:
+def _where(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    message = "" if feature in _TEXT_FEATURES else f": {str(error)[:300]}"
-    return f"unexpected {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}{message}"
+    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "builtins")  # no name made of words
+    return f"unexpected {kind} at {Path(frame.filename).name}:{frame.lineno}"
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether this program itself raised it, and so wrote its text."""
+    last: TracebackType | None = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    module = str(last.tb_frame.f_globals.get("__name__", "")) if last else ""
+    return module.partition(".")[0] in _OURS

@@ -9,12 +9,12 @@ import pytest
 
 from storyframes.store.layout import create_store
 from tasks.extract import Work
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.registry import CLOCK, ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.planning.cost import expected_cost, recording_s
 from tasks.planning.order import most_expensive_first
 from tasks.planning.plan import Plan, plan_extraction
-from tasks.planning.selection import CLOCK, Selection
+from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
 

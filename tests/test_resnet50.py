@@ -15,7 +15,6 @@ from support.torchvision_reference import V1, torchvisions_embeddings, transform
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.frames import RecordingSettings
 from tasks.extractors.resnet50.crops import cropper
 from tasks.extractors.resnet50.engine import Model
 from tasks.extractors.resnet50.engines import open_engine
@@ -24,6 +23,7 @@ from tasks.extractors.resnet50.network import build_network
 from tasks.extractors.resnet50.openvino_engine import OpenVinoEngine
 from tasks.extractors.resnet50.settings import EngineName, Precision, ResNet50Settings, ResNet50Weights
 from tasks.extractors.resnet50.torch_engine import TorchEngine, largest_batch_size
+from tasks.extractors.settings import CommonSettings
 from tasks.media.recording import read_frames
 from tasks.models import weights
 from tasks.models.openvino_import import import_openvino
@@ -267,7 +267,7 @@ def test_a_precision_that_is_not_there_is_refused_not_replaced() -> None:
 
 def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> None:
     def needs(**settings):
-        return ResNet50(ResNet50Settings(**settings), RecordingSettings()).needs
+        return ResNet50(ResNet50Settings(**settings), CommonSettings()).needs
 
     assert needs() == {"CPU": 1}
     assert needs(cpus=3) == {"CPU": 3}

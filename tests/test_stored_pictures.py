@@ -7,23 +7,24 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from support.recordings import write_recording
+from support.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import extract_session, make_study
 from support.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 
-from storyframes.features import feature_spec
+from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract as do_work
 from tasks.extractors import frame_pass, frames
 from tasks.extractors.base import ExtractionError, Source
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import Clock, read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.deinterlace import POLICY
 from tasks.models.torchvision_import import import_torchvision
@@ -35,10 +36,18 @@ from tasks.study.load import load_study
 UNTRAINED = {"allow_untrained": True, "engine": "torch"}
 
 
-def clock_as_seen_by(root: Path, feature: str, video: Path):
-    """The clock of the session, and the stamps that it leaves on this feature."""
-    with FeatureWriter(local(root), "s", feature_spec("s", feature)) as out:
-        return read_clock(Source("s", {"video": as_input(video)}), out), out.stamps
+def clock_of(root: Path, video: Path) -> Clock:
+    """The clock of the session ``s`` as an extractor of its transcript gets it."""
+    with FeatureWriter(local(root), "s", FEATURES["glove"]) as out:
+        return read_clock(Source("s", {"video": as_input(video)}), out)
+
+
+def write_openface(path: Path, frames: int) -> None:
+    """What OpenFace wrote of so many frames, with a face at rest in all of them."""
+    table = pd.DataFrame(0.0, index=range(frames), columns=list(OPENFACE_COLUMNS))
+    table["frame"], table["timestamp"] = np.arange(frames) + 1, np.arange(frames) / 25
+    table["confidence"], table["success"] = 0.9, 1
+    table.to_csv(path, index=False)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -86,13 +95,20 @@ def test_an_interlaced_session_is_deinterlaced_and_says_so_where_pictures_are_re
     assert store.attributes("s", "resnet50")["deinterlacing"] == POLICY
     stored = store.read("s", "resnet50")
     assert len({row.tobytes() for row in stored}) == 36  # unwritten memory gave the same row again and again
-    video = study / "mpeg4_top.avi"
-    for feature, stamped in (("openface", True), ("dope", True), ("glove", False), ("opensmile", False)):
-        clock, stamps = clock_as_seen_by(root, feature, video)
-        assert clock.interlaced
-        assert (stamps == {"interlaced video"}) == stamped
     again, _ = extract_session(study, tmp_path / "again", "resnet50", resnet50=UNTRAINED)
     np.testing.assert_array_equal(again.read("s", "resnet50"), stored)
+
+
+def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="mpeg4_top.avi", openface="faces.csv", audio="sound.wav")
+    make(study, next(variant for variant in INTERLACED if variant.name == "mpeg4_top.avi"), interlaced=True)
+    write_openface(study / "faces.csv", frames=36)
+    write_wave(study / "sound.wav", np.random.default_rng(1).integers(-9000, 9000, 24_000), 16_000)
+    _, outcomes = extract_session(study, tmp_path / "store", "openface", "opensmile")
+    assert outcomes["openface"].stamps == ("interlaced video",)
+    assert outcomes["opensmile"].status == "done"
+    assert outcomes["opensmile"].stamps == ()
+
 
 
 def test_a_progressive_session_is_not_stamped(tmp_path: Path) -> None:
@@ -111,14 +127,14 @@ def test_the_clock_of_another_video_is_refused(tmp_path: Path) -> None:
     study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
     write_recording(study / "v.avi", 20)
     extract_session(study, root, "frames")
-    clock, _ = clock_as_seen_by(root, "glove", study / "v.avi")
+    clock = clock_of(root, study / "v.avi")
     assert len(clock) == 20
     other = write_recording(tmp_path / "other.avi", 20)
     content = bytearray(other.read_bytes())
     content[-1] ^= 1
     other.write_bytes(content)
     with pytest.raises(ExtractionError, match="frames has not been extracted from this video"):
-        clock_as_seen_by(root, "glove", other)
+        clock_of(root, other)
 
 
 def test_a_clock_of_an_older_version_is_refused_and_made_again(tmp_path: Path, monkeypatch) -> None:
@@ -128,10 +144,10 @@ def test_a_clock_of_an_older_version_is_refused_and_made_again(tmp_path: Path, m
         patch.setattr(frames, "VERSION", frames.VERSION - 1)
         extract_session(study, root, "frames")
     with pytest.raises(ExtractionError, match=r"those of version \d+ of frames, this one is \d+: extract frames again"):
-        clock_as_seen_by(root, "glove", video)
+        clock_of(root, video)
     _, outcomes = extract_session(study, root, "frames")
     assert not outcomes["frames"].skipped
-    assert len(clock_as_seen_by(root, "glove", video)[0]) == 20
+    assert len(clock_of(root, video)) == 20
 
 
 # --- a video that is replaced while it is read -----------------------------------------------------------------------

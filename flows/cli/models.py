@@ -64,14 +64,13 @@ def models_check(
         fail(f"there is nothing to check for {tool!r}; there is openface", 2)
     with usage_errors():
         settings = load_settings(config)
-    if settings.openface.backend is Backend.CSV:
-        settings = settings.model_copy(
-            update={"openface": settings.openface.model_copy(update={"backend": Backend.CONTAINER})}
-        )
-    openface = OpenFace(settings.openface, settings.recording)
+    section = settings.section(tool)
+    if section.backend is Backend.CSV:
+        section = section.model_copy(update={"backend": Backend.CONTAINER})
+    openface = OpenFace(section, settings.common)
     with error_console().status("running OpenFace three times"):
         try:
-            checked = check_openface(lambda clip: openface.run(clip, LONG_S, new_version()), demo_video())
+            checked = check_openface(lambda clip: openface.run_tool(clip, LONG_S, new_version()), demo_video())
         except ExtractionError as error:
             fail(str(error), 1)
-    console().print(openface_table(settings.openface.backend, openface.identity, checked))
+    console().print(openface_table(section.backend, openface.identity, checked))

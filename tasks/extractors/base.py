@@ -1,164 +1,199 @@
-"""What an extractor is, what it is given, and what decides its values.
+"""What an extractor is: one class says all about a feature, and nothing else in the code knows the feature's name.
 
-A new extractor is one file in this folder: its settings, its fingerprint, its work; and one line in
-``tasks/extractors/registry.py``.
+An extractor of the project is a file in this folder and its class in ``registry.BUILT_IN``; one from outside is a
+class that its distribution names under the entry points ``storyframes.extractors`` (docs/extending.md). A feature that
+has one row for each video frame is better made of ``frame_pass.FrameExtractor``.
 """
 
 from __future__ import annotations
 
-import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar, final
 
-from pydantic import BaseModel, ConfigDict
-
-import storyframes
+from storyframes.features import FeatureSpec
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import canonical_json
+from tasks.extractors.fingerprint import Fingerprint, distribution_version
+from tasks.extractors.settings import CommonSettings, ExtractorSettings
+from tasks.extractors.source import ExtractionError, Input, InputFile, MissingInputError, Source
+
+__all__ = [
+    "ALL",
+    "CommonSettings",
+    "Cost",
+    "ExtractionError",
+    "Extractor",
+    "ExtractorSettings",
+    "Fingerprint",
+    "Input",
+    "InputFile",
+    "MissingInputError",
+    "Run",
+    "Scope",
+    "Source",
+    "Tolerance",
+    "distribution_version",
+]
+
+ALL = "*"
+"""In :attr:`Extractor.tolerance`: every array and column that is not named."""
+
+S = TypeVar("S", bound=ExtractorSettings)
 
 
-class MissingInputError(Exception):
-    """The session lacks what this feature is made of: a status, not a failure. The message says what."""
+class Scope(StrEnum):
+    """What a feature is of."""
+
+    SESSION = "session"
+    STORIES = "stories"  # the story texts of the whole study
 
 
-class ExtractionError(Exception):
-    """The input cannot become this feature; trying again will not help. The message says why and what to do."""
+class Run(StrEnum):
+    """Where an extractor's work is done."""
 
-
-class ExtractorSettings(BaseModel):
-    """Base of every extractor's section of the configuration; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    INLINE = "inline"  # in the worker's process
+    VENV = "venv"  # by a program in a Python environment of its own
+    CONTAINER = "container"  # by a program in a container
 
 
 @dataclass(frozen=True)
-class InputFile:
-    """One input of a session.
+class Cost:
+    """What an extraction costs, in order of magnitude: enough to begin with the longest.
 
     Attributes:
-        path: where it lies on this machine.
-        relative: its path in the study, which is all that is ever recorded.
-        sha256: of its content when the work was planned.
-        bytes, mtime_ns: as it was then.
+        cpu_s_per_s: CPU-seconds for each second of a recording with 15 frames a second.
+        start_s: CPU-seconds whatever its length: loading a model, publishing.
     """
 
-    path: Path
-    relative: str
-    sha256: str
-    bytes: int
-    mtime_ns: int
+    cpu_s_per_s: float = 0.03
+    start_s: float = 1.0
 
 
 @dataclass(frozen=True)
-class Source:
-    """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
+class Tolerance:
+    """How far two extractions of the same thing may lie apart: ``|a - b| <= absolute + relative * |a|``."""
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+class Extractor(ABC, Generic[S]):
+    """One feature's way from a session's files to the feature store.
+
+    A new object is made for each extraction, so what it keeps is of one session.
 
     Attributes:
-        session_id: the session, or ``stories``.
-        files: by kind: video, audio, transcript, openface; for the stories: stories.
-        unusable: by kind, why a file that the study names cannot be used.
+        spec: the feature's arrays; goes into the store with the values.
+        Settings: its section of the configuration, ``[<feature>]``.
+        version: of its code; raised when it would give other values.
+        inputs: what it reads (see :class:`Input`). Their content is part of every fingerprint. May depend on the
+            settings, as a property.
+        after: the features of the session that have to be there first.
+        scope: see :class:`Scope`.
+        run: see :class:`Run`.
+        private: somebody's words can be in an error of it, although no input holds any (speech recognition).
+        libraries: distributions whose versions are noted beside the values.
+        tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
+        distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
+            registry, and part of the fingerprint.
+
+    Example:
+        >>> from storyframes.features import ArraySpec, Axis
+        >>> class Length(Extractor):
+        ...     spec = FeatureSpec("length", "in bytes", {"values": ArraySpec(Axis.FRAME, "int64", "bytes", fill=0)})
+        ...     version = 1
+        ...     inputs = (Input.TRANSCRIPT,)
+        ...
+        ...     def extract(self, source, out):
+        ...         out.write("values", [source.file(Input.TRANSCRIPT).bytes])
+        >>> Length(Length.Settings(), CommonSettings()).is_private
+        True
     """
 
-    session_id: str
-    files: Mapping[str, InputFile]
-    unusable: Mapping[str, str] = field(default_factory=dict)
+    spec: ClassVar[FeatureSpec]
+    Settings: ClassVar[type[ExtractorSettings]] = ExtractorSettings
+    version: ClassVar[int]
+    inputs: tuple[str, ...] = (Input.VIDEO,)
+    after: tuple[str, ...] = ("frames",)
+    scope: ClassVar[Scope] = Scope.SESSION
+    run: ClassVar[Run] = Run.INLINE
+    private: ClassVar[bool] = False
+    libraries: ClassVar[tuple[str, ...]] = ()
+    tolerance: ClassVar[Mapping[str, Tolerance]] = {}
+    distribution: ClassVar[str] = ""
 
-    def names(self, kind: str) -> bool:
-        """Whether the study names an input of this kind, be it there or not."""
-        return kind in self.files or kind in self.unusable
+    def __init__(self, settings: S, common: CommonSettings) -> None:
+        self.settings = settings
+        self.common = common
 
-    def file(self, kind: str) -> InputFile:
-        """The input of this kind.
+    @property
+    def name(self) -> str:
+        """The feature it writes."""
+        return self.spec.name
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """Dask resources of one extraction: ``{"CPU": 1}``, or ``{"GPU": 1}`` where it runs on one."""
+        return {"CPU": 1}
+
+    @property
+    def cost(self) -> Cost:
+        """What one extraction costs."""
+        return Cost()
+
+    @final
+    @property
+    def is_private(self) -> bool:
+        """Whether an error's text could quote somebody's words: it is kept from the store, the logs and the server."""
+        return self.private or any(Input(kind).holds_words for kind in self.inputs)
+
+    def file(self, source: Source, kind: str) -> InputFile:
+        """The session's input of this kind.
 
         Raises:
             MissingInputError: the study names none for this session.
             ExtractionError: the study names one that cannot be used.
         """
-        if kind in self.unusable:
-            raise ExtractionError(self.unusable[kind])
-        if kind not in self.files:
-            raise MissingInputError(f"the study names no {kind} for this session")
-        return self.files[kind]
+        return source.file(kind)
 
+    def value_settings(self) -> Mapping[str, Any]:
+        """The settings that decide values; all of the section, unless the extractor knows better."""
+        return self.settings.model_dump(mode="json")
 
-@dataclass(frozen=True)
-class Fingerprint:
-    """Everything that decides the values of a feature; equal digests mean equal values.
+    def models(self) -> Mapping[str, str]:
+        """By name, the SHA-256 of what is loaded besides the inputs.
 
-    Attributes:
-        feature: the feature.
-        extractor: version of the extractor's code; raised when it would give other values.
-        inputs: by kind, the files read.
-        settings: those that change the values (not a batch size, not a path).
-        models: by name, the SHA-256 of what was loaded.
-        tools: by name, the version of tools that define the values.
-    """
-
-    feature: str
-    extractor: int
-    inputs: Mapping[str, InputFile]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
-    tools: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def digest(self) -> str:
-        content = {
-            "feature": self.feature,
-            "extractor": self.extractor,
-            "inputs": {kind: file.sha256 for kind, file in self.inputs.items()},
-            "settings": dict(self.settings),
-            "models": dict(self.models),
-            "tools": dict(self.tools),
-        }
-        return hashlib.sha256(canonical_json(content)).hexdigest()
-
-    def provenance(self, libraries: tuple[str, ...]) -> dict[str, Any]:
-        """What goes into the store beside the values: no host name, no absolute path.
-
-        Args:
-            libraries: distributions whose versions are noted although they do not decide the values.
+        Raises:
+            ExtractionError: a model is missing.
         """
-        return {
-            "extractor": self.extractor,
-            "inputs": {
-                kind: {"path": file.relative, "sha256": file.sha256, "bytes": file.bytes}
-                for kind, file in self.inputs.items()
-            },
-            "settings": dict(self.settings),
-            "models": dict(self.models),
-            "tools": dict(self.tools),
-            "libraries": {name: distribution_version(name) for name in ("numpy", "zarr", *libraries)},
-            "code": f"storyframes {storyframes.__version__}",
-        }
+        return {}
 
+    def tools(self) -> Mapping[str, str]:
+        """By name, the versions of tools and libraries that define the values."""
+        return {}
 
-class Extractor(Protocol):
-    """One feature's way from a session's files to the feature store."""
-
-    @property
-    def name(self) -> str:
-        """The feature it writes."""
-
-    @property
-    def needs(self) -> Mapping[str, float]:
-        """Dask resources of one extraction: ``{"CPU": 1}``, or ``{"GPU": 1}`` where it runs on one."""
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """Distributions whose versions the provenance notes."""
-
+    @final
     def fingerprint(self, source: Source) -> Fingerprint:
         """What would decide the values; fast, without importing a model's library.
 
         Raises:
-            MissingInputError: the session lacks the input.
-            ExtractionError: a setting or a model is missing.
+            MissingInputError: the session lacks an input.
+            ExtractionError: an input cannot be used, or a setting or a model is missing.
         """
+        inputs = {str(kind): self.file(source, kind) for kind in self.inputs}
+        settings = dict(self.value_settings())
+        if Input.VIDEO in self.inputs:
+            settings |= self.common.recording.model_dump()
+        if Input.TRANSCRIPT in self.inputs:
+            settings |= self.common.transcript.model_dump()
+        tools = dict(self.tools())
+        if self.distribution:
+            tools["plug-in"] = self.distribution
+        return Fingerprint(self.name, self.version, inputs, settings, self.models(), tools)
 
+    @abstractmethod
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Read the source and write every array of the feature.
 
@@ -166,11 +201,3 @@ class Extractor(Protocol):
             MissingInputError: the session turns out to lack the input.
             ExtractionError: the input cannot become this feature.
         """
-
-
-def distribution_version(name: str) -> str:
-    """The installed version of a distribution, ``absent`` where it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"

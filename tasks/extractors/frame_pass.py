@@ -1,13 +1,20 @@
-"""One pass over a video's frames for every feature that wants them: decoding is paid once."""
+"""One pass over a video's frames for every feature that wants them: decoding is paid once.
+
+``FrameExtractor`` is what such a feature is made of.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ExtractionError, Extractor, Source
-from tasks.extractors.frames import RecordingSettings, read_clock
+from storyframes.store.shards import ShardWriter
+from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
+from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.media.container import RecordingError
 from tasks.media.deinterlace import POLICY as DEINTERLACING
 from tasks.media.read_ahead import read_ahead
@@ -33,34 +40,111 @@ class FrameConsumer(Protocol):
         """There are no more frames: write what is still under way."""
 
 
-@runtime_checkable
-class FrameExtractor(Extractor, Protocol):
-    """An extractor that works frame by frame, and so can share a pass with others."""
+class FrameExtractor(Extractor[S]):
+    """A feature with a row for each video frame: ``spec``, ``version`` and :meth:`rows` are all it needs.
 
-    recording: RecordingSettings
+    Features of this kind share one pass over the decoded frames. What they get are the frames of the session's clock:
+    right side up, deinterlaced, RGB.
+
+    Example:
+        >>> import numpy as np
+        >>> from storyframes.features import ArraySpec, Axis, FeatureSpec
+        >>> class Brightness(FrameExtractor):
+        ...     spec = FeatureSpec("brightness", "mean pixel", {"values": ArraySpec(Axis.FRAME, "float32", "0..255")})
+        ...     version = 1
+        ...
+        ...     def rows(self, batch):
+        ...         return batch.rgb.mean(axis=(1, 2, 3))
+    """
+
+    inputs: tuple[str, ...] = (Input.VIDEO,)
+    libraries: ClassVar[tuple[str, ...]] = ("opencv-python-headless", "av")
+
+    def rows(self, batch: FrameBatch) -> np.ndarray | Mapping[str, np.ndarray]:
+        """The rows of the next frames, in order.
+
+        Args:
+            batch: ``rgb`` (n, height, width, 3) uint8, to be left as it is; ``time`` (n,) seconds; ``first``, the
+                number of its first frame; ``previous``, the frame before that, None at the beginning.
+
+        Returns:
+            (n, …) rows of the array ``values``, or of several arrays by name.
+
+        Raises:
+            ExtractionError: these frames cannot become the feature.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither rows() nor open()")
 
     def open(self, source: Source, out: FeatureWriter) -> FrameConsumer:
-        """Begin the feature: load the model, open the arrays.
+        """Begin the feature: load the model, open the arrays. To be replaced where :meth:`rows` is not enough.
 
         Raises:
             ExtractionError: the model cannot be loaded.
         """
+        return _RowsWriter(self, out)
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        """A pass of its own, where no other feature shares it.
+
+        Raises:
+            ExtractionError: the frames or the feature failed.
+        """
+        (failure,) = run_frame_pass(source, {self: out}).values()
+        if failure is not None:
+            raise failure
 
 
-def extract_alone(extractor: FrameExtractor, source: Source, out: FeatureWriter) -> None:
-    """What an extractor's ``extract`` does when no other feature shares the pass.
+class _RowsWriter:
+    """Appends what ``rows`` gives."""
 
-    Raises:
-        ExtractionError: the frames or the feature failed.
-    """
-    (failure,) = run_frame_pass(source, {extractor: out}).values() or (None,)
-    if failure is not None:
-        raise failure
+    on_gpu = False
+
+    def __init__(self, extractor: FrameExtractor[Any], out: FeatureWriter) -> None:
+        self._extractor = extractor
+        self._out = out
+        self._previous: np.ndarray | None = None
+        self._writers: dict[str, ShardWriter] = {}
+
+    def add(self, batch: FrameBatch) -> None:
+        found = self._extractor.rows(replace(batch, previous=self._previous))
+        arrays = found if isinstance(found, Mapping) else {"values": found}
+        if self._writers and arrays.keys() != self._writers.keys():
+            raise ExtractionError(
+                f"{self._extractor.name}: frame {batch.first}: rows() gave {_listed(arrays)}, but before "
+                f"{_listed(self._writers)}: every batch needs the same arrays"
+            )
+        for name, rows in arrays.items():
+            self._append(name, np.asarray(rows), batch)
+        self._previous = batch.rgb[-1].copy()
+
+    def _append(self, name: str, rows: np.ndarray, batch: FrameBatch) -> None:
+        spec = self._extractor.spec.arrays.get(name)
+        if spec is None:
+            raise ExtractionError(
+                f"{self._extractor.name}: rows() gave the array {name!r}, which its spec does not have; "
+                f"it has {_listed(self._extractor.spec.arrays)}"
+            )
+        expected = (len(batch), *spec.shape)
+        if rows.shape != expected:
+            raise ExtractionError(
+                f"{self._extractor.name}: frame {batch.first}: rows() gave {name} of shape {rows.shape}, which must be "
+                f"{expected}: one row for each of the frames"
+            )
+        if name not in self._writers:
+            self._writers[name] = self._out.array(name)
+        self._writers[name].append(rows.astype(spec.dtype, copy=False))
+
+    def finish(self) -> None:
+        """Nothing is kept back."""
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names) or "none"
 
 
 def run_frame_pass(
-    source: Source, features: Mapping[FrameExtractor, FeatureWriter]
-) -> dict[FrameExtractor, Exception | None]:
+    source: Source, features: Mapping[FrameExtractor[Any], FeatureWriter]
+) -> dict[FrameExtractor[Any], Exception | None]:
     """Decode the session's video once and feed every feature with it.
 
     A feature that fails leaves the pass; the others go on.
@@ -68,13 +152,14 @@ def run_frame_pass(
     Returns:
         What went wrong with each feature, None where nothing did.
     """
-    failures: dict[FrameExtractor, Exception | None] = dict.fromkeys(features)
-    consumers: dict[FrameExtractor, FrameConsumer] = {}
+    failures: dict[FrameExtractor[Any], Exception | None] = dict.fromkeys(features)
+    consumers: dict[FrameExtractor[Any], FrameConsumer] = {}
     try:
         clocks = [read_clock(source, out) for out in features.values()]  # the same; each carries its caveats over
         for extractor, out in features.items():
             try:
                 consumers[extractor] = extractor.open(source, out)
+                note_interlaced(clocks[0], out)
                 if clocks[0].interlaced:
                     out.attributes["deinterlacing"] = DEINTERLACING
             except Exception as error:
@@ -89,8 +174,8 @@ def run_frame_pass(
 def _feed(
     source: Source,
     frames: int,
-    consumers: dict[FrameExtractor, FrameConsumer],
-    failures: dict[FrameExtractor, Exception | None],
+    consumers: dict[FrameExtractor[Any], FrameConsumer],
+    failures: dict[FrameExtractor[Any], Exception | None],
 ) -> None:
     def each(step: Callable[[FrameConsumer], None]) -> None:
         for extractor, consumer in list(consumers.items()):
@@ -114,8 +199,8 @@ def _feed(
     each(lambda consumer: consumer.finish())
 
 
-def _batches(source: Source, consumers: Mapping[FrameExtractor, FrameConsumer]) -> Iterator[FrameBatch]:
+def _batches(source: Source, consumers: Mapping[FrameExtractor[Any], FrameConsumer]) -> Iterator[FrameBatch]:
     """The frames; decoded in a thread of its own only where a GPU computes, as otherwise every processor is busy."""
-    allow_truncated = next(iter(consumers)).recording.allow_truncated
-    batches = read_frames(source.file("video").path, BATCH_FRAMES, allow_truncated=allow_truncated)
+    allow_truncated = next(iter(consumers)).common.recording.allow_truncated
+    batches = read_frames(source.file(Input.VIDEO).path, BATCH_FRAMES, allow_truncated=allow_truncated)
     return read_ahead(batches, _BATCHES_AHEAD) if any(c.on_gpu for c in consumers.values()) else batches

@@ -5,51 +5,39 @@ Second 0 is the moment the first frame is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import zarr
 
+from storyframes.features import FEATURES
 from storyframes.recording_times import last_frame_end_s, usual_step_s
 from storyframes.store.catalogue import read_entry
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
 from storyframes.ticks import ticks
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
+from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times
 
 VERSION = 2  # of this extractor; a clock of another one counts from another moment, and is not used with this one
-_OF_PICTURES = ("openface", "resnet50", "dope")
 
 
-class RecordingSettings(ExtractorSettings):
-    """``[recording]``: how strictly a video is read.
-
-    Attributes:
-        allow_truncated: use what decodes of a video whose header promises more; a caveat of every feature.
-    """
-
-    allow_truncated: bool = False
-
-
-class Frames:
+class Frames(Extractor[ExtractorSettings]):
     """The ``frames`` extractor."""
 
-    name = "frames"
-    needs: Mapping[str, float] = {"CPU": 1}
+    spec = FEATURES["frames"]
+    version = VERSION
+    after = ()
     libraries = ("av",)
-
-    def __init__(self, recording: RecordingSettings) -> None:
-        self.recording = recording
-
-    def fingerprint(self, source: Source) -> Fingerprint:
-        return Fingerprint(self.name, VERSION, {"video": source.file("video")}, self.recording.model_dump())
+    tolerance: ClassVar = {ALL: Tolerance(1e-4)}  # s
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         try:
-            frames = read_frame_times(source.file("video").path, allow_truncated=self.recording.allow_truncated)
+            frames = read_frame_times(
+                source.file(Input.VIDEO).path, allow_truncated=self.common.recording.allow_truncated
+            )
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
         if frames.truncated:
@@ -103,13 +91,13 @@ class Clock:
 
 
 def read_clock(source: Source, out: FeatureWriter) -> Clock:
-    """The session's clock as published by ``frames``; carries its caveats over to ``out``.
+    """The session's clock as published by ``frames``; carries its stamp of a truncated video over to ``out``.
 
     Raises:
         ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
     """
-    session_id, video = source.session_id, source.file("video")
-    entry = read_entry(out.storage, session_id, "frames")
+    session_id, video = source.session_id, source.file(Input.VIDEO)
+    entry = read_entry(out.storage, session_id, Frames.spec.name)
     current = entry.current if entry else None
     if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
         reason = entry.reason if entry else ""
@@ -123,9 +111,13 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
         )
     path = f"{session_id}/frames/{current.version}/time"
     time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
-    truncated, interlaced = Stamp.TRUNCATED_VIDEO in current.stamps, Stamp.INTERLACED_VIDEO in current.stamps
-    if truncated:
+    clock = Clock(time, Stamp.TRUNCATED_VIDEO in current.stamps, Stamp.INTERLACED_VIDEO in current.stamps)
+    if clock.truncated:
         out.stamp(Stamp.TRUNCATED_VIDEO)
-    if interlaced and out.spec.name in _OF_PICTURES:
+    return clock
+
+
+def note_interlaced(clock: Clock, out: FeatureWriter) -> None:
+    """Stamp what was made of the pictures of an interlaced video; its sound and its words are as any other's."""
+    if clock.interlaced:
         out.stamp(Stamp.INTERLACED_VIDEO)
-    return Clock(time, truncated, interlaced)

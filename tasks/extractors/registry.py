@@ -1,34 +1,140 @@
-"""Which extractors there are. A new one is a file in this folder and a line in each of these two places."""
+"""Which extractors there are: the project's own, and those of plug-ins.
+
+A plug-in is any installed distribution that names classes under the entry points ``storyframes.extractors``. One that
+cannot be used is a sentence in :func:`broken`, and takes nothing else down.
+"""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
-from storyframes.features import FEATURES, STORIES
-from tasks.extractors.base import Extractor
+from storyframes.features import STORIES, FeatureSpec
+from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.dope.extractor import Dope
-from tasks.extractors.dope.settings import DopeSettings
-from tasks.extractors.frames import Frames, RecordingSettings
-from tasks.extractors.glove.extractor import Glove, GloveSettings, StoryGlove
-from tasks.extractors.openface.extractor import OpenFace, OpenFaceSettings
+from tasks.extractors.frames import Frames
+from tasks.extractors.glove.extractor import Glove, StoryGlove
+from tasks.extractors.openface.extractor import OpenFace
 from tasks.extractors.opensmile.extractor import OpenSmile
-from tasks.extractors.opensmile.settings import OpenSmileSettings
 from tasks.extractors.resnet50.extractor import ResNet50
-from tasks.extractors.resnet50.settings import ResNet50Settings
-from tasks.extractors.sbert import Sbert, SbertSettings, StorySbert
-from tasks.extractors.speech import TranscriptSettings
+from tasks.extractors.sbert import Sbert, StorySbert
+from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
+
+ENTRY_POINTS = "storyframes.extractors"
+
+BUILT_IN: tuple[type[Extractor[Any]], ...] = (
+    Frames,  # first: all the others need the session's clock
+    OpenFace,
+    ResNet50,
+    Dope,
+    OpenSmile,
+    Glove,
+    Sbert,
+    StoryGlove,
+    StorySbert,
+)
+"""The project's own extractors, in the order in which they run."""
+
+CLOCK = Frames.spec.name
+"""The feature that is a session's clock: the number and the times of its frames."""
 
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
+"""What is extracted where nothing else is asked for."""
+
+# Words that mean something else where a feature's name may stand: sections of the configuration, inputs of clips.
+_RESERVED = frozenset(
+    "features recording transcript clips cluster labels embed train".split()
+    + "stories vision audio words sentence story label".split()
+)
 
 
-class ExtractorsSettings(BaseModel):
-    """Every extractor's section of the configuration.
+@cache
+def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
+    """The classes of plug-ins that can be used, and by entry point, why others cannot."""
+    classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in BUILT_IN}
+    found, broken = [], {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (_origin(point), point.name)):
+        try:
+            cls = point.load()
+            _check(cls)
+            if taken := classes.get((cls.scope, cls.spec.name)):
+                raise PlugInError(f"its feature {cls.spec.name!r} is {taken.distribution or 'storyframes'}'s already")
+        except PlugInError as error:
+            broken[f"{_origin(point)}: {point.name}"] = str(error)
+        except (Exception, SystemExit) as error:
+            broken[f"{_origin(point)}: {point.name}"] = f"cannot be loaded ({type(error).__name__}: {error})"
+        else:
+            cls.distribution = _origin(point)
+            classes[cls.scope, cls.spec.name] = cls
+            found.append(cls)
+    return tuple(found), broken
+
+
+class PlugInError(Exception):
+    """A plug-in's class is no extractor that can be used; the message says why."""
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _check(cls: Any) -> None:
+    """Refuse what would fail later, or harm others.
+
+    Raises:
+        PlugInError: with the first thing that is wrong.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Extractor)):
+        raise PlugInError(f"{cls!r} is not a class derived from tasks.extractors.base.Extractor")
+    if abstract := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise PlugInError(f"{cls.__name__} lacks {', '.join(abstract)}")
+    if not isinstance(getattr(cls, "spec", None), FeatureSpec):
+        raise PlugInError(f"{cls.__name__} needs spec, a FeatureSpec")
+    if not isinstance(getattr(cls, "version", None), int):
+        raise PlugInError(f"{cls.__name__} needs version, a whole number")
+    if cls.spec.name in _RESERVED:
+        raise PlugInError(f"no feature can be called {cls.spec.name!r}: the word has another meaning")
+    if isinstance(cls.inputs, tuple) and (unknown := [kind for kind in cls.inputs if kind not in list(Input)]):
+        raise PlugInError(f"{cls.__name__}.inputs has {unknown[0]!r}; there are {', '.join(Input)}")
+    _check_settings(cls)
+
+
+def _check_settings(cls: type[Extractor[Any]]) -> None:
+    if not (isinstance(cls.Settings, type) and issubclass(cls.Settings, ExtractorSettings)):
+        raise PlugInError(f"{cls.__name__}.Settings is not a class derived from ExtractorSettings")
+    if shared := cls.Settings.model_fields.keys() & {*RecordingSettings.model_fields, *TranscriptSettings.model_fields}:
+        raise PlugInError(f"{cls.__name__}.Settings has {min(shared)!r}, which [recording] or [transcript] has already")
+    if required := [name for name, field in cls.Settings.model_fields.items() if field.is_required()]:
+        raise PlugInError(f"{cls.__name__}.Settings.{required[0]} has no default value")
+
+
+def broken() -> Mapping[str, str]:
+    """The plug-ins that cannot be used: by distribution and entry point, why."""
+    return _plug_ins()[1]
+
+
+def registered(scope: Scope = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
+    """The extractors of sessions, or of the stories, by feature, in the order in which they run."""
+    return {cls.spec.name: cls for cls in _all() if cls.scope is scope}
+
+
+def _all() -> tuple[type[Extractor[Any]], ...]:
+    return (*BUILT_IN, *_plug_ins()[0])
+
+
+class _Sections(BaseModel):
+    """The configuration of extraction; every extractor's own section comes to these.
 
     Attributes:
         features: what is extracted where nothing else is asked for. ``dope`` is not among them by default: its model
             has to be got from its authors first.
+        recording: see :class:`RecordingSettings`.
+        transcript: see :class:`TranscriptSettings`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,39 +142,100 @@ class ExtractorsSettings(BaseModel):
     features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)
     transcript: TranscriptSettings = Field(default_factory=TranscriptSettings)
-    openface: OpenFaceSettings = Field(default_factory=OpenFaceSettings)
-    resnet50: ResNet50Settings = Field(default_factory=ResNet50Settings)
-    dope: DopeSettings = Field(default_factory=DopeSettings)
-    opensmile: OpenSmileSettings = Field(default_factory=OpenSmileSettings)
-    glove: GloveSettings = Field(default_factory=GloveSettings)
-    sbert: SbertSettings = Field(default_factory=SbertSettings)
+
+    @property
+    def common(self) -> CommonSettings:
+        return CommonSettings(self.recording, self.transcript)
+
+    def section(self, feature: str) -> ExtractorSettings:
+        """The section of a feature's extractor.
+
+        Raises:
+            KeyError: there is no such feature.
+        """
+        if feature in _sections():
+            return getattr(self, feature)
+        if feature not in {cls.spec.name for cls in _all()}:
+            raise KeyError(feature)
+        return ExtractorSettings()
+
+    def with_section(self, feature: str, section: ExtractorSettings) -> Self:
+        """The same with another section for one feature."""
+        return self._copy({feature: section})
 
     def resolved(self) -> Self:
         """The same with what depends on the machine settled, so that all workers do alike."""
-        return self.model_copy(update={"resnet50": self.resnet50.resolved()})
+        return self._copy({feature: self.section(feature).resolved() for feature in _sections()})
+
+    def for_measuring(self) -> Self:
+        """The same for measuring what extraction costs."""
+        return self._copy({feature: self.section(feature).for_measuring() for feature in _sections()})
+
+    def _copy(self, sections: Mapping[str, ExtractorSettings]) -> Self:
+        return self.model_copy(update={name: section for name, section in sections.items() if name in _sections()})
 
     @field_validator("features")
     @classmethod
     def _exist(cls, features: tuple[str, ...]) -> tuple[str, ...]:
         for feature in features:
-            if feature not in FEATURES:
-                raise ValueError(f"there is no feature {feature!r}; there are {', '.join(FEATURES)}")
+            if feature not in registered():
+                raise ValueError(unknown_feature(feature))
         return features
 
 
-def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor]:
-    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
-    if session_id == STORIES:
-        stories: tuple[Extractor, ...] = (StoryGlove(settings.glove), StorySbert(settings.sbert))
-        return {extractor.name: extractor for extractor in stories}
-    recording = settings.recording
-    extractors: tuple[Extractor, ...] = (
-        Frames(recording),  # first: all the others need the session's clock
-        OpenFace(settings.openface, recording),
-        ResNet50(settings.resnet50, recording),
-        Dope(settings.dope, recording),
-        OpenSmile(settings.opensmile, recording),
-        Glove(settings.glove, recording, settings.transcript),
-        Sbert(settings.sbert, recording, settings.transcript),
+def unknown_feature(feature: str) -> str:
+    """Why a feature cannot be extracted: a sentence for whoever asked for it."""
+    sentence = f"there is no feature {feature!r}; there are {', '.join(registered())}"
+    if broken():
+        sentence += "; plug-ins that cannot be used: " + "; ".join(f"{name}: {why}" for name, why in broken().items())
+    return sentence
+
+
+@cache
+def _sections() -> Mapping[str, type[ExtractorSettings]]:
+    """The features whose extractors have something to set, and what."""
+    return {cls.spec.name: cls.Settings for cls in _all() if cls.Settings.model_fields}
+
+
+if TYPE_CHECKING:
+
+    class ExtractorsSettings(_Sections):
+        """Every extractor's section of the configuration."""
+
+else:
+    ExtractorsSettings = create_model(
+        "ExtractorsSettings",
+        __base__=_Sections,
+        __module__=__name__,
+        __doc__="Every extractor's section of the configuration.",
+        **{name: (section, Field(default_factory=section)) for name, section in _sections().items()},
     )
-    return {extractor.name: extractor for extractor in extractors}
+
+
+def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor[Any]]:
+    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
+    classes = registered(_scope(session_id))
+    return {name: cls(settings.section(name), settings.common) for name, cls in classes.items()}
+
+
+def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str) -> Extractor[Any]:
+    """The extractor of one feature of a session (or of the stories).
+
+    Raises:
+        KeyError: there is none.
+    """
+    return registered(_scope(session_id))[feature](settings.section(feature), settings.common)
+
+
+def _scope(session_id: str) -> Scope:
+    return Scope.STORIES if session_id == STORIES else Scope.SESSION
+
+
+def anchored(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The sections of a configuration file with relative paths in them made absolute, by ``folder``."""
+    return {
+        name: _sections()[name].anchored(section, folder)
+        if name in _sections() and isinstance(section, dict)
+        else section
+        for name, section in content.items()
+    }

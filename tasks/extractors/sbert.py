@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from storyframes.features import STORIES
+from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
-from tasks.extractors.frames import RecordingSettings, read_clock
-from tasks.extractors.speech import TranscriptSettings, note_after_end, read_speech, speaker_labels
+from tasks.extractors.base import (
+    ALL,
+    Cost,
+    ExtractionError,
+    Extractor,
+    ExtractorSettings,
+    Input,
+    Scope,
+    Source,
+    Tolerance,
+)
+from tasks.extractors.frames import read_clock
+from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.models.digests import model_digest
 from tasks.models.torchvision_import import import_torchvision
@@ -36,26 +46,34 @@ class SbertSettings(ExtractorSettings):
     model: Path | None = None
 
 
-class Sbert:
+class _FromModel(Extractor[SbertSettings]):
+    """What the features of sessions and of stories share."""
+
+    Settings = SbertSettings
+    version = 2
+    libraries = ("sentence-transformers", "transformers", "torch")
+    tolerance: ClassVar = {ALL: Tolerance(1e-4)}
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(0.005)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    def models(self) -> Mapping[str, str]:
+        return model_digests(self.settings)
+
+
+class Sbert(_FromModel):
     """The ``sbert`` extractor of a session."""
 
-    name = "sbert"
-    needs: Mapping[str, float] = {"CPU": 1}
-    libraries = ("sentence-transformers", "transformers", "torch")
-
-    def __init__(self, settings: SbertSettings, recording: RecordingSettings, transcript: TranscriptSettings) -> None:
-        self.settings = settings
-        self.recording = recording
-        self.transcript = transcript
-
-    def fingerprint(self, source: Source) -> Fingerprint:
-        inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
-        settings = self.recording.model_dump() | self.transcript.model_dump()
-        return Fingerprint(self.name, 2, inputs, settings, model_digests(self.settings))
+    spec = FEATURES["sbert"]
+    inputs = (Input.TRANSCRIPT, Input.VIDEO)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        transcript = read_speech(source, clock, self.transcript, out)
+        transcript = read_speech(source, clock, self.common.transcript, out)
         utterances = transcript.utterances
         start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
         speakers, labels = speaker_labels([u.speaker for u in utterances])
@@ -68,18 +86,13 @@ class Sbert:
         note_after_end(start, clock, out)
 
 
-class StorySbert:
+class StorySbert(_FromModel):
     """The ``sbert`` extractor of the story texts."""
 
-    name = "sbert"
-    needs: Mapping[str, float] = {"CPU": 1}
-    libraries = ("sentence-transformers", "transformers", "torch")
-
-    def __init__(self, settings: SbertSettings) -> None:
-        self.settings = settings
-
-    def fingerprint(self, source: Source) -> Fingerprint:
-        return Fingerprint(self.name, 2, {STORIES: source.file(STORIES)}, {}, model_digests(self.settings))
+    spec = STORY_FEATURES["sbert"]
+    scope = Scope.STORIES
+    inputs = (Input.STORIES,)
+    after = ()
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         stories = read_stories(source)

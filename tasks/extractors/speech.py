@@ -9,8 +9,9 @@ import numpy as np
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
 from storyframes.ticks import ticks
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Source
+from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import Clock
+from tasks.extractors.settings import TranscriptSettings
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
@@ -28,17 +29,6 @@ _ROLES = {
 _NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 
 
-class TranscriptSettings(ExtractorSettings):
-    """``[transcript]``: how strictly a transcript is read.
-
-    Attributes:
-        allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
-            beyond its utterance, an end without a start) instead of failing; a caveat of glove and sbert.
-    """
-
-    allow_malformed_cues: bool = False
-
-
 def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
     """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
 
@@ -46,7 +36,7 @@ def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out:
         MissingInputError: the study names none.
         ExtractionError: it is damaged or malformed, or runs on after the recording has ended.
     """
-    path = source.file("transcript").path
+    path = source.file(Input.TRANSCRIPT).path
     try:
         transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
     except TranscriptError as error:

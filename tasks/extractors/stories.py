@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from storyframes.features import STORIES
-from tasks.extractors.base import ExtractionError, Source
+from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.study.load import Story, StudyError, load_study
 
 
@@ -14,7 +13,7 @@ def read_stories(source: Source) -> list[Story]:
         ExtractionError: the study has become invalid since the work was planned.
     """
     try:
-        study = load_study(source.file(STORIES).path.parent)
+        study = load_study(source.file(Input.STORIES).path.parent)
     except StudyError as error:
         raise ExtractionError(f"the study is not valid any more: {error.problems[0]}") from None
     return sorted(study.stories, key=lambda story: story.story_id)

@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
-from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.opensmile.settings import SAMPLE_RATE
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.speech import SLACK_S
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
@@ -50,8 +49,9 @@ def _check_session(
 ) -> Iterator[Problem]:
     header: VideoHeader | None = None
     video: Path | None = None
+    asked = {kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs}
     for file in files:
-        if file.column == "openface" and settings.openface.backend is not Backend.CSV:
+        if file.column not in asked:
             continue
         try:
             path = study.path(file.relative)

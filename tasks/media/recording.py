@@ -33,11 +33,13 @@ class FrameBatch:
         first: number of the first frame, from 0.
         time: (n,) float64 seconds of the recording.
         rgb: (n, height, width, 3) uint8.
+        previous: (height, width, 3) uint8, the frame before the first of these, where somebody kept it.
     """
 
     first: int
     time: np.ndarray
     rgb: np.ndarray
+    previous: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.time)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tasks.extract import Work
+from tasks.extractors.registry import CLOCK
 from tasks.planning.cost import expected_cost, recording_s
-from tasks.planning.selection import CLOCK
 
 
 def most_expensive_first(work: Iterable[Work]) -> list[Work]:
@@ -21,7 +21,8 @@ def most_expensive_first(work: Iterable[Work]) -> list[Work]:
     for unit in work:
         if unit.session_id not in lengths:
             lengths[unit.session_id] = recording_s(unit.source)
-        priced.append(replace(unit, cost=expected_cost(unit.features, unit.settings, lengths[unit.session_id])))
+        cost = expected_cost(unit.features, unit.settings, lengths[unit.session_id], unit.session_id)
+        priced.append(replace(unit, cost=cost))
     waiting: dict[str, float] = {}
     for unit in priced:
         waiting[unit.session_id] = waiting.get(unit.session_id, 0.0) + unit.cost

@@ -14,10 +14,9 @@ from storyframes.store.scratch import scratch_folder
 from storyframes.store.shards import CHUNK_ROWS
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.registry import CLOCK, ExtractorsSettings, build_extractors
 from tasks.planning.cost import recording_s
 from tasks.planning.sample import as_input, cut_recording, cut_table, cut_transcript
-from tasks.planning.selection import CLOCK
 from tasks.planning.sources import named_files
 from tasks.study.load import Session, Study
 from tasks.tools.reaper import reaper
@@ -63,7 +62,7 @@ def measure_rates(
     Args:
         study: a valid study.
         session: whose recording is measured on.
-        settings: of all extractors; missing ResNet-50 weights are replaced by random ones, which cost the same.
+        settings: of all extractors; what is missing is replaced by what costs the same, where there is such a thing.
         seconds: of the longer sample.
         progress: called with what is being measured.
 
@@ -71,9 +70,7 @@ def measure_rates(
         SampleError: no sample can be cut of the recording.
         StudyFileError: a file of the session cannot be used.
     """
-    settings = settings.model_copy(
-        update={"resnet50": settings.resnet50.model_copy(update={"allow_untrained": True})}
-    ).resolved()
+    settings = settings.for_measuring().resolved()
     with scratch_folder("plan") as folder, reaper(folder):
         length_s = recording_s(Source("", {"video": as_named(study, session)})) or seconds
         long_s = min(seconds, length_s)

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from storyframes.features import STORIES
 from tasks.extractors.base import Extractor
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.registry import CLOCK, ExtractorsSettings, build_extractors
 from tasks.study.load import Study
-
-CLOCK = "frames"
 
 
 class SelectionError(ValueError):

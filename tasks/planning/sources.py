@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from storyframes.features import STORIES
-from tasks.extractors.base import InputFile, Source
-from tasks.extractors.openface.extractor import Backend
-from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.base import Input, InputFile, Source
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.study.load import Session, Study, StudyFileError
+from tasks.study.rows import PATH_COLUMNS
 
 
 def session_source(study: Study, session_id: str, settings: ExtractorsSettings, digests: DigestCache) -> Source:
     """The session's files; one that cannot be used costs the features that need it, and nothing else."""
     if session_id == STORIES:
-        named = [(STORIES, study.table_path("stories").name)]
+        named = [(str(Input.STORIES), study.table_path("stories").name)]
     else:
         named = named_files(study.sessions[session_id], settings)
     files, unusable = {}, {}
@@ -31,10 +31,9 @@ def session_source(study: Study, session_id: str, settings: ExtractorsSettings, 
 
 def named_files(session: Session, settings: ExtractorsSettings) -> list[tuple[str, str]]:
     """The session's files that these settings ask for: kind, and path in the study."""
-    named = [("video", session.video), ("audio", session.audio), ("transcript", session.transcript)]
-    if settings.openface.backend is Backend.CSV:
-        named.append(("openface", session.openface))
-    return [(kind, relative) for kind, relative in named if relative]
+    asked = {kind for extractor in build_extractors(settings, session.session_id).values() for kind in extractor.inputs}
+    named = {kind: getattr(session, kind) for kind in PATH_COLUMNS if kind in asked}
+    return [(kind, relative) for kind, relative in named.items() if relative]
 
 
 def unusable_files(study: Study, session: Session, settings: ExtractorsSettings) -> dict[str, str]:

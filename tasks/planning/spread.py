@@ -5,21 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tasks.extract import Work
-from tasks.extractors.resnet50.settings import EngineName
+from tasks.extractors.settings import ExtractorSettings
 
 _MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, are what the network waits for
 
 
 def spread_over_processors(work: list[Work], cpus: int) -> list[Work]:
-    """The work with more than one processor for the network where there are fewer sessions than processors."""
-    sessions = sum("resnet50" in unit.features for unit in work)
+    """The work with more than one processor for a feature that can use them, where there are fewer sessions than those.
+
+    What shares a pass over the frames with others gets none: its processors would wait for the others.
+    """
+    sessions = sum(any(_widened(unit, feature, 2) for feature in unit.features) for unit in work)
     share = min(cpus // sessions, _MOST_CPUS) if sessions else 1
 
     def widened(unit: Work) -> Work:
-        resnet50 = unit.settings.resnet50
-        if share < 2 or unit.features != ("resnet50",) or resnet50.cpus or resnet50.engine is not EngineName.OPENVINO:
-            return unit
-        settings = unit.settings.model_copy(update={"resnet50": resnet50.model_copy(update={"cpus": share})})
-        return replace(unit, settings=settings)
+        section = _widened(unit, unit.features[0], share) if share > 1 and len(unit.features) == 1 else None
+        return replace(unit, settings=unit.settings.with_section(unit.features[0], section)) if section else unit
 
     return [widened(unit) for unit in work]
+
+
+def _widened(unit: Work, feature: str, cpus: int) -> ExtractorSettings | None:
+    """The feature's section for so many processors; None where that changes nothing."""
+    section = unit.settings.section(feature)
+    widened = section.with_cpus(cpus)
+    return widened if widened != section else None

@@ -41,7 +41,7 @@ def settled_outcome(known: StoreListing, work: Work, extractor: Extractor) -> Ou
     try:
         fingerprint = extractor.fingerprint(work.source).digest
     except (MissingInputError, ExtractionError) as error:
-        return failed(known.storage, session_id, feature, error, "")
+        return failed(known.storage, session_id, extractor, error, "")
     entry = known.entries.get((session_id, feature))
     try:
         since = work.since.get(feature)

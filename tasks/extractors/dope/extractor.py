@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ExtractionError, Fingerprint, Source
+from tasks.extractors.base import ALL, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import Device, DopeSettings, People
-from tasks.extractors.frame_pass import extract_alone
-from tasks.extractors.frames import RecordingSettings
+from tasks.extractors.frame_pass import FrameExtractor
 from tasks.media.recording import FrameBatch
 from tasks.models import weights
 from tasks.models.digests import model_digest
@@ -25,25 +25,31 @@ if TYPE_CHECKING:
 _DECIDES_NO_VALUE = {"model", "device", "frames_per_pass", "boxes_per_pass"}
 
 
-class Dope:
+class Dope(FrameExtractor[DopeSettings]):
     """The ``dope`` extractor."""
 
-    name = "dope"
+    spec = FEATURES["dope"]
+    Settings = DopeSettings
+    version = 2
     libraries = ("torch", "torchvision", "opencv-python-headless", "av")
-
-    def __init__(self, settings: DopeSettings, recording: RecordingSettings) -> None:
-        self.settings = settings
-        self.recording = recording
+    tolerance: ClassVar = {
+        ALL: Tolerance(0.01),
+        **{name: Tolerance(0.5) for name in FEATURES["dope"].arrays if name.endswith("_2d")},  # pixels
+    }
 
     @property
     def needs(self) -> Mapping[str, float]:
         return {"GPU": 1} if self.settings.device is Device.CUDA else {"CPU": 1}
 
-    def fingerprint(self, source: Source) -> Fingerprint:
-        settings = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE) | self.recording.model_dump()
-        return Fingerprint(
-            self.name, 2, {"video": source.file("video")}, settings, {"dope": model_digest(self._model_file())}
-        )
+    @property
+    def cost(self) -> Cost:
+        return Cost(75.0 / self.settings.every_n_frames)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        return self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE)
+
+    def models(self) -> Mapping[str, str]:
+        return {"dope": model_digest(self._model_file())}
 
     def open(self, source: Source, out: FeatureWriter) -> PoseWriter:
         from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
@@ -61,9 +67,6 @@ class Dope:
         out.attributes["precision"] = "float16" if checkpoint.half and device != "cpu" else "float32"
         out.attributes["every_n_frames"] = self.settings.every_n_frames
         return PoseWriter(detector.detect, self.settings, out, on_gpu=device != "cpu")
-
-    def extract(self, source: Source, out: FeatureWriter) -> None:
-        extract_alone(self, source, out)
 
     def _model_file(self) -> Path:
         if self.settings.model is not None:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from storyframes.features import STORIES
+from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, Source
-from tasks.extractors.frames import RecordingSettings, read_clock
+from tasks.extractors.base import (
+    ALL,
+    Cost,
+    ExtractionError,
+    Extractor,
+    ExtractorSettings,
+    Input,
+    Scope,
+    Source,
+    Tolerance,
+)
+from tasks.extractors.frames import read_clock
 from tasks.extractors.glove.word_forms import is_symbol, split_forms, whole_forms
 from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
-from tasks.extractors.speech import TranscriptSettings, note_after_end, note_interpolation, read_speech
+from tasks.extractors.speech import note_after_end, note_interpolation, read_speech
 from tasks.extractors.stories import read_stories
 from tasks.models import weights
 from tasks.models.digests import model_digest
@@ -38,28 +48,34 @@ class GloveSettings(ExtractorSettings):
     demo_vectors: bool = False
 
 
-class Glove:
+class _FromVectors(Extractor[GloveSettings]):
+    """What the features of sessions and of stories share."""
+
+    Settings = GloveSettings
+    version = 2
+    libraries = ("gensim",)
+    tolerance: ClassVar = {ALL: Tolerance(1e-6)}
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(0.005)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        return {"demo_vectors": self.settings.demo_vectors}
+
+    def models(self) -> Mapping[str, str]:
+        return {"vectors": model_digest(vectors_file(self.settings))}
+
+
+class Glove(_FromVectors):
     """The ``glove`` extractor of a session."""
 
-    name = "glove"
-    needs: Mapping[str, float] = {"CPU": 1}
-    libraries = ("gensim",)
-
-    def __init__(self, settings: GloveSettings, recording: RecordingSettings, transcript: TranscriptSettings) -> None:
-        self.settings = settings
-        self.recording = recording
-        self.transcript = transcript
-
-    def fingerprint(self, source: Source) -> Fingerprint:
-        inputs = {"transcript": source.file("transcript"), "video": source.file("video")}
-        models = {"vectors": model_digest(vectors_file(self.settings))}
-        settings = {"demo_vectors": self.settings.demo_vectors}
-        settings |= self.recording.model_dump() | self.transcript.model_dump()
-        return Fingerprint(self.name, 2, inputs, settings, models)
+    spec = FEATURES["glove"]
+    inputs = (Input.TRANSCRIPT, Input.VIDEO)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        words = read_speech(source, clock, self.transcript, out).words()
+        words = read_speech(source, clock, self.common.transcript, out).words()
         vectors = _load(self.settings, out)
         values, known = look_up([word.text for word in words], vectors)
         start, end = np.array([word.start_s for word in words]), np.array([word.end_s for word in words])
@@ -74,21 +90,13 @@ class Glove:
             out.quality["words_known"] = float(known.mean())
 
 
-class StoryGlove:
+class StoryGlove(_FromVectors):
     """The ``glove`` extractor of the story texts: the mean of each story's known words."""
 
-    name = "glove"
-    needs: Mapping[str, float] = {"CPU": 1}
-    libraries = ("gensim",)
-
-    def __init__(self, settings: GloveSettings) -> None:
-        self.settings = settings
-
-    def fingerprint(self, source: Source) -> Fingerprint:
-        models = {"vectors": model_digest(vectors_file(self.settings))}
-        return Fingerprint(
-            self.name, 2, {STORIES: source.file(STORIES)}, {"demo_vectors": self.settings.demo_vectors}, models
-        )
+    spec = STORY_FEATURES["glove"]
+    scope = Scope.STORIES
+    inputs = (Input.STORIES,)
+    after = ()
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         stories = read_stories(source)

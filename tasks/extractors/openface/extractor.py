@@ -17,12 +17,22 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from storyframes.features import OPENFACE_COLUMNS
+from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ExtractionError, ExtractorSettings, Fingerprint, MissingInputError, Source
-from tasks.extractors.frames import RecordingSettings, read_clock
+from tasks.extractors.base import (
+    Cost,
+    ExtractionError,
+    Extractor,
+    ExtractorSettings,
+    Input,
+    InputFile,
+    MissingInputError,
+    Source,
+)
+from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
+from tasks.extractors.openface.tolerances import TOLERANCES
 from tasks.extractors.openface.tool import ToolOutput, run_binary, run_container
 from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
 
@@ -81,6 +91,14 @@ class OpenFaceSettings(ExtractorSettings):
                 raise ValueError(f"loads names {str(path)!r}, which must be an absolute path")
         return self
 
+    @classmethod
+    def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """See the base; an image may be a file as well."""
+        section = super().anchored(section, folder)
+        if str(section.get("image", "")).endswith(".sif"):
+            section["image"] = str(folder / section["image"])
+        return section
+
     def limits(self, video_s: float) -> Limits:
         """What one run on a video of this many seconds may use."""
         timeout_s = max(self.timeout_s, self.timeout_s_per_video_s * video_s)
@@ -90,39 +108,51 @@ class OpenFaceSettings(ExtractorSettings):
 _BINARY_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"
 
 
-class OpenFace:
+class OpenFace(Extractor[OpenFaceSettings]):
     """The ``openface`` extractor."""
 
-    name = "openface"
+    spec = FEATURES["openface"]
+    Settings = OpenFaceSettings
+    version = 2
     libraries = ("pyarrow",)
+    tolerance = TOLERANCES
 
-    def __init__(self, settings: OpenFaceSettings, recording: RecordingSettings) -> None:
-        self.settings = settings
-        self.recording = recording
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The video, and where OpenFace ran before, what it wrote."""
+        recorded = self.settings.backend is Backend.CSV
+        return (Input.VIDEO, Input.OPENFACE) if recorded else (Input.VIDEO,)
 
     @property
     def needs(self) -> Mapping[str, float]:
         """The tool's own processors; reading a recorded CSV is as light as any other feature."""
         return {"CPU": 1 if self.settings.backend is Backend.CSV else self.settings.cpus}
 
-    def fingerprint(self, source: Source) -> Fingerprint:
-        inputs = {"video": source.file("video")}
-        settings: dict[str, Any] = {"backend": self.settings.backend, **self.recording.model_dump()}
-        models: dict[str, str] = {}
+    @property
+    def cost(self) -> Cost:
+        return Cost(0.002 if self.settings.backend is Backend.CSV else 3.0)
+
+    def file(self, source: Source, kind: str) -> InputFile:
+        if kind == Input.OPENFACE and not source.names(kind):
+            raise MissingInputError(_NO_CSV)
+        return super().file(source, kind)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        inside = {"binary": self._binary_inside} if self.settings.backend is Backend.CONTAINER else {}
+        return {"backend": self.settings.backend, **inside}
+
+    def models(self) -> Mapping[str, str]:
         match self.settings.backend:
             case Backend.CSV:
-                if not source.names("openface"):
-                    raise MissingInputError(_NO_CSV)
-                inputs["openface"] = source.file("openface")
+                return {}
             case Backend.BINARY:
-                models |= self._tool_files.digests
+                return self._tool_files.digests
             case Backend.CONTAINER:
-                models["image"] = self._container[1].digest
-                settings["binary"] = self._binary_inside
-        return Fingerprint(self.name, 2, inputs, settings, models)
+                return {"image": self._container[1].digest}
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
+        note_interlaced(clock, out)
         with self._output(source, clock.end_s, out.version) as output:
             try:
                 _store(read_openface_csv(output.csv, len(clock)), out)
@@ -141,11 +171,11 @@ class OpenFace:
     def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
         """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
-            return nullcontext(ToolOutput(source.file("openface").path))
-        return self.run(source.file("video").path, video_s, version)
+            return nullcontext(ToolOutput(source.file(Input.OPENFACE).path))
+        return self.run_tool(source.file(Input.VIDEO).path, video_s, version)
 
     @contextmanager
-    def run(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
+    def run_tool(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
         """Run the tool, whichever is configured, on a video of ``video_s`` seconds; ``attempt`` names this attempt.
 
         Raises:

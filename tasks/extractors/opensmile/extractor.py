@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
-from storyframes.features import AUDIO_HOP_S
+from storyframes.features import AUDIO_HOP_S, FEATURES
 from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
 from tasks.extractors.base import (
+    ALL,
     ExtractionError,
-    Fingerprint,
-    InputFile,
+    Extractor,
+    Input,
     MissingInputError,
     Source,
+    Tolerance,
     distribution_version,
 )
-from tasks.extractors.frames import Clock, RecordingSettings, read_clock
+from tasks.extractors.frames import Clock, read_clock
 from tasks.extractors.opensmile.frame_means import FrameMeans
 from tasks.extractors.opensmile.settings import SAMPLE_RATE, OpenSmileSettings
 from tasks.media.container import RecordingError
@@ -28,21 +31,21 @@ from tasks.media.sound import AudioBlock, NoAudioError, read_audio
 from tasks.media.video_header import read_header
 
 
-class OpenSmile:
+class OpenSmile(Extractor[OpenSmileSettings]):
     """The ``opensmile`` extractor."""
 
-    name = "opensmile"
-    needs: Mapping[str, float] = {"CPU": 1}
+    spec = FEATURES["opensmile"]
+    Settings = OpenSmileSettings
+    version = 3
+    inputs = (Input.VIDEO, Input.AUDIO)
     libraries = ("av",)
+    tolerance: ClassVar = {ALL: Tolerance(1e-4, 1e-3)}
 
-    def __init__(self, settings: OpenSmileSettings, recording: RecordingSettings) -> None:
-        self.settings = settings
-        self.recording = recording
+    def value_settings(self) -> Mapping[str, Any]:
+        return {"feature_set": self.settings.feature_set, "rate": SAMPLE_RATE}
 
-    def fingerprint(self, source: Source) -> Fingerprint:
-        inputs = {"video": source.file("video"), "audio": _sound(source)}
-        settings = {"feature_set": self.settings.feature_set, "rate": SAMPLE_RATE, **self.recording.model_dump()}
-        return Fingerprint(self.name, 3, inputs, settings, tools={"opensmile": distribution_version("opensmile")})
+    def tools(self) -> Mapping[str, str]:
+        return {"opensmile": distribution_version("opensmile")}
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
@@ -105,12 +108,7 @@ def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out:
         out.stamp(Stamp.LONG_SOUND)
 
 
-def _sound(source: Source) -> InputFile:
-    """The sidecar sound file where the study names one, else the video's own track."""
-    return source.file("audio" if source.names("audio") else "video")
-
-
 def _read_sound(source: Source) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says."""
-    zero_s = None if source.names("audio") else read_header(source.file("video").path).start_s
-    return read_audio(_sound(source).path, SAMPLE_RATE, zero_s)
+    zero_s = None if source.names(Input.AUDIO) else read_header(source.file(Input.VIDEO).path).start_s
+    return read_audio(source.file(Input.AUDIO).path, SAMPLE_RATE, zero_s)

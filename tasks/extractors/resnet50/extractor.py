@@ -8,32 +8,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Stamp
 from storyframes.store.shards import ShardWriter
-from tasks.extractors.base import ExtractionError, Fingerprint, Source
-from tasks.extractors.frame_pass import extract_alone
-from tasks.extractors.frames import RecordingSettings
+from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
+from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.resnet50.engine import Engine, Model
 from tasks.extractors.resnet50.engines import open_engine
-from tasks.extractors.resnet50.settings import PUBLISHED, UNTRAINED_SEED, Device, ResNet50Settings
+from tasks.extractors.resnet50.settings import PUBLISHED, UNTRAINED_SEED, Device, Precision, ResNet50Settings
 from tasks.media.recording import FrameBatch
 from tasks.models import weights
 from tasks.models.digests import model_digest
 
 
-class ResNet50:
+class ResNet50(FrameExtractor[ResNet50Settings]):
     """The ``resnet50`` extractor."""
 
-    name = "resnet50"
+    spec = FEATURES["resnet50"]
+    Settings = ResNet50Settings
+    version = 3
     libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
+    tolerance: ClassVar = {ALL: Tolerance(0.01)}
 
-    def __init__(self, settings: ResNet50Settings, recording: RecordingSettings) -> None:
-        self.settings = settings.resolved()
-        self.recording = recording
+    def __init__(self, settings: ResNet50Settings, common: CommonSettings) -> None:
+        super().__init__(settings.resolved(), common)
         self._resolved: Model | None = None
 
     @property
@@ -42,10 +45,15 @@ class ResNet50:
             return {"GPU": 1 / self.settings.sessions_per_gpu}
         return {"CPU": self.settings.cpus or 1}
 
-    def fingerprint(self, source: Source) -> Fingerprint:
-        chosen = {name: str(getattr(self.settings, name)) for name in ("weights", "engine", "precision")}
-        settings = {**chosen, **self.recording.model_dump()}
-        return Fingerprint(self.name, 3, {"video": source.file("video")}, settings, {"resnet50": self._model().digest})
+    @property
+    def cost(self) -> Cost:
+        return Cost(0.9 if self.settings.precision is Precision.FLOAT32 else 0.4)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        return {name: str(getattr(self.settings, name)) for name in ("weights", "engine", "precision")}
+
+    def models(self) -> Mapping[str, str]:
+        return {"resnet50": self._model().digest}
 
     def open(self, source: Source, out: FeatureWriter) -> EmbeddingWriter:
         from tasks.extractors.resnet50.crops import cropper
@@ -57,9 +65,6 @@ class ResNet50:
         out.attributes["device"] = engine.device
         images = cropper(model.which, self.settings.precision)
         return EmbeddingWriter(images.crop, engine, out.array("values"))
-
-    def extract(self, source: Source, out: FeatureWriter) -> None:
-        extract_alone(self, source, out)
 
     def _model(self) -> Model:
         """The weights; a download happens here, once.

@@ -96,3 +96,13 @@ class ResNet50Settings(ExtractorSettings):
             return self
         openvino = self.device is Device.CPU and find_spec("openvino")
         return self.model_copy(update={"engine": EngineName.OPENVINO if openvino else EngineName.TORCH})
+
+    def for_measuring(self) -> ResNet50Settings:
+        """With random weights where there are none: they cost the same."""
+        return self.model_copy(update={"allow_untrained": True})
+
+    def with_cpus(self, cpus: int) -> ResNet50Settings:
+        """With this many processors for one session, where OpenVINO computes and ``cpus`` is not set."""
+        if self.cpus or self.engine is not EngineName.OPENVINO:
+            return self
+        return self.model_copy(update={"cpus": cpus})

@@ -1,0 +1,83 @@
+"""What an extractor is given: the files of one session, or of the stories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class MissingInputError(Exception):
+    """The session lacks what this feature is made of: a status, not a failure. The message says what."""
+
+
+class ExtractionError(Exception):
+    """The input cannot become this feature; trying again will not help. The message says why and what to do."""
+
+
+class Input(StrEnum):
+    """The kinds of input that an extractor can declare."""
+
+    VIDEO = "video"
+    AUDIO = "audio"  # the sidecar sound file where the study names one, else the video's own sound
+    TRANSCRIPT = "transcript"
+    OPENFACE = "openface"  # OpenFace's output, recorded before
+    STORIES = "stories"  # the table of the story texts
+
+    @property
+    def holds_words(self) -> bool:
+        """Whether somebody's words can be read in it."""
+        return self in (Input.TRANSCRIPT, Input.STORIES)
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One input of a session.
+
+    Attributes:
+        path: where it lies on this machine.
+        relative: its path in the study, which is all that is ever recorded.
+        sha256: of its content when the work was planned.
+        bytes, mtime_ns: as it was then.
+    """
+
+    path: Path
+    relative: str
+    sha256: str
+    bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
+
+    Attributes:
+        session_id: the session, or ``stories``.
+        files: by kind of input, see :class:`Input`.
+        unusable: by kind, why a file that the study names cannot be used.
+    """
+
+    session_id: str
+    files: Mapping[str, InputFile]
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self, kind: str) -> bool:
+        """Whether the study names an input of this kind, be it there or not."""
+        return kind in self.files or kind in self.unusable
+
+    def file(self, kind: str) -> InputFile:
+        """The input of this kind.
+
+        Raises:
+            MissingInputError: the study names none for this session.
+            ExtractionError: the study names one that cannot be used.
+        """
+        if kind == Input.AUDIO and not self.names(kind):
+            kind = Input.VIDEO
+        if kind in self.unusable:
+            raise ExtractionError(self.unusable[kind])
+        if kind not in self.files:
+            raise MissingInputError(f"the study names no {kind} for this session")
+        return self.files[kind]
