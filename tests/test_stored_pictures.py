@@ -22,9 +22,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract as do_work
-from tasks.extractors import frame_pass, frames
+from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError, Source
-from tasks.extractors.frames import Clock, read_clock
+from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.deinterlace import POLICY
 from tasks.models.torchvision_import import import_torchvision
@@ -110,7 +110,6 @@ def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path
     assert outcomes["opensmile"].stamps == ()
 
 
-
 def test_a_progressive_session_is_not_stamped(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", video="mpeg4_b.avi")
     make(study, next(variant for variant in PROGRESSIVE if variant.name == "mpeg4_b.avi"))
@@ -141,7 +140,7 @@ def test_a_clock_of_an_older_version_is_refused_and_made_again(tmp_path: Path, m
     study, root = make_study(tmp_path / "study", video="v.avi"), tmp_path / "store"
     video = write_recording(study / "v.avi", 20)
     with monkeypatch.context() as patch:
-        patch.setattr(frames, "VERSION", frames.VERSION - 1)
+        patch.setattr(Frames, "version", Frames.version - 1)
         extract_session(study, root, "frames")
     with pytest.raises(ExtractionError, match=r"those of version \d+ of frames, this one is \d+: extract frames again"):
         clock_of(root, video)

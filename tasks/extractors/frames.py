@@ -21,14 +21,12 @@ from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSett
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times
 
-VERSION = 2  # of this extractor; a clock of another one counts from another moment, and is not used with this one
-
 
 class Frames(Extractor[ExtractorSettings]):
     """The ``frames`` extractor."""
 
     spec = FEATURES["frames"]
-    version = VERSION
+    version = 2  # a clock of another one counts from another moment, and is not used with this one
     after = ()
     libraries = ("av",)
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}  # s
@@ -104,10 +102,10 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
         raise ExtractionError(
             f"needs the frame times: {reason or 'frames has not been extracted from this video: extract it first'}"
         )
-    if current.provenance["extractor"] != VERSION:
+    if current.provenance["extractor"] != Frames.version:
         raise ExtractionError(
-            f"the frame times are those of version {current.provenance['extractor']} of frames, this one is {VERSION}: "
-            "extract frames again, and what was made with them"
+            f"the frame times are those of version {current.provenance['extractor']} of frames, this one is "
+            f"{Frames.version}: extract frames again, and what was made with them"
         )
     path = f"{session_id}/frames/{current.version}/time"
     time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
