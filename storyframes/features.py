@@ -303,6 +303,9 @@ FEATURES: Mapping[str, FeatureSpec] = {
 }
 """Every feature of a session, by name."""
 
+CLOCK = "frames"
+"""The feature that is a session's clock: how many frames it has, and when each is shown."""
+
 STORIES = "stories"
 """The key under which the features of the story texts are kept, beside the sessions."""
 

@@ -40,9 +40,6 @@ BUILT_IN: tuple[type[Extractor[Any]], ...] = (
 )
 """The project's own extractors, in the order in which they run."""
 
-CLOCK = Frames.spec.name
-"""The feature that is a session's clock: the number and the times of its frames."""
-
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
 """What is extracted where nothing else is asked for."""
 

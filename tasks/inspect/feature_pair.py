@@ -7,13 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from storyframes.features import STORIES
+from storyframes.features import CLOCK, STORIES
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.inspect.stored_feature import StoredFeature, column_names, is_main
-from tasks.planning.selection import CLOCK
 
 
 @dataclass(frozen=True)

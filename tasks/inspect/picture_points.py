@@ -13,12 +13,12 @@ from itertools import count
 
 import numpy as np
 
+from storyframes.features import CLOCK
 from storyframes.joints import BODY_JOINTS, HAND_JOINTS
 from storyframes.spec import MAIN_ARRAY, Axis
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.dope.joints import BODY_BONES, HAND_BONES
 from tasks.inspect.stored_feature import StoredFeature
-from tasks.planning.selection import CLOCK
 
 Colour = tuple[int, int, int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from storyframes.features import CLOCK
 from tasks.extract import Work
-from tasks.extractors.registry import CLOCK
 from tasks.planning.cost import expected_cost, recording_s
 
 

@@ -14,7 +14,7 @@ from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.planning.order import most_expensive_first
-from tasks.planning.selection import CLOCK, Selection, all_sessions, check_selection, selected_extractors
+from tasks.planning.selection import Selection, all_sessions, check_selection, selected_extractors
 from tasks.planning.sources import session_source
 from tasks.planning.spread import spread_over_processors
 from tasks.planning.up_to_date import StoreListing, settled_outcome
@@ -70,8 +70,7 @@ def plan_extraction(
             for extractor in extractors.values():
                 forced = selection.force and (selection.only is None or extractor.name in selection.only)
                 since = {extractor.name: known.count(session_id, extractor.name)} if forced else {}
-                after = () if extractor.name == CLOCK else (CLOCK,)
-                work = Work(storage.location, source, (extractor.name,), settings, since, after)
+                work = Work(storage.location, source, (extractor.name,), settings, since, extractor.after)
                 if settled := settled_outcome(known, work, extractor):
                     plan.settled.append(settled)
                 else:

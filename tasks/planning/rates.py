@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.scratch import scratch_folder
 from storyframes.store.shards import CHUNK_ROWS
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source
-from tasks.extractors.registry import CLOCK, ExtractorsSettings, build_extractors
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.cost import recording_s
 from tasks.planning.sample import as_input, cut_recording, cut_table, cut_transcript
 from tasks.planning.sources import named_files

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from storyframes.features import STORIES
 from tasks.extractors.base import Extractor
-from tasks.extractors.registry import CLOCK, ExtractorsSettings, build_extractors
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.study.load import Study
 
 
@@ -48,8 +48,11 @@ def all_sessions(study: Study) -> list[str]:
 
 
 def selected_extractors(extractors: dict[str, Extractor], only: tuple[str, ...]) -> dict[str, Extractor]:
-    """The extractors asked for, and the session's clock, which the others need."""
-    return {name: extractor for name, extractor in extractors.items() if name in only or name == CLOCK}
+    """The extractors asked for, and those whose features they need first, as the session's clock."""
+    wanted, added = set(only), set(only)
+    while added := {name for feature in added & extractors.keys() for name in extractors[feature].after} - wanted:
+        wanted |= added
+    return {name: extractor for name, extractor in extractors.items() if name in wanted}
 
 
 def _check_known(kind: str, asked: Iterable[str], there: Iterable[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from storyframes.features import CLOCK
 from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
 from tasks.inspect.curves.array_curves import read_array_curves
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import VIEWS, is_text_vectors, read_speech
 from tasks.inspect.stored_feature import StoredFeature
-from tasks.planning.selection import CLOCK
 
 
 def read_curves(store: FeatureStore, session_id: str) -> SessionCurves:

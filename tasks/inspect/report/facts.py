@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from storyframes.features import CLOCK
 from storyframes.store import catalogue
 from storyframes.store.catalogue import Entry
 from storyframes.store.feature_store import FeatureStore
@@ -16,7 +17,6 @@ from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.matrix import Matrix, build_matrix
-from tasks.planning.selection import CLOCK
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
 
