@@ -79,8 +79,8 @@ class ExistingScheduler(_Settings):
     def _is_closed_to_others(self) -> Self:
         if self.address.startswith("tcp://") and not self.insecure:
             raise ValueError(
-                f"{self.address} asks nobody who he is, and whoever reaches it runs code as its workers: give it "
-                "certificates and use tls://, or write 'insecure: true' into the cluster's file"
+                f"{self.address} asks nobody for a proof of identity, and whoever reaches it runs code as its workers: "
+                "give it certificates and use tls://, or write 'insecure: true' into the cluster's file"
             )
         if self.address.startswith("tcp://") and self.tls:
             raise ValueError(f"{self.address} does not use the certificates of 'tls': write tls://")

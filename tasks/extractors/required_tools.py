@@ -1,4 +1,4 @@
-"""Before anything is begun: are the programs here that the extractors run?"""
+"""Checks, before any extraction begins, that the programs that the extractors run are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The story texts, read where they are needed: a text never travels through an orchestrator."""
+"""Reading the study's story texts, in the worker that needs them: no text travels through Prefect or Dask."""
 
 from __future__ import annotations
 

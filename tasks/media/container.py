@@ -8,7 +8,7 @@ from pathlib import Path
 import av
 
 # Containers of one file. A playlist (HLS, ffconcat, DASH, SDP, a pattern of images, a script) names other files or
-# addresses, so whoever may add a video to a study could read through it what he may not; none of them is here.
+# addresses, so whoever may add a video to a study could read other files through it; none of them is here.
 _VIDEO = "avi,mov,mp4,matroska,webm,mpegts,mpeg,asf,flv,ogg,dv,mxf,gxf,nut,wtv,rm,yuv4mpegpipe"
 _SOUND = "wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,amr,wv,tta,ape,mpc,mpc8,dsf"
 FORMATS = f"{_VIDEO},{_SOUND}"

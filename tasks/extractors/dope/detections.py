@@ -1,4 +1,4 @@
-"""What DOPE found in one frame."""
+"""The bodies, hands and faces that DOPE found in one frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in, detections out."""
+"""DOPE as a whole: a batch of frames in; the bodies, hands and faces found in each frame out."""
 
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
 The rule, frame by frame:
 
 1. The body with the highest score. Bodies that score at least ``rival_score`` of that are its rivals, and of them the
-   participant is the one whose box overlaps his last known box most (intersection over union); where none overlaps,
-   or nobody was seen before, the score decides.
-2. His hands and face are those assigned to his body; without one, NaN.
-3. Where there is no body, the same rule picks a face among the faces (compared with the last known box of his face,
-   else of his body), and the body and the hands are NaN.
+   participant is the one whose box overlaps the participant's last known box most (intersection over union); where
+   none overlaps, or nobody was seen before, the score decides.
+2. The hands and the face are those assigned to that body; what is not assigned is NaN.
+3. Where there is no body, the same rule picks a face among the faces (compared with the last known box of the
+   participant's face, else of the body), and the body and the hands are NaN.
 """
 
 from __future__ import annotations

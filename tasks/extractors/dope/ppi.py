@@ -1,8 +1,8 @@
 """Pose proposals integration: many overlapping candidate poses become one averaged pose per body, hand or face.
 
-Rogez, Weinzaepfel and Schmid, "LCR-Net++", TPAMI 2019: candidates that overlap the best one form a group (somebody);
-within a group, candidates with similar 3D poses form modes (ways to see him); the mode with the highest sum of scores
-wins, and its candidates' poses are averaged, weighted by score.
+Rogez, Weinzaepfel and Schmid, "LCR-Net++", TPAMI 2019: candidates that overlap the best one form a group (one person);
+within a group, candidates with similar 3D poses form modes; the mode with the highest sum of scores wins, and its
+candidates' poses are averaged, weighted by score.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Under which forms a transcript's word is looked up among word vectors: docs/study.md tells the rule.
+"""The forms under which a transcript's word is looked up among word vectors; docs/study.md gives the rule.
 
 GloVe's 840B vectors were trained on text that Stanford's tokenizer had split: ``20 %``, ``$ 20``, ``do n't``, ``U.S.``,
 ``well-known``. A transcript's words are split at spaces only, so what is not in the vocabulary as a whole is split in

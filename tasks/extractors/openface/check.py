@@ -1,4 +1,4 @@
-"""Trying OpenFace out before a study depends on it: version, speed, columns, determinism."""
+"""Trying OpenFace out on a short clip before a study depends on it: version, speed, columns, determinism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what OpenFace wrote, and believing only what can be checked.
+"""Reading OpenFace's CSV, and checking that it is whole.
 
 The tool exits 0 with a cut file, too few rows or no file at all, so the CSV itself must prove that it is whole:
 714 named columns, 714 fields in every row, ``frame`` counting 1 to T, T the number of frames that decode, one person,

@@ -1,7 +1,7 @@
 """Running OpenFace's FeatureExtraction on one video: as a binary of this machine, or in its container.
 
 A run that ended with anything but 0 is a failure, whatever it left behind: action units are post-processed at the very
-end. One that ended with 0 gives back the path of a CSV that nobody has believed yet; ``openface_csv`` decides about it.
+end. One that ended with 0 gives back the path of a CSV that is not checked yet: ``csv_output`` does that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be chosen of openSMILE, and the rate at which it hears."""
+"""The settings of openSMILE, and the sampling rate of the sound that it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes the network: OpenVINO on a processor, torch on a GPU or where OpenVINO is not installed."""
+"""What an engine is: something that computes the network's embeddings for batches of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine computes the network: OpenVINO on a processor, torch on a GPU or where OpenVINO is not installed."""
+"""Choosing the engine: OpenVINO on a processor, torch on a GPU or where OpenVINO is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network as torch has it: ResNet-50 up to its average pool, with its weights proved."""
+"""ResNet-50 up to its average pool, as a torch module, with weights whose checksum is right."""
 
 from __future__ import annotations
 
