@@ -6,6 +6,7 @@ from pathlib import Path
 
 # The cheap ones first. In one process the threads of one library would still be there when the next is measured.
 NAMES = (
+    "imports",
     "clip_index",
     "planning",
     "openface_csv",
