@@ -19,7 +19,7 @@ HERE = Path(__file__).parents[1]
 STARTS = {
     "import storyframes": (("-c", "import storyframes"), ("-c", "import numpy, pandas, pyarrow.parquet, zarr")),
     "storyframes --help": (("-m", "flows.cli", "--help"), ("-c", "import typer, rich.console")),
-    "the registry": (("-c", "import tasks.extractors.registry"), ("-c", "import numpy, pandas, zarr, cv2, av, pydantic")),
+    "the registry": (("-c", "import tasks.extractors.registry"), ("-c", "import numpy, pandas, zarr, cv2, av")),
 }
 
 
