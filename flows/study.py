@@ -14,26 +14,25 @@ from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettingsError, LocalCluster
 from flows.extraction import run_work
 from flows.interruption import heeded
+from flows.preparation import Preparation, prepared
 from flows.request import ExtractionRequest
 from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_report
 from flows.runs.progress import watcher
 from flows.runs.report import RunReport
 from flows.settings import SettingsError
-from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue, scratch
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError, create_store, open_store
+from storyframes.store.layout import StoreError, open_store
 from storyframes.store.records import Status
 from storyframes.store.storage import StorageError
 from tasks.extract import Outcome
-from tasks.extractors.required_tools import MissingToolError, check_tools
+from tasks.extractors.required_tools import MissingToolError
 from tasks.index import ClipIndex, build_clip_index, write_clip_index
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
 from tasks.planning.plan import plan_extraction
-from tasks.planning.selection import SelectionError, check_selection
-from tasks.study.load import Study, StudyError, load_study
-from tasks.study.record import remember_study
+from tasks.planning.selection import SelectionError
+from tasks.study.load import StudyError
 
 _REFUSALS = (
     StudyError,
@@ -80,20 +79,17 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     started = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
     logger = get_run_logger()
-    settings = request.load_settings()
-    study = load_study(request.study)
-    check_selection(study, settings, request.selection)
-    check_tools(settings, request.selection.only)
-    remember_study(create_store(request.features), study, replace=request.replace_study)
+    preparation = prepared(request)
+    settings, study = preparation.settings, preparation.study
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
-    plan = plan_extraction(study, request.features, settings, request.selection, watcher().planning, cpus)
+    plan = plan_extraction(study, preparation.storage, settings, request.selection, watcher().planning, cpus)
     due = sum(len(work.features) for work in plan.work)
     impossible = sum(outcome.status is Status.FAILED for outcome in plan.settled)
     idle = len(plan.settled) - impossible
     watcher().planned(due, idle, impossible)
     logger.info("%d features are due, %d need nothing done, %d cannot be made", due, idle, impossible)
     attempted = run_work(plan.work, settings.cluster, _tell(due))
-    index, problem = write_tables(study, request.features, settings.clips)
+    index, problem = write_tables(preparation)
     for session_id, reason in index.excluded.items():
         logger.warning("%s gives no clips: %s", session_id, reason)
     for session_id, reason in index.warnings.items():
@@ -109,12 +105,13 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     return report
 
 
-def write_tables(study: Study, features: str, spec: WindowSpec) -> tuple[ClipIndex, str]:
+def write_tables(preparation: Preparation) -> tuple[ClipIndex, str]:
     """Write the catalogue and the clip index; gives the index, and why they could not be written."""
+    features = preparation.request.features
     try:
-        storage = open_store(features)
+        storage = open_store(features)  # still there, after days perhaps?
         catalogue.compact(storage)
-        index = build_clip_index(study, spec, FeatureStore(features))
+        index = build_clip_index(preparation.study, preparation.settings.clips, FeatureStore(features))
         write_clip_index(index.clips, storage)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
         problem = f"the catalogue and the clip index could not be written ({error}): extract again"

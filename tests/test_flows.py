@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
 import pytest
+from support.opened_files import below, files_opened
 from support.prefect_runs import extract, request
 from support.stores import local
 
@@ -48,6 +50,32 @@ def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, sma
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
     assert tables == {name: (root / name).stat().st_mtime_ns for name in tables}
+
+
+def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_it_asks(
+    server: str, study_copy: Path, tmp_path: Path
+) -> None:
+    from rich.console import Console
+
+    from flows.cli.run import run_extraction
+    from tasks.study.load import load_study
+
+    for video in (study_copy / "videos").iterdir():
+        video.unlink()  # so that nothing is due: no cluster is needed
+    with files_opened() as opened:
+        load_study(study_copy)
+    once = below(opened, study_copy)
+    console = Console(record=True, width=200, file=io.StringIO())
+    with files_opened() as opened:
+        report = run_extraction(request(study_copy, tmp_path / "features", only=["openface"]), console)
+    assert len(report.failed) == len(report.outcomes) > 0
+    again = below(opened, study_copy)
+    assert {table: again[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")} == {
+        table: once[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")
+    }
+    said = console.export_text().splitlines()
+    assert f"asking the Prefect server at {server} …" in said
+    assert not any(line.startswith("starting") for line in said)
 
 
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:

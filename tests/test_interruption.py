@@ -80,7 +80,7 @@ def test_a_command_that_still_starts_ends_without_a_traceback(tmp_path: Path, nu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["starting the Prefect server", "planning", "are due"])
+@pytest.mark.parametrize("when", ["starting a Prefect server", "planning", "are due"])
 def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path: Path, when: str) -> None:
     arguments = ["extract", demo_study, tmp_path / "features", "--only", "frames"]
     command = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)

@@ -12,17 +12,12 @@ from rich.console import Console
 from flows import interruption
 from flows.cli.run_progress import RunProgress
 from flows.cli.tables.study import not_read
+from flows.preparation import Preparation, handed_on, prepare
 from flows.request import ExtractionRequest
 from flows.runs.own_server import ServerLostError
 from flows.runs.progress import watched_by
 from flows.runs.recent import own_tag
 from flows.runs.server import prefect_server
-from storyframes.store.layout import StoreError, create_store
-from storyframes.store.storage import Storage
-from tasks.extractors.required_tools import check_tools
-from tasks.planning.selection import check_selection
-from tasks.study.load import load_study
-from tasks.study.record import remember_study
 
 if TYPE_CHECKING:
     from flows.runs.report import RunReport
@@ -41,31 +36,19 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
-    settings, study = request.load_settings(), load_study(request.study)
-    check_selection(study, settings, request.selection)
-    check_tools(settings, request.selection.only)
-    for line in not_read(study):
+    preparation = prepare(request)
+    for line in not_read(preparation.study):
         console.print(line)
-    storage = create_store(request.features)
-    _check_writable(storage)
-    remember_study(storage, study, replace=request.replace_study)
     # The progress below says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
-    with RunProgress(console) as watcher, watched_by(watcher):
-        watcher.starting("starting the Prefect server")
+    with RunProgress(console) as progress, watched_by(progress), handed_on(preparation):
         try:
-            with prefect_server():
-                watcher.starting("planning")
+            with prefect_server(progress.starting):
+                progress.starting("planning")
                 return _run_flow(request)
         except ServerLostError:
-            return _without_server(request)
-
-
-def _check_writable(storage: Storage) -> None:
-    folder = storage.local("")
-    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
-        raise StoreError(f"{folder} cannot be written to: it is another user's, or on a read-only file system")
+            return _without_server(preparation)
 
 
 def _run_flow(request: ExtractionRequest) -> RunReport:
@@ -94,12 +77,12 @@ def _run_flow(request: ExtractionRequest) -> RunReport:
     return report
 
 
-def _without_server(request: ExtractionRequest) -> RunReport:
+def _without_server(preparation: Preparation) -> RunReport:
     """The report of a run whose server died too often: the tables are written of all that was published."""
     from flows.runs.report import RunReport
     from flows.study import write_tables
 
     interruption.leave_at_once()
-    index, problem = write_tables(load_study(request.study), request.features, request.load_settings().clips)
+    index, problem = write_tables(preparation)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"
     return RunReport((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))

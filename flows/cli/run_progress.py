@@ -42,9 +42,9 @@ class RunProgress:
 
     def starting(self, what: str) -> None:
         """Something that takes seconds begins."""
-        self._progress.update(self._task, description=what)
+        self._progress.update(self._task, description=escape(what))
         if not self._console.is_terminal:
-            self._console.print(f"[dim]{what} …")
+            self._console.print(f"[dim]{escape(what)} …")
 
     def planning(self, session_id: str, number: int, count: int) -> None:
         self._progress.update(self._task, description="planning", completed=number, total=count, last=session_id)

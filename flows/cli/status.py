@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 
 from flows.cli.tables.runs import runs_json, runs_table
 from flows.cli.tables.status import status_json, status_tables
@@ -55,9 +56,10 @@ def runs(
 
     with (
         usage_errors(),
-        error_console().status("asking the Prefect server"),
-        prefect_server(looking=True),
+        error_console().status("") as spinner,
+        prefect_server(lambda what: spinner.update(escape(what)), looking=True),
     ):
+        spinner.update("reading the runs that it knows")
         found = recent_runs(limit)
     if json:
         print(runs_json(found))  # noqa: T201

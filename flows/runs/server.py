@@ -11,10 +11,10 @@ import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from flows.runs.configured_server import ServerError, check_server
+from flows.runs.configured_server import ServerError, check_server, without_password
 from flows.runs.own_server import OwnServer
 from flows.runs.recent import end_dead_runs
 from storyframes.store.scratch import scratch_folder
@@ -47,10 +47,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextlib.contextmanager
-def prefect_server(*, looking: bool = False) -> Iterator[str]:
+def prefect_server(tell: Callable[[str], None] = lambda _: None, *, looking: bool = False) -> Iterator[str]:
     """The URL of the Prefect API to use: the configured one, else that of a server started for this block.
 
     Args:
+        tell: told what is done about a server, which takes seconds.
         looking: the caller only asks: nothing is written of the runs that the server knows.
 
     Raises:
@@ -71,9 +72,11 @@ def prefect_server(*, looking: bool = False) -> Iterator[str]:
     except ValueError as error:  # pydantic's
         raise ServerError(f"Prefect's settings cannot be used: {str(error).splitlines()[-2].strip()}") from None
     if configured:
+        tell(f"asking the Prefect server at {without_password(configured)}")
         check_server(configured)
         yield configured
         return
+    tell("starting a Prefect server")
     with contextlib.ExitStack() as stack:
         home, alone = stack.enter_context(_home())
         # Every user of this machine reaches it. Nobody else sees a process's environment.

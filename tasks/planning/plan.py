@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from storyframes.features import STORIES
 from storyframes.store.layout import INPUTS, create_store
+from storyframes.store.storage import Storage
 from tasks.extract import Outcome, Work
 from tasks.extractors.base import Extractor
 from tasks.extractors.frame_pass import FrameExtractor
@@ -31,7 +32,7 @@ class Plan:
 
 def plan_extraction(
     study: Study,
-    store: str | os.PathLike[str],
+    store: str | os.PathLike[str] | Storage,
     settings: ExtractorsSettings,
     selection: Selection,
     progress: Callable[[str, int, int], None] = lambda *_: None,
@@ -41,7 +42,7 @@ def plan_extraction(
 
     Args:
         study: a valid study.
-        store: the feature store's location, made where absent.
+        store: the feature store, or its location, where one is made if there is none.
         settings: of all extractors.
         selection: what is asked for.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
@@ -54,7 +55,7 @@ def plan_extraction(
     check_selection(study, settings, selection)
     settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or all_sessions(study)))
-    storage = create_store(store)
+    storage = create_store(store) if isinstance(store, str | os.PathLike) else store
     digests = DigestCache(storage, INPUTS, study.root)
     known = StoreListing.of(storage, session_ids[0] if len(session_ids) == 1 else "*")
     plan = Plan()

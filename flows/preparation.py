@@ -1,0 +1,80 @@
+"""Everything that a run checks and reads before anything is started: its configuration, its study, its feature store.
+
+The command line prepares a run before it starts a server, and hands on what it has read to the flow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from flows.request import ExtractionRequest
+from flows.settings import Settings
+from storyframes.store.layout import StoreError, create_store
+from storyframes.store.storage import Storage
+from tasks.extractors.required_tools import check_tools
+from tasks.planning.selection import check_selection
+from tasks.study.load import Study, load_study
+from tasks.study.record import remember_study
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a run goes by.
+
+    Attributes:
+        request: what it is asked to do.
+        settings: the configuration, as it is now.
+        study: the tables, as they are now.
+        storage: the feature store, which is there.
+    """
+
+    request: ExtractionRequest
+    settings: Settings
+    study: Study
+    storage: Storage
+
+
+def prepare(request: ExtractionRequest) -> Preparation:
+    """Read and check what a run needs; makes the feature store where there is none, and notes whose it is.
+
+    Raises:
+        StudyError, SettingsError, ClusterSettingsError, SelectionError, MissingToolError, StoreError, StorageError:
+            what is asked for cannot be done; nothing was started.
+    """
+    settings, study = request.load_settings(), load_study(request.study)
+    check_selection(study, settings, request.selection)
+    check_tools(settings, request.selection.only)
+    storage = create_store(request.features)
+    _check_writable(storage)
+    remember_study(storage, study, replace=request.replace_study)
+    return Preparation(request, settings, study, storage)
+
+
+def _check_writable(storage: Storage) -> None:
+    folder = storage.local("")
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"{folder} cannot be written to: it is another user's, or on a read-only file system")
+
+
+# Not a parameter of the flow: a study would be written to the server's database.
+_handed_on: ContextVar[Preparation | None] = ContextVar("preparation", default=None)
+
+
+@contextmanager
+def handed_on(preparation: Preparation) -> Iterator[None]:
+    """Let the flow in this block go by what is prepared already."""
+    token = _handed_on.set(preparation)
+    try:
+        yield
+    finally:
+        _handed_on.reset(token)
+
+
+def prepared(request: ExtractionRequest) -> Preparation:
+    """What was handed on for this very request, else what is prepared now; raises what :func:`prepare` does."""
+    there = _handed_on.get()
+    return there if there and there.request == request else prepare(request)
