@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from tasks.tools.containers import (
     EngineName,
     Image,
     Mount,
-    _apptainer_command,
     find_engine,
 )
 
@@ -118,10 +116,8 @@ def test_nothing_is_left_after_a_run_and_after_a_timeout(engine, image_of, video
     assert containers(engine) == []
     assert not run(engine, image_of(), video, tmp_path / "out").timed_out
     assert containers(engine) == []
-    started = time.monotonic()
     result = run(engine, image_of("hang"), video, tmp_path / "out", dataclasses.replace(LIMITS, timeout_s=2))
     assert result.timed_out
-    assert time.monotonic() - started < 20
     assert containers(engine) == []
 
 
@@ -140,8 +136,7 @@ def test_when_the_reaper_dies_too_the_next_run_cleans_up(engine, image_of, video
         os.kill(reaper, signal.SIGKILL)
     worker.kill()
     worker.wait()
-    time.sleep(1)
-    assert containers(engine) == ["storyframes-orphan"]  # nobody was left to remove it
+    assert containers(engine) == ["storyframes-orphan"]  # nobody is left to remove it
     assert run(engine, image_of(), video, tmp_path / "out").exit_code == 0
     assert containers(engine) == []
 
@@ -296,8 +291,12 @@ def test_apptainers_command_line(tmp_path: Path) -> None:
         output=Mount(tmp_path, "/output"),
         limits=LIMITS,
     )
-    command = _apptainer_command("/usr/bin/apptainer", Image("/images/openface.sif", "0" * 64), job)
-    assert command[:2] == ["/usr/bin/apptainer", "exec"]
+    prints_its_arguments = tmp_path / "apptainer"
+    prints_its_arguments.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    prints_its_arguments.chmod(0o755)
+    apptainer = Engine(EngineName.APPTAINER, str(prints_its_arguments))
+    command = apptainer.run(Image("/images/openface.sif", "0" * 64), job).output.splitlines()
+    assert command[0] == "exec"
     for flag in ("--containall", "--cleanenv", "--no-home", "--no-privs"):
         assert flag in command
     assert command[command.index("--network") + 1] == "none"

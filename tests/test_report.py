@@ -323,9 +323,8 @@ def hostile_study(root: Path) -> Study:
 
 
 def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) -> None:
-    from storyframes.store.catalogue import replace_table
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.index import _table
+    from tasks.index import write_clip_index
 
     with FeatureWriter(local(store_root), "s1", FEATURES["frames"]) as out:
         out.write("time", np.arange(60) / 15)
@@ -344,7 +343,7 @@ def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) 
     clip |= {"position": 1, "empathy": 3, "split": HOSTILE, "start_frame": 0, "stop_frame": 15, "start_s": 0.0}
     clip |= {"stop_s": 1.0, "face_tracked": None, "words": None}
     index = pd.DataFrame([clip, clip | {"split": "test"}])
-    replace_table(local(store_root), "clips.parquet", lambda: _table(index))
+    write_clip_index(index, local(store_root))
     video = tmp_path / "v.avi"
     video.write_bytes(b"x")
     study = hostile_study(tmp_path)

@@ -88,7 +88,7 @@ def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path,
 def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) -> None:
     from tasks.inspect.report.facts import study_facts
     from tasks.inspect.report.pages import render
-    from tasks.inspect.report.site import _reasons
+    from tasks.inspect.report.site import gather_reasons
     from tasks.inspect.report.study_charts import study_charts
 
     ids = [f"p{number // 7:02d}-s{number:03d}" for number in range(269)]
@@ -104,7 +104,7 @@ def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) ->
         charts=study_charts(facts),
         pages=set(ids),
         findings={},
-        reasons=_reasons(matrix),
+        reasons=gather_reasons(matrix),
         notes=[],
     )
     assert page.count("<tr>") > 269

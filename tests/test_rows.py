@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import alive, wait_for
 from support.stores import local
 
 from storyframes.store.chunk_cache import ChunkCache
@@ -203,11 +203,10 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
         if child == 0:
             cache.put(1, chunk(1))
             os._exit(0 if cache.get(1) is not None and cache.get(0) is None else 1)
-        deadline = time.monotonic() + 120
-        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        if ended == (0, 0):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        try:
+            wait_for(lambda: not alive(child))
+        finally:
+            os.kill(child, signal.SIGKILL)  # it may still wait; of one that has ended it changes nothing
+            ended = os.waitpid(child, 0)
     assert ended == (child, 0)
     assert cache.get(0) is not None

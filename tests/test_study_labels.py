@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from storyframes.store.layout import ID_PATTERN
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.report.facts import _scores
+from tasks.inspect.report.facts import scores_of
 from tasks.inspect.study_check import check_study
 from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.labels import Curve, Label, Rater, RaterKind, Scheme, SchemeType
@@ -427,7 +427,7 @@ def test_participants_are_not_made_up_where_the_table_may_name_them(tmp_path: Pa
 def test_surveys_may_be_taken_at_other_times(study_copy: Path) -> None:
     surveys = "participant_id,timepoint,scale,score\np01,pre,x,1\np01,week_6,x,2\np01,mid,x,3\n"
     (study_copy / "surveys.csv").write_text(surveys)
-    scores = _scores(load_study(study_copy))
+    scores = scores_of(load_study(study_copy))
     assert {point: list(of) for point, of in scores["x"].items()} == {"pre": [1.0], "mid": [3.0], "week_6": [2.0]}
     assert list(scores["x"]) == ["pre", "mid", "week_6"]
 

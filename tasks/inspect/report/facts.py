@@ -105,7 +105,7 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
     """
     current = [entry.current for entry in entries if entry.current]
     frames = {one.session_id: one for one in current if one.feature == CLOCK}
-    scores = _scores(study)
+    scores = scores_of(study)
     return StudyFacts(
         matrix=matrix,
         sessions=len(study.sessions),
@@ -140,7 +140,7 @@ def _ages(study: Study) -> tuple[float, ...]:
     return tuple(pd.to_numeric(ages, errors="coerce").dropna().astype(float).tolist())
 
 
-def _scores(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
+def scores_of(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
     gathered: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for survey in study.surveys:
         gathered[survey.scale][str(survey.timepoint)].append(survey.score)

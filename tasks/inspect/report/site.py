@@ -137,7 +137,7 @@ def _write_study(pages: _Pages, facts: StudyFacts) -> None:
         charts=study_charts(facts),
         pages=set(pages.findings),
         findings=pages.findings,
-        reasons=_reasons(facts.matrix),
+        reasons=gather_reasons(facts.matrix),
         notes=_notes(pages.options.disclosure),
     )
     (pages.site / "index.html").write_text(page, encoding="utf-8")
@@ -148,7 +148,7 @@ def _notes(disclosure: Disclosure) -> list[str]:
     return [f"This report holds {' and '.join(inside)} of the recordings."] if inside else []
 
 
-def _reasons(matrix: Matrix) -> list[tuple[CellState, str, str, str]]:
+def gather_reasons(matrix: Matrix) -> list[tuple[CellState, str, str, str]]:
     """Each reason once, with the sessions it holds for."""
     gathered: dict[tuple[CellState, str, str], list[str]] = {}
     for (session_id, feature), cell in matrix.cells.items():
