@@ -7,7 +7,7 @@ A store says the same of every feature it holds, these and others (:mod:`storyfr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
@@ -24,6 +24,7 @@ __all__ = [
     "Axis",
     "FeatureSpec",
     "feature_spec",
+    "in_order",
 ]
 
 AUDIO_HOP_S = 0.01
@@ -79,7 +80,7 @@ _OPENFACE = FeatureSpec(
             Axis.FRAME, "float32", "OpenFace's confidence 0..1, a copy of that column for quick scans"
         ),
     },
-    groups=_slices(_OPENFACE_GROUPS),
+    groups={**_slices(_OPENFACE_GROUPS), "measurements": slice(len(_OPENFACE_GROUPS["bookkeeping"]), 714)},
     mask="valid",
 )
 
@@ -328,6 +329,12 @@ STORY_FEATURES: Mapping[str, FeatureSpec] = {
 
 VISION: tuple[str, ...] = ("openface", "resnet50")
 """``vision`` is these two side by side: the 2762 columns of the paper's visual input."""
+
+
+def in_order(features: Iterable[str]) -> list[str]:
+    """Features as they are shown: the built-in ones in the order of :data:`FEATURES`, then the others by name."""
+    there = set(features)
+    return [*(name for name in FEATURES if name in there), *sorted(there - FEATURES.keys())]
 
 
 def feature_spec(session_id: str, feature: str) -> FeatureSpec:

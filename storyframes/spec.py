@@ -6,6 +6,7 @@ store, columns of tables and words of a filter. So it is checked when it is made
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ class ArraySpec:
     about: str
     shape: tuple[int, ...] = ()
     dims: tuple[str, ...] = ()
-    fill: float | int = float("nan")
+    fill: float | int = math.nan
     columns: tuple[str, ...] = ()
     joints: tuple[str, ...] = ()
     optional: bool = False

@@ -11,13 +11,15 @@ from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, random_features, write_features
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.inputs import INPUTS, ClipInput
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.named_inputs import INPUTS
 from storyframes.features import FEATURES, Axis
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 
 WINDOW = StudySpec().window
+EVERYTHING = [*INPUTS, "openface", "resnet50", "dope"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def spoken(study: SyntheticStudy, clip: pd.Series, feature: str, array: str) -> 
 
 
 def test_every_field_has_the_shape_and_dtype_it_promises(study) -> None:
-    dataset = ClipDataset(study.root, list(INPUTS))
+    dataset = ClipDataset(study.root, EVERYTHING)
     assert len(dataset) == len(study.clips) == 240
     batch = dataset.read([0, 7, 239])
     assert list(batch) == list(dataset.fields)
@@ -195,13 +197,18 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (ClipInput("vison"), "there is no input 'vison'; there are vision, openface"),
+        (
+            ClipInput("vison"),
+            "there is no input 'vison'; there are vision, audio, words, sentence, story, label, frames",
+        ),
         (ClipInput("openface", ["AU12r"]), "there is no column or group 'AU12r'; there are AU12_r"),
         (ClipInput("openface", ["gaze", "gaze_0_x"]), "column 'gaze_0_x' is chosen twice"),
         (ClipInput("openface", []), "columns is empty"),
-        (ClipInput("openface", axis=Axis.WORD), "axis of 'openface' cannot be 'word'"),
+        (ClipInput("openface", axis=Axis.WORD), "axis of 'openface' cannot be 'word', only 'frame'"),
         (ClipInput("words", axis=Axis.UTTERANCE), "axis of 'words' cannot be 'utterance'"),
-        (ClipInput("words", ["glove_000"]), "columns of 'words' cannot be chosen; those of vision, openface, dope"),
+        (ClipInput("words", ["glove_300"]), "there is no column or group 'glove_300'; there are glove_230"),
+        (ClipInput("story", ["sbert_000"]), "columns of 'story' cannot be chosen"),
+        (ClipInput("vision", axis=Axis.WORD), "axis of 'vision' cannot be 'word', only 'frame'"),
         (ClipInput("dope", ["all_body_2d"]), "dope has no array 'all_body_2d' for a clip; it has body_2d"),
     ],
 )
@@ -306,7 +313,11 @@ def test_sessions_with_other_descriptors_are_told_apart(tmp_path: Path) -> None:
         out.write("per_frame", np.ones((60, 2), np.float32), ["loudness", "pitch"])
         out.publish("f", {})
     catalogue.compact(local(study.root))
-    with pytest.raises(ValueError, match="differ in their openSMILE columns .65 in s00 and 2 in s01."):
+    with pytest.raises(
+        ValueError,
+        match=r"differ in the shape of the array 'values' of 'opensmile' \(audio_frame x 65 descriptor in s00, "
+        r"audio_frame x 2 descriptor in s01\): extract them with one configuration",
+    ):
         ClipDataset(study.root, ["audio"])
     other = ClipDataset(study.root, [ClipInput("audio", ["pitch"])], "session_id == 's01'")
     assert other[0]["audio"].shape[1:] == (1,)
@@ -324,7 +335,7 @@ def test_it_is_a_sequence(study) -> None:
 
 
 def test_batches_are_the_samples(study) -> None:
-    dataset = ClipDataset(study.root, list(INPUTS))
+    dataset = ClipDataset(study.root, EVERYTHING)
     several = dataset.__getitems__([5, 200, 5])
     for sample, number in zip(several, [5, 200, 5], strict=True):
         for name, values in dataset[number].items():
@@ -350,7 +361,7 @@ def test_memory_of_batches_that_are_gone_is_used_again(study) -> None:
 
 
 def test_reading_into_used_arrays_leaves_nothing_of_what_was_there(study) -> None:
-    dataset = ClipDataset(study.root, list(INPUTS))
+    dataset = ClipDataset(study.root, EVERYTHING)
     out = dataset.allocate(4)
     for values in out.values():
         values.view(np.uint8)[...] = 0xFF

@@ -30,9 +30,9 @@ class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
 
 sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
 from storyframes import ClipDataset, ClipLoader, UniformSampler
-from storyframes.clips.inputs import INPUTS
+from storyframes.clips.named_inputs import INPUTS
 
-dataset = ClipDataset(sys.argv[1], list(INPUTS), 'face_tracked >= 0')
+dataset = ClipDataset(sys.argv[1], [*INPUTS, "openface", "resnet50", "dope"], 'face_tracked >= 0')
 sample = dataset[next(iter(UniformSampler(dataset)))]
 print(sample["vision"].shape, len(sample) == len(dataset.fields))
 try:

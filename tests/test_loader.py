@@ -15,7 +15,8 @@ from support.synthetic_features import StudySpec, SyntheticStudy, publish, write
 from storyframes.clips.buffers import BatchBuffers
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.input_readers import Field
-from storyframes.clips.inputs import INPUTS, ClipInput
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.named_inputs import INPUTS
 from storyframes.clips.samplers import UniformSampler
 from storyframes.features import Axis
 from storyframes.store import catalogue
@@ -25,6 +26,8 @@ torch = pytest.importorskip("torch")
 
 from storyframes.clips.loader import ClipLoader  # noqa: E402
 
+EVERYTHING = [*INPUTS, "openface", "resnet50", "dope"]
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory) -> SyntheticStudy:
@@ -33,7 +36,7 @@ def study(tmp_path_factory) -> SyntheticStudy:
 
 @pytest.fixture(scope="module")
 def dataset(study) -> ClipDataset:
-    return ClipDataset(study.root, list(INPUTS))
+    return ClipDataset(study.root, EVERYTHING)
 
 
 def assert_is(batch, dataset: ClipDataset, indices: list[int]) -> None:
@@ -114,7 +117,7 @@ def test_it_goes_on_with_exactly_the_next_batch(dataset, handed_out: int) -> Non
 
 def test_the_state_of_other_clips_is_refused(study, dataset) -> None:
     state = ClipLoader(dataset, 7).state_dict()
-    other = ClipDataset(study.root, list(INPUTS), "session_id != 's01'")
+    other = ClipDataset(study.root, EVERYTHING, "session_id != 's01'")
     with pytest.raises(ValueError, match="taken with other clips than these 72"):
         ClipLoader(other, 7).load_state_dict(state)
 

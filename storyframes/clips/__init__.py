@@ -1,6 +1,7 @@
 """Clips for training: ``window_spec`` and ``windows`` (the clip index) → ``dataset`` → ``loader``.
 
-``inputs`` names what a clip holds, ``columns`` chooses of it, ``input_readers`` fill it, as long as ``lengths`` says.
+``inputs`` is what a clip may hold: any feature (``feature_input``), or one of the ``named_inputs``. ``columns`` chooses
+of it, ``row_finders`` tell which rows are a clip's where they are not frames, and ``input_readers`` fill it.
 ``clip_filter`` and ``filter_expression`` choose clips, ``samplers`` and ``oversampling`` order them, ``buffers``
 holds batches.
 """

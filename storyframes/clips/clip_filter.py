@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storyframes.clips.filter_expression import parse_filter
-from storyframes.clips.inputs import ClipInput, input_kind
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.named_inputs import needed_features
 from storyframes.store.feature_store import FeatureStore
 
 
@@ -53,7 +54,7 @@ def complete_clips(
     for wanted in inputs:
         lacking = _lacking(clips, store, wanted)
         if lacking.any() and not drop_missing:
-            raise ValueError(_complaint(clips[lacking], len(clips), wanted))
+            raise ValueError(_complaint(clips[lacking], len(clips), wanted, store))
         if lacking.all():
             raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.name!r}")
         clips = clips[~lacking]
@@ -64,18 +65,19 @@ def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.
     """Which clips cannot give the input."""
     if wanted.name == "story":
         return ~clips["story_id"].isin(store.story_ids("sbert"))
-    needs = input_kind(wanted.name).features
+    needs = needed_features(wanted.name, store)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
     lacking = ~clips["session_id"].isin(complete)
     return lacking | clips["audio_start"].isna() if wanted.name == "audio" else lacking
 
 
-def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput) -> str:
+def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: FeatureStore) -> str:
     names = lacking["story_id" if wanted.name == "story" else "session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    filters = " and ".join(f"has_{feature}" for feature in input_kind(wanted.name).features)
-    advice = f"filter with where={filters!r}, or " if filters else ""
+    columns = [f"has_{feature}" for feature in needed_features(wanted.name, store)]
+    there = columns and all(column in lacking for column in columns)  # an index may be older than a feature
+    advice = f"filter with where={' and '.join(columns)!r}, or " if there else ""
     return (
         f"{len(lacking)} of {count} clips lack the input {wanted.name!r} (of {shown}): {advice}"
         "leave them out with drop_missing=True"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from storyframes.features import FEATURES, VISION
+from storyframes.spec import FeatureSpec
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class ColumnTable:
 
     names: tuple[str, ...]
     groups: Mapping[str, slice] = field(default_factory=dict)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.groups or name in self.names
 
     def choose(self, wanted: Sequence[str] | None) -> ChosenColumns:
         """The columns and groups that ``wanted`` names; None is all columns.
@@ -72,19 +75,13 @@ def _joined(pieces: Sequence[slice]) -> tuple[slice, ...]:
     return tuple(joined)
 
 
-def openface_columns() -> ColumnTable:
-    """OpenFace's 714 columns; "measurements" are all of them but the five of its bookkeeping."""
-    spec = FEATURES["openface"]
-    measurements = slice(spec.groups["bookkeeping"].stop, len(spec.columns))
-    return ColumnTable(spec.columns, {**spec.groups, "measurements": measurements})
-
-
-def vision_columns() -> ColumnTable:
-    """The 2762 columns of openface and resnet50 side by side, with OpenFace's groups and one for each of the two."""
+def side_by_side(specs: Sequence[FeatureSpec]) -> ColumnTable:
+    """The columns of ``values`` of several features as one table, with the groups of each and each one's name."""
     names: list[str] = []
-    groups = dict(openface_columns().groups)
-    for feature in VISION:
-        columns = FEATURES[feature].columns
-        groups[feature] = slice(len(names), len(names) + len(columns))
-        names += columns
+    groups: dict[str, slice] = {}
+    for spec in specs:
+        first = len(names)
+        groups |= {name: slice(first + group.start, first + group.stop) for name, group in spec.groups.items()}
+        groups[spec.name] = slice(first, first + len(spec.columns))
+        names += spec.columns
     return ColumnTable(tuple(names), groups)

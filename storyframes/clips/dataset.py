@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from storyframes.clips.buffers import BatchBuffers, new_memory
 from storyframes.clips.clip_filter import complete_clips, filter_clips
 from storyframes.clips.input_readers import Batch, Clip, Field
-from storyframes.clips.inputs import ClipInput, ClipSource, open_input
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.named_inputs import open_input
 from storyframes.store.feature_store import FeatureStore
 
 
@@ -74,10 +75,16 @@ class ClipDataset:
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
         source = ClipSource(self.store, index, self._sessions, _frames(self.clips))
-        self._readers = [reader for each in wanted for reader in open_input(source, each)]
-        self.fields: dict[str, Field] = {
-            name: field for reader in self._readers for name, field in reader.fields.items()
-        }
+        self._inputs = wanted
+        self._readers = []
+        self.fields: dict[str, Field] = {}
+        for each in wanted:
+            readers = open_input(source, each)
+            for name, field in ((name, field) for reader in readers for name, field in reader.fields.items()):
+                if name in self.fields or name == "index":
+                    raise ValueError(f"the input {each.name!r} has the field {name!r}, which another input has already")
+                self.fields[name] = field
+            self._readers += readers
         self.fields["index"] = Field((), np.dtype(np.int64))
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
 
@@ -87,6 +94,11 @@ class ClipDataset:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name} {field.shape} {field.dtype}" for name, field in self.fields.items())
+        clips, sessions = f"{len(self):,} clips", f"{len(self._sessions)} sessions"
+        return f"ClipDataset: {clips} of {sessions} in {self.store.storage.location}; a clip has {fields}"
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""

@@ -1,21 +1,22 @@
 """Readers: each fills one clip's place in the arrays of a batch with rows of the store.
 
 A reader tells which arrays (fields) it fills and the shape that a clip has in them. That is the same for every clip:
-what varies in length is padded with zeros, with its length and a mask beside it. Masks are True where a row is a value.
+what varies in length is padded with zeros, with its length and a mask beside it. Masks are True where a row is a
+measurement.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from storyframes.clips.lengths import rows_before_sound
 from storyframes.store.feature_store import FeatureStore
-from storyframes.ticks import ticks
 
 Batch = Mapping[str, np.ndarray]
 """The arrays of a batch by field; the first dimension counts clips."""
@@ -108,125 +109,156 @@ def _copy_columns(rows: np.ndarray, columns: tuple[slice, ...], target: np.ndarr
     """Copy columns behind those that are filled already; returns how many are filled then."""
     for piece in columns:
         width = piece.stop - piece.start
-        target[:, filled : filled + width] = rows[:, piece]
+        target[..., filled : filled + width] = rows[..., piece]
         filled += width
     return filled
 
 
 @dataclass(frozen=True)
 class FrameMask(InputReader):
-    """A per-frame array that is 1 where the frame's row of its feature is a value."""
+    """True where a frame's row of a feature is a measurement."""
 
     name: str
     frames: int
     feature: str
-    array: str
+    rule: MaskRule
 
     @property
     def fields(self) -> dict[str, Field]:
         return {self.name: Field((self.frames,), np.dtype(bool))}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        rows = store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=self.array)
-        batch[self.name][place] = self._is_value(rows)
+        def rows(array: str) -> np.ndarray:
+            return store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=array)
 
-    def _is_value(self, rows: np.ndarray) -> np.ndarray:
-        return rows
+        batch[self.name][place] = self.rule.of(rows)
 
 
-class NotNanMask(FrameMask):
-    """Where the rows of a per-frame array are not NaN throughout."""
+@dataclass(frozen=True)
+class MaskRule:
+    """How a feature tells which of its rows are measurements.
 
-    def _is_value(self, rows: np.ndarray) -> np.ndarray:
-        return ~np.isnan(rows).all(axis=1)
+    Attributes:
+        array: 1 where one is; empty where the feature has no such array.
+        values: then a row is one unless all that it has in these arrays is NaN; without any, every row is.
+    """
+
+    array: str
+    values: tuple[str, ...] = ()
+
+    def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
+        """The mask of some rows; ``rows`` gives those of an array."""
+        if self.array:
+            return rows(self.array) != 0
+        if not self.values:
+            return True
+        mask = _is_not_nan(rows(self.values[0]))
+        for name in self.values[1:]:
+            mask |= _is_not_nan(rows(name))
+        return mask
+
+
+def _is_not_nan(rows: np.ndarray) -> np.ndarray:
+    """(n,) where a row is not NaN throughout; looks at whole rows only where they begin with NaN."""
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    mask = ~np.isnan(flat[:, 0])
+    if not mask.all():
+        mask[~mask] = ~np.isnan(flat[~mask]).all(axis=1)
+    return mask
 
 
 # --- as many rows as the clip has, padded ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class PaddedRows(InputReader):
-    """Rows that a clip has more or fewer of: fields ``name``, ``name_mask`` and ``name_length``."""
+class RowPart:
+    """An array whose rows are not frames, and the columns taken of it; without columns, all of it as it is.
+
+    Attributes:
+        name: of the field.
+        field: the field; its first dimension is the most rows that a clip has.
+        array: the feature's.
+        columns: taken of it.
+        fill: stands where there is no row.
+    """
 
     name: str
     field: Field
+    array: str
+    columns: tuple[slice, ...]
+    fill: float | int
+
+
+class RowFinder(ABC):
+    """Says which rows of a feature belong to a clip."""
+
+    @abstractmethod
+    def find(self, store: FeatureStore, clip: Clip) -> tuple[slice | np.ndarray, int]:
+        """The clip's rows in their order, and how many rows too late the first begins (for what has a fixed step)."""
+
+    def long_run(self, clip: Clip) -> slice | None:
+        """The clip's rows, where it is known without reading and they are so many that announcing them is worth it."""
+        return None
+
+    @abstractmethod
+    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
+        """Most rows that a clip of the index has."""
+
+
+@dataclass(frozen=True)
+class PaddedRows(InputReader):
+    """Rows that a clip has more or fewer of: a field for each part, ``name_mask`` and ``name_length``."""
+
+    name: str
+    feature: str
+    parts: tuple[RowPart, ...]
+    mask: MaskRule
+    finder: RowFinder
 
     @property
     def fields(self) -> dict[str, Field]:
         return {
-            self.name: self.field,
-            f"{self.name}_mask": Field(self.field.shape[:1], np.dtype(bool)),
+            **{part.name: part.field for part in self.parts},
+            f"{self.name}_mask": Field(self.parts[0].field.shape[:1], np.dtype(bool)),
             f"{self.name}_length": Field((), np.dtype(np.int64)),
         }
 
-    def _pad(self, batch: Batch, place: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows and the mask to fill, with everything behind them padded."""
-        values, mask = batch[self.name][place], batch[f"{self.name}_mask"][place]
-        values[length:] = 0
-        mask[:length], mask[length:] = True, False
-        batch[f"{self.name}_length"][place] = length
-        return values[:length], mask[:length]
-
-
-@dataclass(frozen=True)
-class AudioRows(PaddedRows):
-    """The openSMILE rows of the clip's time, each at its own place: where sound begins inside the clip, NaN before."""
-
-    columns: tuple[slice, ...]
-
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        rows = store.view(clip.session_id, "opensmile", clip.audio_start, clip.audio_stop)
-        before = self._rows_before(store, clip) if len(rows) else 0
-        values, mask = self._pad(batch, place, before + len(rows))
-        values[:before], mask[:before] = np.nan, False
-        _copy_columns(rows, self.columns, values[before:])
+        rows, before = self.finder.find(store, clip)
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        before = before if count else 0
+        length = before + count
 
-    def _rows_before(self, store: FeatureStore, clip: Clip) -> int:
-        if clip.audio_start > 0:  # there is sound before the clip, so its first row is within a row of the clip's start
-            return 0
-        (first_s,) = store.view(clip.session_id, "opensmile", 0, 1, array="time")
-        return int(rows_before_sound(first_s, clip.start_s))
+        def take(array: str) -> np.ndarray:
+            return _rows(store, clip.session_id, self.feature, array, rows)
+
+        for part in self.parts:
+            target = batch[part.name][place]
+            target[length:] = 0
+            target[:before] = part.fill
+            if part.columns:
+                _copy_columns(take(part.array), part.columns, target[before:length])
+            else:
+                target[before:length] = take(part.array)
+        mask = batch[f"{self.name}_mask"][place]
+        mask[:before], mask[length:] = False, False
+        mask[before:length] = self.mask.of(take)
+        batch[f"{self.name}_length"][place] = length
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
-        store.will_need(clip.session_id, "opensmile", clip.audio_start, clip.audio_stop)
+        if (rows := self.finder.long_run(clip)) is not None:
+            for part in self.parts:
+                store.will_need(clip.session_id, self.feature, rows.start, rows.stop, array=part.array)
 
 
-@dataclass(frozen=True)
-class WordRows(PaddedRows):
-    """The vectors of the words that start in the clip, in the order of their starts; masked where unknown."""
-
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        start = store.view(clip.session_id, "glove", array="start")
-        begins = ticks(start)
-        rows = _in_order((begins >= ticks(clip.start_s)) & (begins < ticks(clip.stop_s)), start)
-        values, mask = self._pad(batch, place, len(rows))
-        values[...] = _vectors(store, clip.session_id, "glove", rows)
-        mask[...] = store.view(clip.session_id, "glove", array="known")[rows]
-
-
-@dataclass(frozen=True)
-class UtteranceRows(PaddedRows):
-    """The vectors of the utterances that overlap the clip, in the order of their starts."""
-
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        start = store.view(clip.session_id, "sbert", array="start")
-        end = store.view(clip.session_id, "sbert", array="end")
-        rows = _in_order((ticks(start) < ticks(clip.stop_s)) & (ticks(end) > ticks(clip.start_s)), start)
-        values, _ = self._pad(batch, place, len(rows))
-        values[...] = _vectors(store, clip.session_id, "sbert", rows)
-
-
-def _in_order(chosen: np.ndarray, start: np.ndarray) -> np.ndarray:
-    rows = np.flatnonzero(chosen)
-    return rows[np.argsort(start[rows], kind="stable")]
-
-
-def _vectors(store: FeatureStore, session_id: str, feature: str, rows: np.ndarray) -> np.ndarray:
-    """The given rows of ``values``; those between them are read too, they are few."""
+def _rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: slice | np.ndarray) -> np.ndarray:
+    """The given rows of an array; those between them are read too, they are few."""
+    if isinstance(rows, slice):
+        return store.view(session_id, feature, rows.start, rows.stop, array=array)
     if len(rows) == 0:
-        return store.view(session_id, feature, 0, 0)
+        return store.view(session_id, feature, 0, 0, array=array)
     first = int(rows.min())
-    return store.view(session_id, feature, first, int(rows.max()) + 1)[rows - first]
+    return store.view(session_id, feature, first, int(rows.max()) + 1, array=array)[rows - first]
 
 
 # --- what is spoken at each frame's time -----------------------------------------------------------------------------
@@ -234,32 +266,39 @@ def _vectors(store: FeatureStore, session_id: str, feature: str, rows: np.ndarra
 
 @dataclass(frozen=True)
 class SpokenPerFrame(InputReader):
-    """The vector of the word or utterance spoken at each frame's time: ``name`` and ``name_mask``; 0 where none is.
+    """The row of the word or utterance spoken at each frame's time: its fields and ``name_mask``; 0 where none is.
 
     Attributes:
-        feature: glove or sbert.
-        frame_row: its array that names each frame's row, -1 none.
-        known: its array that is 1 where a row is a value, if it has one.
+        frame_row: the array that says which row each frame has, -1 for none.
     """
 
     name: str
-    field: Field
     feature: str
+    parts: tuple[RowPart, ...]
+    mask: MaskRule
     frame_row: str
-    known: str | None = None
 
     @property
     def fields(self) -> dict[str, Field]:
-        return {self.name: self.field, f"{self.name}_mask": Field(self.field.shape[:1], np.dtype(bool))}
+        mask = Field(self.parts[0].field.shape[:1], np.dtype(bool))
+        return {**{part.name: part.field for part in self.parts}, f"{self.name}_mask": mask}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        values, mask = batch[self.name][place], batch[f"{self.name}_mask"][place]
         row = store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=self.frame_row)
-        mask[...] = row >= 0
-        values[~mask] = 0
-        values[mask] = _vectors(store, clip.session_id, self.feature, row[mask])
-        if self.known:
-            mask[mask] = store.view(clip.session_id, self.feature, array=self.known)[row[mask]]
+        spoken = row >= 0
+
+        def take(array: str) -> np.ndarray:
+            return _rows(store, clip.session_id, self.feature, array, row[spoken])
+
+        for part in self.parts:
+            values = batch[part.name][place]
+            values[~spoken] = 0
+            rows = take(part.array)
+            chosen = [rows[..., piece] for piece in part.columns]
+            values[spoken] = np.concatenate(chosen, axis=-1) if chosen else rows
+        mask = batch[f"{self.name}_mask"][place]
+        mask[...] = spoken
+        mask[spoken] = self.mask.of(take)
 
 
 # --- one value a clip ------------------------------------------------------------------------------------------------

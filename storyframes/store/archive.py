@@ -11,9 +11,8 @@ from typing import Any
 
 import zarr
 
-from storyframes.spec import SpecError
 from storyframes.store import catalogue
-from storyframes.store.description import OWN_ATTRIBUTES, read_description
+from storyframes.store.description import OWN_ATTRIBUTES, Version, read_descriptions
 from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current, RecordError, Stamp, unseal
@@ -71,10 +70,8 @@ def _there(target: Storage, current: Current) -> Current | None:
 def _copy(source: Storage, target: Storage, current: Current) -> Current:
     path = f"{current.session_id}/{current.feature}/{current.version}"
     group = zarr.open_group(mode="r", **source.zarr(path))
-    try:
-        spec = read_description(group, current.session_id, current.feature, list(current.arrays))
-    except (SpecError, KeyError) as error:
-        raise StoreError(f"{path} does not say what it holds ({error}): run 'storyframes verify'") from None
+    version = Version(path, tuple(current.arrays))
+    (spec,) = read_descriptions(source, {(current.session_id, current.feature): version})
     with FeatureWriter(target, current.session_id, spec, Compression.ZSTD) as out:
         out.attributes = {key: value for key, value in group.attrs.items() if key not in OWN_ATTRIBUTES}
         out.quality = dict(current.quality)

@@ -7,17 +7,27 @@ of its dimensions, of which the first says what a row is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import zarr
 
-from storyframes.features import feature_spec
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, SpecError
+from storyframes.features import FEATURES, STORIES, STORY_FEATURES
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.store.layout import ZARR_JSON, StoreError
+from storyframes.store.storage import Storage
 
 OWN_ATTRIBUTES = frozenset({"feature", "about", "mask", "groups", "stamps", "provenance"})
 """The attributes of a group that publishing writes; all others are the extractor's."""
+
+
+class Version(NamedTuple):
+    """One version of a feature: the path of its group below the store, and the arrays it has, in their order."""
+
+    path: str
+    arrays: tuple[str, ...]
 
 
 def describe_feature(spec: FeatureSpec, columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -47,64 +57,88 @@ def describe_array(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
     return attributes
 
 
-def read_description(group: zarr.Group, session_id: str, feature: str, arrays: Sequence[str]) -> FeatureSpec:
-    """The specification of a feature as it lies in the store.
+def read_descriptions(
+    storage: Storage, versions: Mapping[tuple[str, str], Version], known: Iterable[FeatureSpec] = ()
+) -> list[FeatureSpec]:
+    """What the store says of features, in their order; equal ones are one object.
 
     A version of before the store said so has the mask and the groups of the built-in feature of its name.
 
     Args:
-        group: the version's.
-        session_id: the session, or ``stories``.
-        feature: the feature.
-        arrays: those that the version has, in their order.
+        storage: the store.
+        versions: by session (or ``stories``) and feature.
+        known: of sessions that were read before; an equal one is given again.
 
     Raises:
-        SpecError: what is there does not describe a feature.
-        KeyError: an array is not there.
+        StoreError: a version is gone, or does not say what it holds.
+        StorageError: it cannot be read.
     """
-    attributes: dict[str, Any] = dict(group.attrs)
-    described = {name: _read_array(group, name) for name in arrays}
-    values = described.get(MAIN_ARRAY)
-    mask, groups = attributes.get("mask"), attributes.get("groups")
-    builtin = _builtin(session_id, feature)
-    if mask is None and builtin and builtin.mask in described:
-        mask = builtin.mask
-    if groups is None and builtin and values and values.columns == builtin.columns:
-        groups = {name: [each.start, each.stop] for name, each in builtin.groups.items()}
+    files = {f"{path}/{name}" for path, arrays in versions.values() for name in _files(arrays)}
+    contents = storage.read_many(sorted(files))
+    shared: dict[str, list[FeatureSpec]] = {}
+    for spec in known:
+        shared.setdefault(spec.name, []).append(spec)
+    specs = []
+    for (session_id, feature), (path, arrays) in versions.items():
+        spec = _parse(contents, session_id, feature, path, arrays)
+        like = shared.setdefault(feature, [])
+        if spec not in like:
+            like.append(spec)
+        specs.append(like[like.index(spec)])
+    return specs
+
+
+def _files(arrays: Sequence[str]) -> list[str]:
+    return [ZARR_JSON, *(f"{array}/{ZARR_JSON}" for array in arrays)]
+
+
+def _parse(
+    contents: Mapping[str, bytes | None], session_id: str, feature: str, path: str, arrays: Sequence[str]
+) -> FeatureSpec:
+    documents = {}
+    for name in _files(arrays):
+        content = contents.get(f"{path}/{name}")
+        if content is None:
+            raise StoreError(f"{path}/{name} cannot be opened: was its version removed by gc?")
+        try:
+            documents[name] = json.loads(content)
+        except ValueError:
+            raise StoreError(f"{path}/{name} is damaged: run 'storyframes verify'") from None
     try:
+        attributes = documents[ZARR_JSON].get("attributes", {})
+        described = {name: _parse_array(documents[f"{name}/{ZARR_JSON}"]) for name in arrays}
+        builtin = (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
+        mask, groups = attributes.get("mask", ""), attributes.get("groups", {})
+        if builtin and not mask and builtin.mask in described:
+            mask = builtin.mask
+        if builtin and not groups and MAIN_ARRAY in described and described[MAIN_ARRAY].columns == builtin.columns:
+            groups = {name: (group.start, group.stop) for name, group in builtin.groups.items()}
         return FeatureSpec(
             name=feature,
             about=str(attributes.get("about", "")),
             arrays=described,
-            groups={name: slice(start, stop) for name, (start, stop) in (groups or {}).items()},
-            mask=mask or "",
+            groups={name: slice(start, stop) for name, (start, stop) in groups.items()},
+            mask=mask,
         )
-    except (AttributeError, TypeError, ValueError) as error:
-        raise error if isinstance(error, SpecError) else SpecError(f"{feature}: groups are not [start, stop]") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path} does not say what it holds ({error}): 'storyframes verify' tells whether it is damaged"
+        ) from None
 
 
-def _builtin(session_id: str, feature: str) -> FeatureSpec | None:
-    try:
-        return feature_spec(session_id, feature)
-    except KeyError:
-        return None
-
-
-def _read_array(group: zarr.Group, name: str) -> ArraySpec:
-    array: Any = group[name]
-    axis, *dims = array.metadata.dimension_names or ("",)
-    attributes = array.attrs
-    try:
-        return ArraySpec(
-            axis=Axis(axis),
-            dtype=array.dtype.name,
-            about=str(attributes.get("about", "")),
-            shape=tuple(array.shape[1:]),
-            dims=tuple(dims),
-            fill=np.asarray(array.fill_value).item(),
-            columns=tuple(attributes.get("columns", ())),
-            joints=tuple(attributes.get("joints", ())),
-            units=str(attributes.get("units", "")),
-        )
-    except ValueError:
-        raise SpecError(f"{name}: there is no axis {axis!r}; there are {', '.join(Axis)}") from None
+def _parse_array(document: Mapping[str, Any]) -> ArraySpec:
+    axis, *dims = document.get("dimension_names") or ("",)
+    attributes = document.get("attributes", {})
+    dtype = np.dtype(document["data_type"])
+    fill = float(document["fill_value"]) if dtype.kind == "f" else int(document["fill_value"])
+    return ArraySpec(
+        axis=Axis(axis),
+        dtype=dtype.name,
+        about=str(attributes.get("about", "")),
+        shape=tuple(document["shape"][1:]),
+        dims=tuple(dims),
+        fill=math.nan if math.isnan(fill) else fill,
+        columns=tuple(attributes.get("columns", ())),
+        joints=tuple(attributes.get("joints", ())),
+        units=str(attributes.get("units", "")),
+    )

@@ -7,16 +7,18 @@ session that is extracted again meanwhile does not change under a running traini
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import zarr
 
-from storyframes.features import STORIES, VISION
+from storyframes.features import STORIES, VISION, in_order
+from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.description import Version, read_descriptions
 from storyframes.store.layout import CLIPS, StoreError, open_store
 from storyframes.store.records import StoredArray
 from storyframes.store.rows import MappedRows, ZarrRows, open_rows
@@ -85,12 +87,18 @@ class FeatureStore:
         """With nothing open."""
         self._versions = _published(self.catalogue)
         self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
+        self._specs: dict[tuple[str, str], FeatureSpec] = {}
         self._cache = ChunkCache(cache_bytes)
 
     @property
     def sessions(self) -> list[str]:
         """The sessions that have at least one feature."""
         return sorted({session_id for session_id, _ in self._versions} - {STORIES})
+
+    @property
+    def all_features(self) -> list[str]:
+        """The features that any session has, those of this installation first."""
+        return in_order({feature for session_id, feature in self._versions if session_id != STORIES})
 
     def features(self, session_id: str) -> list[str]:
         """The features that the session has."""
@@ -169,6 +177,26 @@ class FeatureStore:
             raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
         return described[array]
 
+    def spec(self, session_id: str, feature: str) -> FeatureSpec:
+        """What the feature is, as the store says beside its values, whether or not this installation knows it.
+
+        Raises:
+            StoreError: the store has no such session or feature, or it does not say what it holds.
+        """
+        return self.specs([session_id], feature)[session_id]
+
+    def specs(self, session_ids: Iterable[str], feature: str) -> dict[str, FeatureSpec]:
+        """:meth:`spec` of several sessions at once; equal ones are one object."""
+        wanted = list(session_ids)
+        new = {(one, feature): self._described(one, feature) for one in wanted if (one, feature) not in self._specs}
+        known = {id(spec): spec for spec in self._specs.values()}.values()
+        self._specs |= dict(zip(new, read_descriptions(self.storage, new, known), strict=True))
+        return {one: self._specs[one, feature] for one in wanted}
+
+    def _described(self, session_id: str, feature: str) -> Version:
+        path, arrays = self._version(session_id, feature)
+        return Version(path, tuple(catalogue.parse_arrays(arrays)))
+
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
         """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
 
@@ -215,13 +243,10 @@ class FeatureStore:
         Raises:
             StoreError: the store has no such session, feature or array, or not the version any more.
         """
-        group = self.open_group(session_id, feature)
-        try:
-            opened: Any = group[array]
-            return tuple(opened.attrs.get("columns", ()))
-        except KeyError:
-            path = self._version(session_id, feature)[0]
-            raise StoreError(f"{path}/{array} cannot be opened: was its version removed by gc?") from None
+        arrays = self.spec(session_id, feature).arrays
+        if array not in arrays:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
+        return arrays[array].columns
 
     def story_ids(self, feature: str) -> tuple[str, ...]:
         """The stories that the rows of a feature of the story texts belong to; empty where there is none."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, SpecError
-from storyframes.store.description import read_description
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError
 
 ROW_TIMES = ("time", "start")  # arrays that say when a row is, in seconds on the recording's clock
 CLOCKS = (*ROW_TIMES, "end")
@@ -39,15 +37,9 @@ class StoredFeature:
         Raises:
             StoreError: it is not there, or what the store says of it contradicts itself.
         """
-        group = store.open_group(session_id, feature)
-        try:
-            names = sorted((name for name, _ in group.arrays()), key=lambda name: (name != MAIN_ARRAY, name))
-            spec = read_description(group, session_id, feature, names)
-        except (SpecError, KeyError) as error:
-            raise StoreError(
-                f"{session_id}/{feature} does not say what it holds ({error}): run 'storyframes verify'"
-            ) from None
-        return cls(store, session_id, spec, dict(group.attrs))
+        spec = store.spec(session_id, feature)
+        arrays = {name: spec.arrays[name] for name in sorted(spec.arrays, key=lambda name: (name != MAIN_ARRAY, name))}
+        return cls(store, session_id, replace(spec, arrays=arrays), store.attributes(session_id, feature))
 
     @property
     def name(self) -> str:

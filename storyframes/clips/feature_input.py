@@ -1,0 +1,246 @@
+"""A feature as an input of clips, by what the store says of it: any feature, known to this installation or not.
+
+``values`` becomes the field ``<name>``, any other array ``<name>_<array>``. The feature's mask, or else whether a row
+is anything but NaN, becomes ``<name>_mask``; where rows are not frames there is ``<name>_length`` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from storyframes.clips.columns import ColumnTable
+from storyframes.clips.input_readers import (
+    Field,
+    FrameMask,
+    FramePart,
+    FrameRows,
+    InputReader,
+    MaskRule,
+    PaddedRows,
+    RowFinder,
+    RowPart,
+    SpokenPerFrame,
+)
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+
+PER_FRAME = "per_frame"
+"""Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
+FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
+"""Where a row is a word or an utterance: the array that says which of them each frame has, -1 for none."""
+_AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE)  # what a clip can be cut from
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """An array of an input, and the columns taken of it; without columns all of it as it is."""
+
+    field: str
+    array: str
+    spec: ArraySpec
+    columns: tuple[str, ...]
+    pieces: tuple[slice, ...]
+
+    def shaped(self, rows: int) -> Field:
+        """The field of a clip that has so many rows."""
+        shape = (*self.spec.shape[:-1], len(self.columns)) if self.pieces else self.spec.shape
+        return Field((rows, *shape), np.dtype(self.spec.dtype), self.columns)
+
+
+def open_feature(
+    source: ClipSource, wanted: ClipInput, feature: str, sound: IndexedSound | None = None
+) -> list[InputReader]:
+    """The readers of one feature.
+
+    Args:
+        source: what to read.
+        wanted: the input; its name is what the fields are called.
+        feature: the feature.
+        sound: finds the rows of each clip, where they are steps of the sound; without it their times do.
+
+    Raises:
+        ValueError: it has no such columns, arrays or rows, or its sessions differ in what they are.
+    """
+    spec = common_spec(source, feature, groups=wanted.columns is not None)
+    arrays = _by_axis(spec)
+    if not arrays:
+        raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
+    main = spec.arrays[MAIN_ARRAY].axis if MAIN_ARRAY in spec.arrays else next(iter(arrays))
+    main = main if main in arrays else next(iter(arrays))
+    axis = Axis(wanted.axis or main)
+    through = _way_to_frames(spec, main) if axis is Axis.FRAME and main is not Axis.FRAME else ""
+    if axis not in arrays and not through:
+        axes = [*arrays, *([Axis.FRAME] if Axis.FRAME not in arrays and _way_to_frames(spec, main) else [])]
+        raise ValueError(
+            f"axis of {wanted.name!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
+        )
+    if through == PER_FRAME:
+        chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
+        return _of_frames(source, wanted, feature, chosen, _mask(spec, [PER_FRAME]))
+    there = arrays[main if through else axis]
+    chosen = _choose(wanted, spec, {name: name for name in there})
+    mask = _mask(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
+    if through:
+        return [SpokenPerFrame(wanted.name, feature, _parts(chosen, source.frames), mask, through)]
+    if axis is Axis.FRAME:
+        return _of_frames(source, wanted, feature, chosen, mask)
+    return [_padded(source, wanted, feature, spec, axis, chosen, mask, sound)]
+
+
+def common_spec(source: ClipSource, feature: str, *, groups: bool = False) -> FeatureSpec:
+    """What the feature is, which has to be the same in all sessions that are read.
+
+    Args:
+        source: what to read.
+        feature: the feature.
+        groups: whether the groups of columns have to be the same as well.
+
+    Raises:
+        ValueError: two sessions differ; the message names both.
+    """
+    specs = source.store.specs(source.sessions, feature)
+    first, spec = next(iter(specs.items()))
+    for session, other in specs.items():
+        if other is not spec and (difference := _difference(spec, other, groups=groups)):
+            what, here, there = difference
+            raise ValueError(
+                f"sessions differ in {what} of {feature!r} ({here} in {first}, {there} in {session}): extract them "
+                "with one configuration and one version of the extractor"
+            )
+    return spec
+
+
+def _difference(one: FeatureSpec, other: FeatureSpec, *, groups: bool) -> tuple[str, str, str] | None:
+    """What differs, and what it is in each."""
+    if list(one.arrays) != list(other.arrays):
+        return "the arrays", ", ".join(one.arrays), ", ".join(other.arrays)
+    for name, here in one.arrays.items():
+        there = other.arrays[name]
+        if (here.dimension_names, here.shape) != (there.dimension_names, there.shape):
+            return f"the shape of the array {name!r}", _shape(here), _shape(there)
+        if here.dtype != there.dtype:
+            return f"the dtype of the array {name!r}", here.dtype, there.dtype
+        for what, labels, others in (
+            ("columns", here.columns, there.columns),
+            ("joints", here.joints, there.joints),
+        ):
+            if labels != others:
+                pairs = zip(labels or ("no name",), others or ("no name",), strict=False)
+                a, b = next((a, b) for a, b in pairs if a != b)
+                return f"the {what} of the array {name!r}", repr(a), repr(b)
+    if one.mask != other.mask:
+        return "the mask", one.mask or "none", other.mask or "none"
+    if groups and one.groups != other.groups:
+        return "the groups of columns", ", ".join(one.groups) or "none", ", ".join(other.groups) or "none"
+    return None
+
+
+def _shape(spec: ArraySpec) -> str:
+    return " x ".join([str(spec.axis), *(f"{size} {dim}" for dim, size in zip(spec.dims, spec.shape, strict=True))])
+
+
+def _by_axis(spec: FeatureSpec) -> dict[Axis, list[str]]:
+    """The arrays that hold something of a row; not those that say when or whether it is, or which frames have it."""
+    sound = MAIN_ARRAY in spec.arrays and spec.arrays[MAIN_ARRAY].axis is Axis.AUDIO_FRAME
+    ways = {*FRAME_ROW.values(), *((PER_FRAME,) if sound else ())}
+    found: dict[Axis, list[str]] = {}
+    for axis in _AXES:
+        clocks = ("time", "start", "end") if axis in CLOCKS else ()
+        names = [name for name, array in spec.arrays.items() if array.axis is axis]
+        if held := [name for name in names if name not in (spec.mask, *clocks) and name not in ways]:
+            found[axis] = held
+    return found
+
+
+def _way_to_frames(spec: FeatureSpec, main: Axis) -> str:
+    """The array through which a row for each frame is had, empty where there is none."""
+    name = FRAME_ROW.get(main, PER_FRAME)
+    return name if name in spec.arrays and spec.arrays[name].axis is Axis.FRAME else ""
+
+
+def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> list[_Chosen]:
+    """The arrays and columns that are wanted; ``there`` names the array for each that can be."""
+
+    def field(name: str) -> str:
+        return wanted.name if name == MAIN_ARRAY else f"{wanted.name}_{name}"
+
+    def whole(name: str) -> _Chosen:
+        array = spec.arrays[there[name]]
+        return _Chosen(field(name), there[name], array, array.columns, ())
+
+    if wanted.columns is None:
+        return [whole(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in there else there)]
+    if MAIN_ARRAY not in there:
+        if unknown := [name for name in wanted.columns if name not in there]:
+            raise ValueError(f"{wanted.name} has no array {unknown[0]!r} for a clip; it has {', '.join(there)}")
+        if not wanted.columns:
+            raise ValueError("columns is empty: name an array, or leave it out for all")
+        return [whole(name) for name in dict.fromkeys(wanted.columns)]
+    values = spec.arrays[there[MAIN_ARRAY]]
+    groups = spec.groups if values.columns == spec.columns else {}
+    table = ColumnTable(values.columns, groups)
+    arrays = [name for name in wanted.columns if name not in table and name in there]
+    columns = [name for name in wanted.columns if name not in arrays]
+    if not table.names and columns:
+        others = ", ".join(name for name in there if name != MAIN_ARRAY)
+        raise ValueError(
+            f"the columns of {wanted.name!r} have no names in the store, so there is no {columns[0]!r} to choose"
+            + (f"; its other arrays are {others}" if others else "")
+        )
+    chosen = []
+    if columns or not arrays:
+        picked = table.choose(columns)
+        chosen.append(_Chosen(field(MAIN_ARRAY), there[MAIN_ARRAY], values, picked.names, picked.pieces))
+    return chosen + [whole(name) for name in dict.fromkeys(arrays)]
+
+
+def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
+    """The mask of rows of these arrays."""
+    if spec.mask and spec.arrays[spec.mask].axis is spec.arrays[arrays[0]].axis:
+        return MaskRule(spec.mask)
+    return MaskRule("", tuple(name for name in arrays if np.dtype(spec.arrays[name].dtype).kind == "f"))
+
+
+def _of_frames(
+    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule
+) -> list[InputReader]:
+    rows = [
+        FrameRows(each.field, each.shaped(source.frames), (FramePart(feature, each.array, each.pieces),))
+        for each in chosen
+    ]
+    return [*rows, FrameMask(f"{wanted.name}_mask", source.frames, feature, mask)]
+
+
+def _padded(
+    source: ClipSource,
+    wanted: ClipInput,
+    feature: str,
+    spec: FeatureSpec,
+    axis: Axis,
+    chosen: list[_Chosen],
+    mask: MaskRule,
+    sound: IndexedSound | None,
+) -> InputReader:
+    for clock in CLOCKS[axis]:
+        if clock not in spec.arrays or spec.arrays[clock].axis is not axis:
+            raise ValueError(
+                f"{feature!r} has a row for each {axis}, but no array {clock!r} that says when one is (float64 seconds "
+                "on the recording's clock): which rows are a clip's cannot be told"
+            )
+    finder: RowFinder
+    if axis is Axis.AUDIO_FRAME:
+        finder = sound or timed_sound(source.store, source.index, feature)
+    elif axis is Axis.WORD:
+        finder = WordsStarting(feature)
+    else:
+        finder = UtterancesOverlapping(feature)
+    longest = finder.longest(source.store, source.index)
+    return PaddedRows(wanted.name, feature, _parts(chosen, longest), mask, finder)
+
+
+def _parts(chosen: list[_Chosen], rows: int) -> tuple[RowPart, ...]:
+    return tuple(RowPart(one.field, one.shaped(rows), one.array, one.pieces, one.spec.fill) for one in chosen)

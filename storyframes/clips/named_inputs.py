@@ -1,0 +1,154 @@
+"""The inputs of a clip by name.
+
+Any feature of the store is an input under its own name (:mod:`storyframes.clips.feature_input`). These have a name of
+what they are about:
+
+| name | a clip's arrays | a row is |
+|---|---|---|
+| vision | vision (k, 2762) float32, vision_mask: openface and resnet50 side by side | a frame |
+| audio | audio (n, 65) float32, audio_mask, audio_length: opensmile | 10 ms from the clip's start; or a frame |
+| words | words (n, 300) float32, words_mask, words_length: glove | a word; or a frame |
+| sentence | sentence (n, 384) float32, sentence_mask, sentence_length: sbert | an utterance; or a frame |
+| story | story (384,) float32: the story's sbert vector | the story |
+| label | label () int64: the rating, 1 to 5 | the story |
+
+k is the number of frames of a clip, and n the largest number of rows that any clip of the study has; with a row for
+each frame there is no length. Values are as they are stored, also where the mask is False: NaN, or the stale landmarks
+of a lost face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from storyframes.clips.columns import side_by_side
+from storyframes.clips.feature_input import common_spec, open_feature
+from storyframes.clips.input_readers import (
+    Field,
+    FrameMask,
+    FramePart,
+    FrameRows,
+    InputReader,
+    Label,
+    MaskRule,
+    StoryVector,
+)
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.row_finders import IndexedSound
+from storyframes.features import STORIES, VISION
+from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
+from storyframes.store.feature_store import FeatureStore
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class NamedInput:
+    """What the name of an input stands for.
+
+    Attributes:
+        features: what a session needs to have.
+        readers: makes the readers.
+        feature: the one that the input is, where it is one under another name.
+    """
+
+    features: tuple[str, ...]
+    readers: Callable[[ClipSource, ClipInput], list[InputReader]]
+    feature: str = ""
+
+
+def needed_features(name: str, store: FeatureStore) -> tuple[str, ...]:
+    """The features that a session needs to have for the input ``name``.
+
+    Raises:
+        ValueError: there is no such input: the name is none of those here, and no session has a feature of that name.
+    """
+    if name in INPUTS:
+        return INPUTS[name].features
+    there = store.all_features
+    if name not in there:
+        raise ValueError(f"there is no input {name!r}; there are {', '.join(dict.fromkeys([*INPUTS, *there]))}")
+    return (name,)
+
+
+def open_input(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+    """The readers of one input.
+
+    Raises:
+        ValueError: it has no such columns or rows, or its sessions have different columns.
+    """
+    if wanted.name not in INPUTS:
+        return open_feature(source, wanted, wanted.name)
+    return INPUTS[wanted.name].readers(source, wanted)
+
+
+def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
+    """A feature under another name."""
+
+    def readers(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+        return open_feature(source, wanted, feature, sound)
+
+    return NamedInput((feature,), readers, feature)
+
+
+def _vision(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+    _check_axis(wanted, Axis.FRAME)
+    specs = [common_spec(source, feature, groups=wanted.columns is not None) for feature in VISION]
+    chosen = side_by_side(specs).choose(wanted.columns)
+    parts = tuple(
+        FramePart(feature, columns=tuple(piece for _, piece in pieces))
+        for feature, pieces in groupby(_by_feature(chosen.pieces, specs), key=lambda pair: pair[0])
+    )
+    field = Field((source.frames, len(chosen.names)), _FLOAT32, chosen.names)
+    tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
+    return [FrameRows("vision", field, parts), FrameMask("vision_mask", source.frames, specs[0].name, tracked)]
+
+
+def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, slice]]:
+    """Columns of vision as columns of the features that it is put together from, in the same order."""
+    found = []
+    for piece in pieces:
+        first = 0
+        for spec in specs:
+            width = len(spec.columns)
+            start, stop = max(piece.start - first, 0), min(piece.stop - first, width)
+            if start < stop:
+                found.append((spec.name, slice(start, stop)))
+            first += width
+    return found
+
+
+def _story(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+    _check_axis(wanted, Axis.STORY)
+    if wanted.columns is not None:
+        raise ValueError("columns of 'story' cannot be chosen")
+    spec = source.store.spec(STORIES, "sbert").arrays[MAIN_ARRAY]
+    rows = {story_id: row for row, story_id in enumerate(source.store.story_ids("sbert"))}
+    return [StoryVector("story", Field(spec.shape, np.dtype(spec.dtype), spec.columns), rows)]
+
+
+def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+    _check_axis(wanted, Axis.STORY)
+    if wanted.columns is not None:
+        raise ValueError("columns of 'label' cannot be chosen")
+    return [Label("label")]
+
+
+def _check_axis(wanted: ClipInput, only: Axis) -> None:
+    if wanted.axis not in (None, only):
+        raise ValueError(f"axis of {wanted.name!r} cannot be {str(wanted.axis)!r}, only {str(only)!r}")
+
+
+INPUTS: Mapping[str, NamedInput] = {
+    "vision": NamedInput(VISION, _vision),
+    "audio": _alias("opensmile", IndexedSound("opensmile")),
+    "words": _alias("glove"),
+    "sentence": _alias("sbert"),
+    "story": NamedInput((), _story),
+    "label": NamedInput((), _label),
+}
+"""The inputs that have a name of what they are about."""

@@ -1,0 +1,189 @@
+"""Which rows of a feature belong to a clip, where rows are not frames, and how many the longest clip of a study has.
+
+Padded inputs are as long as that, for every split and filter. Times are compared as whole microseconds
+(:mod:`storyframes.ticks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from storyframes.clips.input_readers import Clip, RowFinder
+from storyframes.features import AUDIO_HOP_S
+from storyframes.spec import Axis
+from storyframes.store.feature_store import FeatureStore
+from storyframes.ticks import PER_SECOND, ticks
+
+CLOCKS: Mapping[Axis, tuple[str, ...]] = {
+    Axis.AUDIO_FRAME: ("time",),
+    Axis.WORD: ("start",),
+    Axis.UTTERANCE: ("start", "end"),
+}
+"""The arrays that say when a row is, where rows are not frames."""
+
+
+# --- sound -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IndexedSound(RowFinder):
+    """The rows that the clip index names (``audio_start``, ``audio_stop``), which are those of one feature."""
+
+    feature: str
+
+    def long_run(self, clip: Clip) -> slice:
+        return slice(clip.audio_start, clip.audio_stop)
+
+    def find(self, store: FeatureStore, clip: Clip) -> tuple[slice, int]:
+        rows = self.long_run(clip)
+        if clip.audio_start > 0:  # there is sound before the clip, so its first row is within a row of its start
+            return rows, 0
+        (first_s,) = store.view(clip.session_id, self.feature, 0, 1, array="time")
+        return rows, int(_rows_before(ticks(first_s), ticks(clip.start_s), ticks(AUDIO_HOP_S)))
+
+    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
+        """Most rows from the start of a clip of the index to its last row of sound."""
+        longest = int((index["audio_stop"] - index["audio_start"]).max())
+        begins_inside = (index["audio_start"] == 0) & (index["audio_stop"] > 0)
+        for session, clips in index[begins_inside.fillna(False)].groupby("session_id"):
+            if not store.has(session, self.feature):  # the index is older than the store: nobody reads these clips
+                continue
+            (first_s,) = store.view(session, self.feature, 0, 1, array="time")
+            before = _rows_before(ticks(first_s), ticks(clips["start_s"]), ticks(AUDIO_HOP_S))
+            longest = max(longest, int((before + clips["audio_stop"]).max()))
+        return longest
+
+
+@dataclass(frozen=True)
+class TimedSound(RowFinder):
+    """The rows whose ``time`` lies in the clip, looked up once for all clips of the index.
+
+    Attributes:
+        windows: by session, of each clip its first frame, its first row, the row after its last, and the rows before.
+    """
+
+    windows: Mapping[str, np.ndarray]
+
+    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
+        """Most rows from the start of a clip to its last row."""
+        lengths = [int((rows[:, 3] + rows[:, 2] - rows[:, 1]).max()) for rows in self.windows.values() if len(rows)]
+        return max(lengths, default=0)
+
+    def long_run(self, clip: Clip) -> slice:
+        return self.find(None, clip)[0]
+
+    def find(self, store: FeatureStore | None, clip: Clip) -> tuple[slice, int]:
+        windows = self.windows[clip.session_id]
+        _, first, stop, before = windows[int(np.searchsorted(windows[:, 0], clip.start_frame))].tolist()
+        return slice(first, stop), before
+
+
+def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str) -> TimedSound:
+    """Look up which rows of a feature each clip of the index has.
+
+    Raises:
+        ValueError: a session's times do not rise, or two sessions have rows of different lengths.
+    """
+    windows: dict[str, np.ndarray] = {}
+    steps: dict[str, int] = {}
+    for session, clips in index.groupby("session_id"):
+        if not store.has(session, feature):
+            continue
+        time = ticks(store.view(session, feature, array="time"))
+        distances = np.diff(time)
+        if (distances < 0).any():
+            row = int(np.argmax(distances < 0)) + 1
+            raise ValueError(f"{session}/{feature}/time: row {row} is earlier than the one before it: extract it again")
+        if len(distances):
+            steps[session] = int(np.median(distances))
+        clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
+        start, stop = (np.searchsorted(time, ticks(clips[column])) for column in ("start_s", "stop_s"))
+        late = (start == 0) & (stop > 0) & bool(steps.get(session))
+        before = np.zeros(len(clips), np.int64)
+        if late.any():
+            before[late] = _rows_before(time[0], ticks(clips["start_s"])[late], steps[session])
+        windows[session] = np.column_stack([clips["start_frame"], start, stop, before])
+    _check_steps(feature, steps)
+    return TimedSound(windows)
+
+
+def _check_steps(feature: str, steps: Mapping[str, int]) -> None:
+    if not steps:
+        return
+    shortest, longest = min(steps, key=steps.__getitem__), max(steps, key=steps.__getitem__)
+    if steps[longest] > 1.01 * steps[shortest] + 1:  # a microsecond is rounding
+        raise ValueError(
+            f"sessions differ in how long a row of {feature!r} is ({steps[shortest] / PER_SECOND:g} s in {shortest}, "
+            f"{steps[longest] / PER_SECOND:g} s in {longest}): extract them with one configuration"
+        )
+
+
+def _rows_before(first: npt.ArrayLike, start: npt.ArrayLike, step: npt.ArrayLike) -> np.ndarray:
+    """How many rows lie between the start of a clip and the first row of the sound; 0 where sound comes first."""
+    return np.maximum((np.asarray(first) - np.asarray(start)) // step, 0)
+
+
+# --- words and utterances --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WordsStarting(RowFinder):
+    """The words that start in the clip, in the order of their starts."""
+
+    feature: str
+
+    def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
+        start = store.view(clip.session_id, self.feature, array="start")
+        begins = ticks(start)
+        return _in_order((begins >= ticks(clip.start_s)) & (begins < ticks(clip.stop_s)), start), 0
+
+    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
+        """Most words that start in a clip of the index."""
+
+        def count(clips: pd.DataFrame, start: np.ndarray) -> np.ndarray:
+            return np.searchsorted(start, ticks(clips["stop_s"])) - np.searchsorted(start, ticks(clips["start_s"]))
+
+        return _longest(store, index, self.feature, ("start",), count)
+
+
+@dataclass(frozen=True)
+class UtterancesOverlapping(RowFinder):
+    """The utterances that overlap the clip, in the order of their starts."""
+
+    feature: str
+
+    def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
+        start = store.view(clip.session_id, self.feature, array="start")
+        end = store.view(clip.session_id, self.feature, array="end")
+        return _in_order((ticks(start) < ticks(clip.stop_s)) & (ticks(end) > ticks(clip.start_s)), start), 0
+
+    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
+        """Most utterances that overlap a clip of the index."""
+
+        def count(clips: pd.DataFrame, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+            begun = np.searchsorted(start, ticks(clips["stop_s"]))
+            over = np.searchsorted(end, ticks(clips["start_s"]), side="right")
+            return begun - over
+
+        return _longest(store, index, self.feature, ("start", "end"), count)
+
+
+def _in_order(chosen: np.ndarray, start: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(chosen)
+    return rows[np.argsort(start[rows], kind="stable")]
+
+
+def _longest(
+    store: FeatureStore, index: pd.DataFrame, feature: str, clocks: tuple[str, ...], count: Callable[..., np.ndarray]
+) -> int:
+    longest = 0
+    for session, clips in index.groupby("session_id"):
+        if store.has(session, feature):
+            times = [np.sort(ticks(store.view(session, feature, array=clock))) for clock in clocks]
+            longest = max(longest, int(count(clips, *times).max()))
+    return longest

@@ -1,0 +1,470 @@
+"""A store says what its features are: one that this installation does not know is read like any other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.stores import local
+from support.synthetic_features import FPS, StudySpec, SyntheticStudy, write_features
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
+from storyframes.features import FEATURES, Axis
+from storyframes.spec import ArraySpec, FeatureSpec
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.store.publish import FeatureWriter
+
+FRAMES, SESSIONS = 60, 6
+SECONDS = FRAMES / FPS
+STEP_S = 0.02  # not openSMILE's
+
+
+def array(axis: Axis, width: int = 0, dtype: str = "float32", **more: Any) -> ArraySpec:
+    return ArraySpec(axis, dtype, "numbers", (width,) if width else (), ("column",) if width else (), **more)
+
+
+def clock(axis: Axis) -> ArraySpec:
+    return ArraySpec(axis, "float64", "when", units="s")
+
+
+def flag(axis: Axis) -> ArraySpec:
+    return ArraySpec(axis, "uint8", "1 where it is known", fill=0)
+
+
+BRIGHTNESS = FeatureSpec(
+    "brightness",
+    "how bright the picture is, and how much moves",
+    {
+        "values": array(Axis.FRAME, 4, columns=("mean", "deviation", "motion", "flow")),
+        "known": flag(Axis.FRAME),
+        "count": ArraySpec(Axis.FRAME, "int16", "how many moved", fill=-1),
+        "box": ArraySpec(Axis.FRAME, "float64", "where", (2, 2), ("corner", "xy"), columns=("x", "y")),
+    },
+    groups={"light": slice(0, 2), "movement": slice(2, 4)},
+    mask="known",
+)
+BODY = FeatureSpec(
+    "body_points",
+    "no array called values, and nothing that says what is a measurement",
+    {
+        "near": ArraySpec(Axis.FRAME, "float32", "points", (3, 2), ("point", "xy")),
+        "far": ArraySpec(Axis.FRAME, "float16", "points", (3, 2), ("point", "xy")),
+        "seen": ArraySpec(Axis.FRAME, "int16", "how many", fill=0),
+    },
+)
+SOUND = FeatureSpec(
+    "loudness",
+    "of 20 ms",
+    {
+        "values": array(Axis.AUDIO_FRAME, 2, columns=("low", "high")),
+        "time": clock(Axis.AUDIO_FRAME),
+        "voiced": ArraySpec(Axis.AUDIO_FRAME, "int8", "1 where somebody speaks", fill=-1),
+        "per_frame": array(Axis.FRAME, 2, columns=("low", "high")),
+    },
+)
+WORDS = FeatureSpec(
+    "surprise",
+    "of each word",
+    {
+        "values": array(Axis.WORD, 2, columns=("bits", "rank")),
+        "start": clock(Axis.WORD),
+        "known": flag(Axis.WORD),
+        "letters": ArraySpec(Axis.WORD, "int16", "how many", fill=-1),
+        "frame_word": ArraySpec(Axis.FRAME, "int32", "the word spoken", fill=-1),
+    },
+    mask="known",
+)
+UTTERANCES = FeatureSpec(
+    "sentiment",
+    "of each utterance",
+    {
+        "values": array(Axis.UTTERANCE),
+        "start": clock(Axis.UTTERANCE),
+        "end": clock(Axis.UTTERANCE),
+        "frame_utterance": ArraySpec(Axis.FRAME, "int32", "the utterance spoken", fill=-1),
+    },
+)
+FOREIGN = (BRIGHTNESS, BODY, SOUND, WORDS, UTTERANCES)
+
+
+def random_foreign(generator: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
+    rows = {Axis.FRAME: FRAMES, Axis.AUDIO_FRAME: 170, Axis.WORD: int(generator.integers(4, 20)), Axis.UTTERANCE: 4}
+    found = {}
+    for spec in FOREIGN:
+        found[spec.name] = {
+            name: (100 * generator.normal(size=(rows[each.axis], *each.shape))).astype(each.dtype)
+            for name, each in spec.arrays.items()
+        }
+    brightness, body, sound, words, utterances = (found[spec.name] for spec in FOREIGN)
+    for mask in (brightness, words):
+        mask["known"] = (generator.random(len(mask["known"])) < 0.7).astype(np.uint8)
+    brightness["values"][brightness["known"] == 0] = np.nan
+    for name in ("near", "far"):
+        body[name][generator.random(FRAMES) < 0.5] = np.nan
+    body["near"][3, 0] = np.nan  # not throughout
+    sound["time"] = 0.31 + np.arange(170) * STEP_S  # begins inside the first clips, and ends before the last
+    sound["values"][5] = np.nan
+    sound["per_frame"][:7] = np.nan
+    for spoken, name in ((words, "frame_word"), (utterances, "frame_utterance")):
+        count = len(spoken["start"])
+        spoken["start"] = generator.permutation(np.linspace(0, SECONDS, count, endpoint=False))
+        spoken[name] = generator.integers(-1, count, FRAMES).astype(np.int32)
+    utterances["end"] = utterances["start"] + generator.uniform(0.1, 1, 4)
+    utterances["values"][2] = np.nan
+    return found
+
+
+def publish(root: Path, session: str, spec: FeatureSpec, values: Mapping[str, np.ndarray]) -> None:
+    with FeatureWriter(local(root), session, spec) as out:
+        for name, rows in values.items():
+            out.write(name, rows)
+        out.publish("f", {})
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> SyntheticStudy:
+    study = write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=SESSIONS, frames=FRAMES))
+    for number, session in enumerate(FeatureStore(study.root).sessions):
+        for spec in FOREIGN:
+            values = random_foreign(np.random.default_rng(number))[spec.name]
+            publish(study.root, session, spec, values)
+            study.arrays.update({(session, spec.name, name): rows for name, rows in values.items()})
+    catalogue.compact(local(study.root))
+    return study
+
+
+def of(study: SyntheticStudy, clip: pd.Series, feature: str, name: str = "values") -> np.ndarray:
+    return study.arrays[clip["session_id"], feature, name]
+
+
+def each_clip(study: SyntheticStudy, dataset: ClipDataset):  # type: ignore[no-untyped-def]
+    return zip(dataset, (clip for _, clip in study.clips.iterrows()), strict=True)
+
+
+# --- a clip's arrays, against what was written -----------------------------------------------------------------------
+
+
+def test_frames(study) -> None:
+    dataset = ClipDataset(study.root, ["brightness", "body_points", "frames"])
+    assert list(dataset.fields) == [
+        *("brightness", "brightness_mask"),
+        *("body_points_near", "body_points_far", "body_points_seen", "body_points_mask"),
+        *("frames_time", "frames_mask", "index"),
+    ]
+    assert dataset.fields["brightness"].columns == ("mean", "deviation", "motion", "flow")
+    for sample, clip in each_clip(study, dataset):
+        rows = slice(clip["start_frame"], clip["stop_frame"])
+        np.testing.assert_array_equal(sample["brightness"], of(study, clip, "brightness")[rows])
+        np.testing.assert_array_equal(sample["brightness_mask"], of(study, clip, "brightness", "known")[rows] == 1)
+        near, far, seen = (of(study, clip, "body_points", name)[rows] for name in ("near", "far", "seen"))
+        for name, values in (("near", near), ("far", far), ("seen", seen)):
+            np.testing.assert_array_equal(sample[f"body_points_{name}"], values)
+            assert sample[f"body_points_{name}"].dtype == values.dtype
+        nothing = np.isnan(near).all(axis=(1, 2)) & np.isnan(far).all(axis=(1, 2))
+        assert 0 < nothing.sum() < len(nothing)
+        np.testing.assert_array_equal(sample["body_points_mask"], ~nothing)
+        np.testing.assert_array_equal(sample["frames_time"], of(study, clip, "frames", "time")[rows])
+
+
+@pytest.mark.parametrize(
+    ("columns", "places", "others"),
+    [
+        (["light"], [0, 1], []),
+        (["flow", "light"], [3, 0, 1], []),
+        (["movement", "count"], [2, 3], ["count"]),
+        (["box", "mean", "count"], [0], ["box", "count"]),
+        (["count"], None, ["count"]),
+    ],
+)
+def test_columns_groups_and_other_arrays(study, columns: list[str], places, others: list[str]) -> None:
+    dataset = ClipDataset(study.root, [ClipInput("brightness", columns)])
+    fields = [*(["brightness"] if places else []), *(f"brightness_{name}" for name in others)]
+    assert list(dataset.fields) == [*fields, "brightness_mask", "index"]
+    for sample, clip in each_clip(study, dataset):
+        rows = slice(clip["start_frame"], clip["stop_frame"])
+        if places:
+            np.testing.assert_array_equal(sample["brightness"], of(study, clip, "brightness")[rows][:, places])
+        for name in others:
+            np.testing.assert_array_equal(sample[f"brightness_{name}"], of(study, clip, "brightness", name)[rows])
+
+
+def test_steps_of_the_sound(study) -> None:
+    dataset = ClipDataset(study.root, ["loudness"])
+    everything = ClipDataset(study.root, [ClipInput("loudness", ["high", "voiced"])])
+    assert list(everything.fields) == ["loudness", "loudness_voiced", "loudness_mask", "loudness_length", "index"]
+    longest, late = 0, 0
+    for (sample, clip), chosen in zip(each_clip(study, dataset), everything, strict=True):
+        time = of(study, clip, "loudness", "time")
+        rows = np.flatnonzero((time > clip["start_s"] - 1e-7) & (time < clip["stop_s"] - 1e-7))
+        before = max(int((time[0] - clip["start_s"] + 1e-7) // STEP_S), 0) if len(rows) and rows[0] == 0 else 0
+        late += before > 0
+        length = before + len(rows)
+        longest = max(longest, length)
+        values = of(study, clip, "loudness")[rows]
+        assert sample["loudness_length"] == chosen["loudness_length"] == length
+        assert np.isnan(sample["loudness"][:before]).all()
+        np.testing.assert_array_equal(sample["loudness"][before:length], values)
+        np.testing.assert_array_equal(chosen["loudness"][before:length], values[:, 1:])
+        np.testing.assert_array_equal(chosen["loudness_voiced"][:before], -1)
+        np.testing.assert_array_equal(
+            chosen["loudness_voiced"][before:length], of(study, clip, "loudness", "voiced")[rows]
+        )
+        np.testing.assert_array_equal(sample["loudness_mask"][before:length], ~np.isnan(values).all(axis=1))
+        assert not sample["loudness_mask"][:before].any()
+        assert not sample["loudness_mask"][length:].any()
+        assert not sample["loudness"][length:].any()
+    assert late
+    assert dataset.fields["loudness"].shape == (longest, 2)
+
+
+def test_words(study) -> None:
+    dataset = ClipDataset(study.root, [ClipInput("surprise", ["rank", "letters"])])
+    longest = 0
+    for sample, clip in each_clip(study, dataset):
+        start = of(study, clip, "surprise", "start")
+        rows = [row for row in np.argsort(start) if clip["start_s"] <= start[row] < clip["stop_s"]]
+        count = len(rows)
+        longest = max(longest, count)
+        assert sample["surprise_length"] == count
+        np.testing.assert_array_equal(sample["surprise"][:count], of(study, clip, "surprise")[rows][:, 1:])
+        np.testing.assert_array_equal(sample["surprise_letters"][:count], of(study, clip, "surprise", "letters")[rows])
+        np.testing.assert_array_equal(sample["surprise_mask"][:count], of(study, clip, "surprise", "known")[rows] == 1)
+        assert not sample["surprise"][count:].any()
+        assert not sample["surprise_mask"][count:].any()
+    assert dataset.fields["surprise"].shape == (longest, 1)
+
+
+def test_utterances(study) -> None:
+    dataset = ClipDataset(study.root, ["sentiment"])
+    longest = 0
+    for sample, clip in each_clip(study, dataset):
+        start, end = (of(study, clip, "sentiment", name) for name in ("start", "end"))
+        rows = [row for row in np.argsort(start) if start[row] < clip["stop_s"] and end[row] > clip["start_s"]]
+        count = len(rows)
+        longest = max(longest, count)
+        assert sample["sentiment_length"] == count
+        values = of(study, clip, "sentiment")[rows]
+        np.testing.assert_array_equal(sample["sentiment"][:count], values)
+        np.testing.assert_array_equal(sample["sentiment_mask"][:count], ~np.isnan(values))
+    assert dataset.fields["sentiment"].shape == (longest,)
+
+
+def test_sound_and_speech_by_frame(study) -> None:
+    inputs = [
+        ClipInput("loudness", ["high"], axis="frame"),
+        ClipInput("surprise", ["rank", "letters"], axis="frame"),
+        ClipInput("sentiment", axis="frame"),
+    ]
+    dataset = ClipDataset(study.root, inputs)
+    assert not [name for name in dataset.fields if name.endswith("_length")]
+    for sample, clip in each_clip(study, dataset):
+        rows = slice(clip["start_frame"], clip["stop_frame"])
+        sound = of(study, clip, "loudness", "per_frame")[rows]
+        np.testing.assert_array_equal(sample["loudness"], sound[:, 1:])
+        np.testing.assert_array_equal(sample["loudness_mask"], ~np.isnan(sound).all(axis=1))
+        word, said = (
+            of(study, clip, "surprise", "frame_word")[rows],
+            of(study, clip, "sentiment", "frame_utterance")[rows],
+        )
+        values, letters = of(study, clip, "surprise")[word][:, 1:], of(study, clip, "surprise", "letters")[word]
+        np.testing.assert_array_equal(sample["surprise"], np.where(word[:, None] >= 0, values, 0))
+        np.testing.assert_array_equal(sample["surprise_letters"], np.where(word >= 0, letters, 0))
+        known = of(study, clip, "surprise", "known")[word] == 1
+        np.testing.assert_array_equal(sample["surprise_mask"], (word >= 0) & known)
+        mood = of(study, clip, "sentiment")[said]
+        np.testing.assert_array_equal(sample["sentiment"], np.where(said >= 0, mood, 0))
+        np.testing.assert_array_equal(sample["sentiment_mask"], (said >= 0) & ~np.isnan(mood))
+
+
+@pytest.mark.parametrize(
+    ("alias", "feature"), [("audio", "opensmile"), ("words", "glove"), ("sentence", "sbert")], ids=str
+)
+@pytest.mark.parametrize("axis", [None, Axis.FRAME])
+def test_a_named_input_is_its_feature_under_another_name(study, alias: str, feature: str, axis: Axis | None) -> None:
+    """Also where the rows are found by other means: the clip index's for ``audio``, the feature's times for its own."""
+    named = ClipDataset(study.root, [ClipInput(alias, axis=axis)])
+    own = ClipDataset(study.root, [ClipInput(feature, axis=axis)])
+    assert [name.replace(alias, feature) for name in named.fields] == list(own.fields)
+    for one, other in zip(named, own, strict=True):
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, other[name.replace(alias, feature)])
+
+
+# --- what cannot be --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (ClipInput("brightnes"), "there is no input 'brightnes'; there are vision, .*, sbert, body_points, brightness"),
+        (ClipInput("brightness", ["contrast"]), "there is no column or group 'contrast'; there are light, movement"),
+        (ClipInput("brightness", ["known"]), "there is no column or group 'known'"),
+        (ClipInput("brightness", []), "columns is empty"),
+        (ClipInput("brightness", axis="word"), "axis of 'brightness' cannot be 'word', only 'frame'"),
+        (ClipInput("body_points", ["values"]), "body_points has no array 'values' for a clip; it has near, far, seen"),
+        (ClipInput("body_points", []), "columns is empty: name an array"),
+        (ClipInput("loudness", axis="word"), "axis of 'loudness' cannot be 'word', only 'audio_frame' or 'frame'"),
+        (
+            ClipInput("sentiment", ["mood"]),
+            "the columns of 'sentiment' have no names in the store, so there is no 'mood'",
+        ),
+    ],
+)
+def test_an_input_that_cannot_be_is_refused(study, wanted: ClipInput, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClipDataset(study.root, [wanted])
+
+
+def test_two_inputs_cannot_fill_one_field(study, tmp_path: Path) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    spec = FeatureSpec("openface_mask", "an unlucky name", {"values": array(Axis.FRAME)})
+    publish(root, "s00", spec, {"values": np.zeros(FRAMES, np.float32)})
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match="the input 'openface_mask' has the field 'openface_mask', which another"):
+        ClipDataset(root, ["openface", "openface_mask"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "missing"), [(SOUND, "time"), (WORDS, "start"), (UTTERANCES, "start"), (UTTERANCES, "end")]
+)
+def test_rows_that_nobody_says_when_they_are_cannot_be_cut(tmp_path: Path, spec: FeatureSpec, missing: str) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    spec = dataclasses.replace(spec, arrays={name: each for name, each in spec.arrays.items() if name != missing})
+    values = random_foreign(np.random.default_rng(0))[spec.name]
+    publish(root, "s00", spec, {name: values[name] for name in spec.arrays})
+    catalogue.compact(local(root))
+    with pytest.raises(
+        ValueError, match=f"'{spec.name}' has a row for each .*, but no array '{missing}' that says when"
+    ):
+        ClipDataset(root, [spec.name])
+    assert len(ClipDataset(root, [ClipInput(spec.name, axis="frame")])[0]) == 3
+
+
+def changed(spec: FeatureSpec, name: str, **changes: Any) -> FeatureSpec:
+    return dataclasses.replace(
+        spec, arrays={**spec.arrays, name: dataclasses.replace(spec.arrays[name], **changes)}, groups={}
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            changed(BRIGHTNESS, "values", columns=("mean", "contrast", "motion", "flow")),
+            r"the columns of the array 'values' of 'brightness' \('deviation' in s00, 'contrast' in s02\)",
+        ),
+        (
+            changed(BRIGHTNESS, "values", columns=("deviation", "mean", "motion", "flow")),
+            r"the columns of the array 'values' of 'brightness' \('mean' in s00, 'deviation' in s02\)",
+        ),
+        (
+            changed(BRIGHTNESS, "values", shape=(2,), columns=("mean", "deviation")),
+            r"the shape of the array 'values' of 'brightness' \(frame x 4 column in s00, frame x 2 column in s02\)",
+        ),
+        (
+            changed(BRIGHTNESS, "values", dtype="float16"),
+            r"the dtype of the array 'values' of 'brightness' \(float32 in s00, float16 in s02\)",
+        ),
+        (dataclasses.replace(BRIGHTNESS, mask=""), r"the mask of 'brightness' \(known in s00, none in s02\)"),
+        (
+            dataclasses.replace(BRIGHTNESS, arrays={n: a for n, a in BRIGHTNESS.arrays.items() if n != "count"}),
+            r"the arrays of 'brightness' \(values, known, count, box in s00, values, known, box in s02\)",
+        ),
+    ],
+)
+def test_sessions_that_differ_are_told_apart(tmp_path: Path, other: FeatureSpec, message: str) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=3)).root
+    values = random_foreign(np.random.default_rng(0))["brightness"]
+    for session, spec in (("s00", BRIGHTNESS), ("s01", BRIGHTNESS), ("s02", other)):
+        width = spec.arrays["values"].shape[0]
+        publish(
+            root, session, spec, {name: values[name] for name in spec.arrays} | {"values": values["values"][:, :width]}
+        )
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match=f"sessions differ in {message}: extract them with one configuration"):
+        ClipDataset(root, ["brightness"])
+    assert len(ClipDataset(root, ["brightness"], "session_id != 's02'")) == 48
+    assert len(ClipDataset(root, ["brightness"], "session_id == 's02'")) == 24
+
+
+def test_sessions_with_steps_of_other_lengths_are_told_apart(tmp_path: Path) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
+    for session, step in (("s00", 0.01), ("s01", 0.02)):
+        values = random_foreign(np.random.default_rng(0))["loudness"]
+        publish(root, session, SOUND, values | {"time": np.arange(170) * step})
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match=r"how long a row of 'loudness' is \(0.01 s in s00, 0.02 s in s01\)"):
+        ClipDataset(root, ["loudness"])
+
+
+def test_times_that_do_not_rise_are_told(tmp_path: Path) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    values = random_foreign(np.random.default_rng(0))["loudness"]
+    values["time"][7] = 0
+    publish(root, "s00", SOUND, values)
+    catalogue.compact(local(root))
+    with pytest.raises(ValueError, match="s00/loudness/time: row 7 is earlier than the one before it"):
+        ClipDataset(root, ["loudness"])
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [*FOREIGN, *FEATURES.values()], ids=lambda spec: spec.name)
+def test_the_store_says_what_a_feature_is(study, spec: FeatureSpec) -> None:
+    kept = {name: each for name, each in spec.arrays.items() if not each.optional}
+    found = FeatureStore(study.root).spec("s00", spec.name)
+    assert list(found.arrays) == list(kept)
+    assert found == dataclasses.replace(spec, arrays=kept)
+
+
+def test_a_store_of_before_it_said_so_has_what_the_built_in_ones_have(tmp_path: Path) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
+    publish(root, "s00", BRIGHTNESS, random_foreign(np.random.default_rng(0))["brightness"])
+    catalogue.compact(local(root))
+    for path in root.glob("s00/*/*/zarr.json"):
+        group = json.loads(path.read_bytes())
+        for name in ("mask", "groups"):
+            group["attributes"].pop(name, None)
+        path.write_text(json.dumps(group))
+    store = FeatureStore(root)
+    for name in ("openface", "dope", "glove"):
+        assert (store.spec("s00", name).mask, store.spec("s00", name).groups) == (
+            FEATURES[name].mask,
+            FEATURES[name].groups,
+        )
+        assert store.spec("s00", name) is store.spec("s01", name)
+    assert (store.spec("s00", "brightness").mask, store.spec("s00", "brightness").groups) == ("", {})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "cannot be opened: was its version removed by gc"),
+        (lambda path: path.write_text("{"), "is damaged: run 'storyframes verify'"),
+        (lambda path: path.write_text("[]"), "does not say what it holds"),
+        (lambda path: path.write_text('{"attributes": {"groups": 7}}'), "does not say what it holds"),
+        (
+            lambda path: path.write_text('{"attributes": {"mask": "nothing"}}'),
+            "the mask 'nothing' is none of its arrays",
+        ),
+        (lambda path: path.write_text('{"attributes": {"groups": {"../x": [0, 1]}}}'), "a group's name cannot be"),
+    ],
+)
+def test_a_description_that_is_damaged_is_an_error_of_the_store(tmp_path: Path, damage, message: str) -> None:
+    root = write_features(tmp_path / "features", StudySpec(sessions=1)).root
+    publish(root, "s00", BRIGHTNESS, random_foreign(np.random.default_rng(0))["brightness"])
+    catalogue.compact(local(root))
+    (path,) = root.glob("s00/brightness/*/zarr.json")
+    damage(path)
+    with pytest.raises(StoreError, match=message):
+        ClipDataset(root, ["brightness"])
