@@ -123,6 +123,19 @@ def test_a_value_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         ShardWriter(tmp_path / "b", (), "uint8", 0).append(np.array([256]))
 
 
+@pytest.mark.parametrize("value", [0.5, np.nan, np.inf, -1.0, 256.0, 1e300])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_float_that_is_no_such_integer_is_refused(tmp_path: Path, value: float, dtype: str) -> None:
+    with pytest.raises(ValueError, match=r"a: .* does not fit uint8"):
+        ShardWriter(tmp_path / "a", (), "uint8", 0).append(np.array([1, value]).astype(dtype))
+
+
+def test_a_float_that_is_an_integer_is_stored(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path / "a", (), "int16", 0)
+    writer.append(np.array([0.0, -7.0, 300.0]))
+    assert writer.close().last_row == 300
+
+
 def test_infinity_itself_fits(tmp_path: Path) -> None:
     ShardWriter(tmp_path / "a", (1,), "float16", 0).append(np.array([[np.inf]], np.float32))
 

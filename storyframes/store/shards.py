@@ -215,14 +215,14 @@ def _private(path: str, flags: int) -> int:
 
 
 def _cast(rows: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    with np.errstate(over="ignore"):  # told below, with the value
+    with np.errstate(over="ignore", invalid="ignore"):  # told below, with the value
         stored = np.ascontiguousarray(rows, dtype=dtype.newbyteorder("<"))
     if dtype.kind == "f" and rows.dtype.kind == "f" and dtype.itemsize < rows.dtype.itemsize:
         overflown = np.isinf(stored) & np.isfinite(rows)
         if overflown.any():
             raise ValueError(f"{name}: {rows[overflown][0]:g} does not fit {dtype}")
-    elif rows.dtype.kind in "iub" and dtype.kind in "iu" and not np.array_equal(stored, rows):
-        raise ValueError(f"{name}: an integer value does not fit {dtype}")
+    elif dtype.kind in "iu" and not np.array_equal(stored, rows):  # NaN and fractions are no integers either
+        raise ValueError(f"{name}: {rows[stored != rows][0]:g} does not fit {dtype}")
     return stored
 
 

@@ -98,6 +98,7 @@ class Extractor(ABC, Generic[S]):
         tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
             registry, and part of the fingerprint.
+        trial: the module that runs it for ``storyframes.testing``.
 
     Example:
         >>> from storyframes.features import ArraySpec, Axis
@@ -123,6 +124,7 @@ class Extractor(ABC, Generic[S]):
     libraries: ClassVar[tuple[str, ...]] = ()
     tolerance: ClassVar[Mapping[str, Tolerance]] = {}
     distribution: ClassVar[str] = ""
+    trial: ClassVar[str] = "tasks.trial"
 
     def __init__(self, settings: S, common: CommonSettings) -> None:
         self.settings = settings

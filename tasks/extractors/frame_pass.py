@@ -132,7 +132,7 @@ class _RowsWriter:
             )
         if name not in self._writers:
             self._writers[name] = self._out.array(name)
-        self._writers[name].append(rows.astype(spec.dtype, copy=False))
+        self._writers[name].append(rows)
 
     def finish(self) -> None:
         """Nothing is kept back."""

@@ -58,7 +58,7 @@ def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (_origin(point), point.name)):
         try:
             cls = point.load()
-            _check(cls)
+            check_class(cls)
             if taken := classes.get((cls.scope, cls.spec.name)):
                 raise PlugInError(f"its feature {cls.spec.name!r} is {taken.distribution or 'storyframes'}'s already")
         except PlugInError as error:
@@ -80,7 +80,7 @@ def _origin(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
-def _check(cls: Any) -> None:
+def check_class(cls: Any) -> None:
     """Refuse what would fail later, or harm others.
 
     Raises:

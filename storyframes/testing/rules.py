@@ -1,0 +1,288 @@
+"""What an extractor is held to: each rule gives a sentence for every way in which it is broken."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes.spec import ArraySpec, Axis
+from storyframes.store.records import Status
+from storyframes.testing.damage import DAMAGES, damaged
+from storyframes.testing.other_values import other_values
+from storyframes.testing.peak_memory import Measured, ProcessError, extract_apart, load_class
+from storyframes.testing.trial import Runner, Trial, published, runner
+
+_TIMES_AS_LONG = 4
+_CAN_BE_LENGTHENED = ("video", "audio")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """An extractor that is being checked, and what with; see :func:`storyframes.testing.contract.violations`.
+
+    Attributes:
+        folder: for everything that is written meanwhile.
+    """
+
+    cls: Any
+    runner: Runner
+    files: Mapping[str, Path]
+    settings: Any
+    others: Mapping[str, Any]
+    decides_nothing: frozenset[str]
+    longer: Mapping[str, Path] | None
+    growth_mb: float
+    folder: Path
+
+    @cached_property
+    def sound(self) -> Trial:
+        """The extraction of the recording as it is."""
+        return self.runner.try_out(self.cls, self.files, self.settings, self.folder / "sound")
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What it gave."""
+        return published(self.folder / "sound", self.cls.spec.name)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The declared inputs that the recording has."""
+        declared = self.runner.inputs(self.cls, self.settings)
+        return tuple(kind for kind in declared if kind in self.files)
+
+    @cached_property
+    def apart(self) -> Measured:
+        """The same extraction in a process of its own."""
+        return self.measured(self.files, "apart")
+
+    def measured(self, files: Mapping[str, Path], store: str) -> Measured:
+        name = f"{self.cls.__module__}:{self.cls.__qualname__}"
+        return extract_apart(name, files, self.settings.model_dump(mode="json"), self.folder / store)
+
+
+def class_rules(cls: Any) -> list[str]:
+    """What is wrong with the class itself."""
+    if not hasattr(cls, "trial"):
+        return [f"{cls!r} is not a class derived from Extractor"]
+    broken = runner(cls).why_unusable(cls)
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    try:
+        importable = load_class(name) is cls
+    except (ImportError, AttributeError):
+        importable = False
+    if not importable:
+        broken.append(f"it cannot be imported as {name}: a worker, and a plug-in's entry point, name it so")
+    return broken
+
+
+def _settings(checked: Checked) -> Iterator[str]:
+    """Settings come back from a file and from another process as they were, and a typing error in them is one."""
+    for value in (checked.cls.Settings(), checked.settings):
+        shown = value.model_dump(mode="json")
+        try:
+            again = (checked.cls.Settings.model_validate(shown), pickle.loads(pickle.dumps(value)))  # noqa: S301  our own
+        except Exception as error:
+            yield f"its settings {shown} cannot be read back ({_told(error)})"
+            continue
+        if again != (value, value):
+            yield f"its settings {shown} come back as {again[0].model_dump(mode='json')}"
+    try:
+        checked.cls.Settings(there_is_no_such_setting=1)
+    except ValueError:
+        return
+    yield "its settings take a key that does not exist: a typing error in a configuration would pass unseen"
+
+
+def _values(checked: Checked) -> Iterator[str]:
+    """A sound recording gives a version whose arrays are what the specification says."""
+    trial = checked.sound
+    if trial.status is not Status.DONE:
+        yield f"the recording gives no version: {trial.error and f'{trial.error}: '}{trial.reason}"
+        return
+    frames = len(published(checked.folder / "sound", "frames").get("time", ())) or None
+    for name, rows in checked.arrays.items():
+        yield from _array(name, checked.cls.spec.arrays[name], rows, frames)
+
+
+def _array(name: str, spec: ArraySpec, rows: np.ndarray, frames: int | None) -> Iterator[str]:
+    expected = {Axis.FRAME: frames, Axis.FRAME_EDGE: frames and frames + 1}.get(spec.axis)
+    if expected is not None and len(rows) != expected:
+        yield f"{name!r} has {len(rows)} rows, but one for each {spec.axis} is {expected}"
+    if rows.dtype != np.dtype(spec.dtype):
+        yield f"{name!r} is {rows.dtype}, but its specification says {spec.dtype}"
+    if rows.shape[1:] != tuple(spec.shape) and not (spec.columns and rows.ndim == 1 + len(spec.shape)):
+        yield f"a row of {name!r} has the shape {rows.shape[1:]}, but its specification says {spec.shape}"
+
+
+def _fingerprint(checked: Checked) -> Iterator[str]:
+    """The fingerprint changes with everything that decides values, and with nothing else."""
+    try:
+        digest = checked.runner.fingerprint(checked.cls, checked.files, checked.settings)
+        again = checked.runner.fingerprint(checked.cls, checked.files, checked.settings)
+    except Exception as error:
+        if checked.sound.status is Status.DONE:
+            yield f"its fingerprint cannot be computed ({_told(error)})"
+        return
+    if digest != again:
+        yield "its fingerprint is another one each time: every run would extract everything again"
+        return
+    for kind in checked.inputs:
+        if checked.runner.fingerprint(checked.cls, checked.files, checked.settings, kind) == digest:
+            yield f"its fingerprint stays the same where the {kind} is another: old values would pass for new ones"
+    for kind in sorted(checked.sound.asked - set(checked.runner.inputs(checked.cls, checked.settings))):
+        yield f"it reads the {kind}, but inputs does not name it: a change of it would go unnoticed"
+    for name in checked.cls.Settings.model_fields:
+        if name not in checked.decides_nothing:
+            yield from _setting(checked, name, digest)
+
+
+def _setting(checked: Checked, name: str, digest: str) -> Iterator[str]:
+    tried = []
+    for value, settings in _with_another(checked, name):
+        try:
+            changed = checked.runner.fingerprint(checked.cls, checked.files, settings)
+        except Exception:  # noqa: S112  a model that is not here, say: the next value
+            continue
+        if changed != digest:
+            return
+        tried.append(repr(value))
+    if tried:
+        yield (
+            f"its fingerprint stays the same with {name} = {', '.join(tried[:3])}: name the setting in "
+            "value_settings(), or here in decides_nothing where it changes no value"
+        )
+    else:
+        yield f"no other value of the setting {name!r} can be thought up: give one in others"
+
+
+def _with_another(checked: Checked, name: str) -> Iterator[tuple[Any, Any]]:
+    """Settings of which only this one is another."""
+    field, value = checked.cls.Settings.model_fields[name], getattr(checked.settings, name)
+    file = checked.folder / "another file"
+    file.write_bytes(b"another file")
+    given = [checked.others[name]] if name in checked.others else other_values(field.annotation, value, file)
+    for other in given:
+        try:
+            settings = checked.cls.Settings(**{**checked.settings.model_dump(), name: other})
+        except ValueError:  # not a valid one
+            continue
+        if getattr(settings, name) != value:
+            yield other, settings
+
+
+def _missing(checked: Checked) -> Iterator[str]:
+    """A session that lacks an input has a status, and no failure."""
+    for kind in checked.inputs:
+        if kind == "audio" and "video" in checked.files:
+            continue  # then the video's own sound is meant
+        files = {other: path for other, path in checked.files.items() if other != kind}
+        trial = checked.runner.try_out(checked.cls, files, checked.settings, checked.folder / f"without {kind}")
+        if trial.status is Status.DONE:
+            yield f"it gives values for a session without {kind}, which is one of its inputs"
+        elif trial.status is not Status.MISSING or trial.error:
+            yield (
+                f"without {kind} it fails ({trial.error or 'ExtractionError'}: {trial.reason}): that is no failure, "
+                "and has to be a MissingInputError"
+            )
+
+
+def _damage(checked: Checked) -> Iterator[str]:
+    """Of a damaged input there are no values, and whose fault it is is told."""
+    for kind in checked.inputs:
+        for number, damage in enumerate(DAMAGES):
+            folder = checked.folder / f"damaged {kind} {number}"
+            folder.mkdir()
+            files = damaged(checked.files, kind, damage, folder)
+            trial = checked.runner.try_out(checked.cls, files, checked.settings, folder / "store")
+            what = f"the {kind} is {damage}"
+            if trial.error:
+                yield f"where {what} it raises {trial.error} ({trial.reason}), which has to be an ExtractionError"
+            elif trial.status is Status.MISSING:
+                yield f"where {what} it says that the input is missing, which has to be an ExtractionError"
+            elif trial.status is Status.DONE and not trial.caveats - checked.sound.caveats:
+                yield f"where {what} it gives values, and not even a caveat"
+
+
+def _apart(checked: Checked) -> Iterator[str]:
+    """Another process gives the same values."""
+    if checked.sound.status is not Status.DONE:
+        return
+    try:
+        reason = checked.apart.reason
+    except ProcessError as error:
+        reason = str(error)
+    if reason:
+        yield f"in a process of its own it gives no version: {reason}"
+        return
+    again = published(checked.folder / "apart", checked.cls.spec.name)
+    for name, rows in checked.arrays.items():
+        if (difference := _difference(checked.cls, name, rows, again.get(name))) is not None:
+            yield (
+                f"a second extraction, in another process, gives other values of {name!r}: they differ by up to "
+                f"{difference:g} (declare a tolerance where that is as it should be)"
+            )
+
+
+def _difference(cls: Any, name: str, rows: np.ndarray, again: np.ndarray | None) -> float | None:
+    """By how much two extractions differ; None where by no more than the class says they may."""
+    if again is None or rows.shape != again.shape:
+        return float("inf")
+    if rows.tobytes() == again.tobytes():
+        return None
+    tolerance = cls.tolerance.get(name, cls.tolerance.get("*"))
+    relative, absolute = (tolerance.relative, tolerance.absolute) if tolerance else (0.0, 0.0)
+    ours, theirs = rows.astype(np.float64), again.astype(np.float64)
+    if np.allclose(theirs, ours, rtol=relative, atol=absolute, equal_nan=True):
+        return None
+    differences = np.abs(ours - theirs)
+    return float(np.nanmax(differences)) if np.isfinite(differences).any() else float("inf")
+
+
+def _memory(checked: Checked) -> Iterator[str]:
+    """A recording that is several times as long needs hardly more memory."""
+    if checked.sound.status is not Status.DONE:
+        return
+    try:
+        short = checked.apart
+        longer = checked.measured(checked.longer or _lengthened(checked), "longer")
+    except ProcessError as error:
+        yield f"a longer recording gives no version: {error}"
+        return
+    if longer.reason:
+        yield f"a longer recording gives no version: {longer.reason}"
+    elif longer.peak_mb - short.peak_mb > checked.growth_mb:
+        yield (
+            f"memory grows with the recording: {short.peak_mb:.0f} MB, but {longer.peak_mb:.0f} MB for a longer one; "
+            f"{checked.growth_mb:g} MB more are allowed. Write the rows as they are made, and keep none"
+        )
+
+
+def _lengthened(checked: Checked) -> dict[str, Path]:
+    files = dict(checked.files)
+    for kind in _CAN_BE_LENGTHENED:
+        if kind in files:
+            target = checked.folder / f"longer {files[kind].name}"
+            checked.runner.lengthen(files[kind], target, _TIMES_AS_LONG)
+            files[kind] = target
+    return files
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+RULES: tuple[Callable[[Checked], Iterator[str]], ...] = (
+    _settings,
+    _values,
+    _fingerprint,
+    _missing,
+    _damage,
+    _apart,
+    _memory,
+)

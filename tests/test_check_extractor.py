@@ -1,0 +1,160 @@
+"""The contract of extractors as a test: every rule is held, and the project's own extractors keep them all."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import bad_extractors as bad
+from support.recordings import write_recording
+
+from storyframes.testing import ContractError, check_extractor, contract, rules, violations
+from tasks.extractors.registry import registered
+
+FRAMES = 20
+IN_THIS_PROCESS = tuple(rule for rule in rules.RULES if rule not in (rules._apart, rules._memory))
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sound = (3000 * np.sin(np.arange(FRAMES * 640) / 9)).astype(np.int16)[:, None]
+    return write_recording(tmp_path_factory.mktemp("recording") / "video.avi", FRAMES, sound)
+
+
+@pytest.fixture(scope="module")
+def transcript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("transcript") / "t.json"
+    path.write_text(json.dumps(["one", "three words more"]))
+    return path
+
+
+def files(video: Path, transcript: Path, cls: type) -> dict[str, Path]:
+    """What the class reads, and a transcript for the one that reads it unasked."""
+    if issubclass(cls, bad.Lines):
+        return {"transcript": transcript}
+    return {"video": video} | ({"transcript": transcript} if cls is bad.Undeclared else {})
+
+
+@pytest.mark.parametrize("cls", [bad.Good, bad.Lines])
+def test_good_ones_keep_every_rule(video: Path, transcript: Path, cls: type) -> None:
+    check_extractor(cls, files(video, transcript, cls), decides_nothing=["batch"])
+
+
+@pytest.mark.parametrize(
+    ("cls", "sentence"),
+    [
+        (int, "is not a class derived from Extractor"),
+        (bad.NoFeatureSpec, "needs spec, a FeatureSpec"),
+        (bad.ReservedName, "no feature can be called 'recording'"),
+        (bad.UnknownInput, "inputs has 'vidoe'"),
+        (bad.NeedsASetting, "scale has no default value"),
+        (bad.Forgetful, r"its settings .* come back as"),
+        (bad.Tolerant, "take a key that does not exist"),
+        (bad.Unwilling, "the recording gives no version: frame 0: I would rather not"),
+        (bad.OneRowTooMany, f"'values' has {FRAMES + 1} rows, but one for each frame is {FRAMES}"),
+        (bad.Fractions, r"gives no version: ValueError: values: 0\.5 does not fit uint8"),
+        (bad.OtherShape, r"gives no version: .*shape \(8, 2\), which must be \(8,\)"),
+        (bad.AlwaysNew, "another one each time"),
+        (bad.SettingForgotten, r"stays the same with scale = 2\.0, 3\.0, 4\.0: name the setting in value_settings"),
+        (bad.Opaque, "no other value of the setting 'table' can be thought up: give one in others"),
+        (bad.Blind, "stays the same where the video is another"),
+        (bad.Undeclared, "reads the transcript, but inputs does not name it"),
+        (bad.MissingIsFailure, r"without transcript it fails \(ExtractionError: there is no transcript\)"),
+        (bad.MissingIsZero, "it gives values for a session without transcript"),
+        (bad.AnyBytes, "where the transcript is (cut off in the middle|garbage|zero bytes|empty) it gives values"),
+        (
+            bad.RawError,
+            r"where the transcript is .* it raises (JSONDecodeError|UnicodeDecodeError) \(.*\), which has to",
+        ),
+        (bad.EmptyIsMissing, "where the transcript is empty it says that the input is missing"),
+    ],
+)
+def test_each_rule_is_held_and_no_other_is_named(
+    video: Path, transcript: Path, cls: type, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract, "RULES", IN_THIS_PROCESS)
+    settings = {"scale": 2} if cls is bad.Forgetful else None
+    found = violations(cls, files(video, transcript, cls), settings=settings, decides_nothing=["batch"])
+    assert found
+    for each in found:
+        assert re.search(sentence, each), each
+
+
+@pytest.mark.parametrize(
+    ("cls", "sentence"),
+    [
+        (bad.Random, "a second extraction, in another process, gives other values of 'values': they differ by up to"),
+        (bad.ByHash, "a second extraction, in another process, gives other values"),
+        (bad.ElsewhereNothing, "in a process of its own it gives no version: not in this process"),
+        (bad.Hoarder, r"memory grows with the recording: \d+ MB, but \d+ MB for a longer one; 32 MB more are allowed"),
+    ],
+)
+def test_what_shows_in_a_process_of_its_own(video: Path, cls: type, sentence: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(contract, "RULES", (rules._apart, rules._memory))
+    found = violations(cls, video)
+    assert re.search(sentence, found[0])
+
+
+def test_a_class_that_nobody_can_import_is_none(video: Path) -> None:
+    class Local(bad.Good):
+        pass
+
+    assert violations(Local, video) == [
+        f"it cannot be imported as {__name__}:{Local.__qualname__}: a worker, and a plug-in's entry point, name it so"
+    ]
+
+
+def test_all_are_told_at_once(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "RULES", IN_THIS_PROCESS)
+    monkeypatch.setattr(bad.Good, "Settings", bad.TolerantSettings)
+    with pytest.raises(ContractError) as error:
+        check_extractor(bad.SettingForgotten, video)
+    first, *lines = str(error.value).splitlines()
+    assert first == "SettingForgotten breaks 3 rules of extractors:"
+    assert ["does not exist" in lines[0], "scale" in lines[1], "batch" in lines[2]] == [True] * 3
+
+
+def test_what_cannot_be_lengthened_is_asked_for(video: Path) -> None:
+    with pytest.raises(ValueError, match="give a longer recording as longer="):
+        violations(bad.Good, {"video": video, "openface": video})
+
+
+# --- the project's own -----------------------------------------------------------------------------------------------
+
+
+def test_frames(video: Path) -> None:
+    check_extractor(registered()["frames"], video)
+
+
+def test_opensmile(video: Path) -> None:
+    check_extractor(registered()["opensmile"], video)
+
+
+def test_resnet50(video: Path) -> None:
+    runs_elsewhere = ["device", "sessions_per_gpu", "batch_size", "cpus", "allow_untrained"]
+    untrained = {"allow_untrained": True}
+    check_extractor(registered()["resnet50"], video, settings=untrained, decides_nothing=runs_elsewhere)
+
+
+@pytest.fixture(scope="module")
+def spoken(video: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A recording in which something is said."""
+    utterance = {"speaker": "participant", "start_s": 0.1, "end_s": 0.7, "text": "the garden was my friend"}
+    path = tmp_path_factory.mktemp("spoken") / "t.json"
+    path.write_text(json.dumps({"utterances": [utterance]}))
+    return {"video": Path(shutil.copy(video, path.parent)), "transcript": path}
+
+
+def test_glove(spoken: dict[str, Path], demo_study: Path) -> None:
+    vectors = demo_study.parent / "glove.demo.300d.txt"
+    settings = {"vectors": str(vectors), "demo_vectors": True}
+    check_extractor(registered()["glove"], spoken, settings=settings)
+
+
+def test_sbert(spoken: dict[str, Path]) -> None:
+    check_extractor(registered()["sbert"], spoken, decides_nothing=["model"])
