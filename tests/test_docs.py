@@ -56,6 +56,16 @@ def test_links_lead_somewhere(page: str) -> None:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    import re
+
+    named = re.findall(
+        r"`((?:storyframes|tasks|flows|tests|benchmarks|deploy|containers|demo)/[\w./-]+)", (ROOT / page).read_text()
+    )
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
 def test_every_fault_names_a_test_that_exists() -> None:
     import re
 

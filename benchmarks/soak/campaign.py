@@ -53,13 +53,13 @@ class Campaign:
     _beside: list[Command] = field(default_factory=list)
     _due: list[tuple[float, Strike]] = field(default_factory=list)
     _runs_left: int = 0
-    _struck_at: list[tuple[float, str]] = field(default_factory=list)  # times, and the kind, of the blows
+    _struck_at: list[tuple[float, str]] = field(default_factory=list)  # when, and the kind of signal
     _next_run: float = 0.0
     _second_run: float = math.inf  # when it begins
     _next_beside: float = 0.0
 
     def __post_init__(self) -> None:
-        # Each kind of thing has dice of its own: how fast the machine is changes no other's numbers.
+        # Each kind of thing has random numbers of its own, so that how fast the machine is changes no other kind's.
         kinds = ("runs", "pauses", "strikes", "beside", "reader")
         self._dice = {kind: random.Random(f"{self.seed} {kind}") for kind in kinds}
 

@@ -26,13 +26,13 @@ class Blow(StrEnum):
 
 _SIGNALS = {Blow.KILL: signal.SIGKILL, Blow.TERM: signal.SIGTERM, Blow.INT: signal.SIGINT, Blow.STOP: signal.SIGSTOP}
 _WEIGHTS = {Blow.KILL: 5, Blow.TERM: 2, Blow.INT: 2, Blow.STOP: 3}
-_PARTS = {Role.BESIDE: 0.4, Role.DRIVER: 0.25, Role.SERVER: 0.5}  # how likely each is hit; any other part: 1
-_ALL_AT_ONCE = 0.12  # of the blows: everything of the soak, as where a machine dies
+_PARTS = {Role.BESIDE: 0.4, Role.DRIVER: 0.25, Role.SERVER: 0.5}  # how likely each is picked; any other part: 1
+_ALL_AT_ONCE = 0.12  # of the kills are of everything at once, as where a machine dies
 
 
 @dataclass(frozen=True)
 class Strike:
-    """One blow that is planned.
+    """One signal that is planned.
 
     Attributes:
         after_lines: of what the run's driver prints; a run says whenever a feature is done.

@@ -89,7 +89,7 @@ class Clock:
 
 
 def read_clock(source: Source, out: FeatureWriter) -> Clock:
-    """The session's clock as published by ``frames``; carries its stamp of a truncated video over to ``out``.
+    """The session's clock as published by ``frames``; carries its caveat of a truncated video over to ``out``.
 
     Raises:
         ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
@@ -116,6 +116,6 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
 
 
 def note_interlaced(clock: Clock, out: FeatureWriter) -> None:
-    """Stamp what was made of the pictures of an interlaced video; its sound and its words are as any other's."""
+    """A caveat of what was made of the pictures of an interlaced video; its sound and its words are as any other's."""
     if clock.interlaced:
         out.stamp(Stamp.INTERLACED_VIDEO)

@@ -22,7 +22,7 @@ class StoredFeature:
 
     Attributes:
         spec: what the store says of it.
-        attributes: of its group: stamps, provenance and whatever its extractor notes.
+        attributes: of its group: caveats (``stamps``), provenance and whatever its extractor notes.
     """
 
     store: FeatureStore
