@@ -16,7 +16,21 @@ except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
 
 import storyframes
-from flows.cli import compare, deploy, extract, index, look, models, plan, report, status, study, terminal, upkeep
+from flows.cli import (
+    compare,
+    deploy,
+    extract,
+    import_labels,
+    index,
+    look,
+    models,
+    plan,
+    report,
+    status,
+    study,
+    terminal,
+    upkeep,
+)
 
 app = typer.Typer(
     name="storyframes",
@@ -61,4 +75,5 @@ for command in (
     compare.compare,
 ):
     app.command()(command)
+app.add_typer(import_labels.import_app, name="import")
 app.add_typer(models.models_app, name="models")

@@ -1,0 +1,134 @@
+"""ELAN's .eaf: tiers of annotations in milliseconds, in XML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tasks.study.importers.annotation_file import (
+    Annotation,
+    AnnotationFile,
+    ImportFaultError,
+    Tier,
+    backwards,
+    overlaps,
+    places,
+    without_empty,
+)
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """An annotation as it stands: with times of its own, or with the annotation that it belongs to."""
+
+    tier: str
+    place: str
+    value: str
+    start_ms: int | None
+    end_ms: int | None
+    parent: str = ""
+
+
+def read_elan(path: Path) -> AnnotationFile:
+    """The annotations of an .eaf file; one that belongs to another has the other's times.
+
+    Raises:
+        ImportFaultError: it is no .eaf, its times are not in milliseconds, or an annotation has no time.
+        OSError: it cannot be read.
+    """
+    try:
+        root = ElementTree.parse(path).getroot()  # noqa: S314 - expat refuses entities that grow without end
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise ImportFaultError(f"{path.name}: is not XML, so no .eaf: can ELAN open it?") from None
+    if root.tag != "ANNOTATION_DOCUMENT":
+        raise ImportFaultError(f"{path.name}: is XML, but no .eaf: its first element is not ANNOTATION_DOCUMENT")
+    header = root.find("HEADER")
+    units = "milliseconds" if header is None else header.get("TIME_UNITS", "milliseconds")
+    if units != "milliseconds":
+        raise ImportFaultError(f"{path.name}: its times are {units}, not milliseconds: save it with a newer ELAN")
+    try:
+        raw = _annotations(path.name, root)
+        tiers = _tiers(root)
+        origins = [int(media.get("TIME_ORIGIN") or 0) / 1000 for media in root.iterfind("HEADER/MEDIA_DESCRIPTOR")]
+    except (KeyError, ValueError) as error:
+        raise ImportFaultError(f"{path.name}: is no whole .eaf: {type(error).__name__} of {error}") from None
+    timed, faults = _timed(path.name, raw)
+    annotations, empty = without_empty(timed)
+    return AnnotationFile(
+        path.name,
+        "milliseconds",
+        tiers,
+        annotations,
+        (*empty, *overlaps(annotations)),
+        backwards(annotations) | faults,
+        tuple(dict.fromkeys(origins)) if any(origins) else (),
+    )
+
+
+def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
+    slots = {slot.attrib["TIME_SLOT_ID"]: slot.get("TIME_VALUE") for slot in root.iterfind("TIME_ORDER/TIME_SLOT")}
+    found: dict[str, _Raw] = {}
+    for tier in root.iterfind("TIER"):
+        tier_name = tier.attrib["TIER_ID"]
+        for number, annotation in enumerate(tier.iterfind("ANNOTATION/*"), start=1):
+            value = annotation.findtext("ANNOTATION_VALUE") or ""
+            place = f"tier {tier_name!r}, annotation {number}"
+            identity = annotation.attrib["ANNOTATION_ID"]
+            if identity in found:
+                raise ImportFaultError(f"{name}: {place}: has the ANNOTATION_ID of {found[identity].place}")
+            if annotation.tag == "REF_ANNOTATION":
+                parent = annotation.attrib["ANNOTATION_REF"]
+                found[identity] = _Raw(tier_name, place, value, None, None, parent)
+            else:
+                times = [slots[annotation.attrib[f"TIME_SLOT_REF{which}"]] for which in (1, 2)]
+                start_ms, end_ms = (None if time is None else int(time) for time in times)
+                found[identity] = _Raw(tier_name, place, value, start_ms, end_ms)
+    return found
+
+
+def _timed(name: str, raw: Mapping[str, _Raw]) -> tuple[list[Annotation], dict[str, str]]:
+    """Those that have times, an annotation of another one with that one's; by tier, why others have none."""
+    sharing = Counter((one.tier, one.parent) for one in raw.values() if one.parent)
+    timed: list[Annotation] = []
+    shared: dict[str, list[str]] = {}
+    timeless: dict[str, list[str]] = {}
+    for one in raw.values():
+        owner, is_shared, steps = one, False, 0
+        while owner.parent:
+            is_shared = is_shared or sharing[owner.tier, owner.parent] > 1
+            if owner.parent not in raw or steps > len(raw):
+                raise ImportFaultError(f"{name}: {one.place}: belongs to an annotation that is not there, or to itself")
+            owner, steps = raw[owner.parent], steps + 1
+        if is_shared:
+            shared.setdefault(one.tier, []).append(one.place)
+        elif owner.start_ms is None or owner.end_ms is None:
+            timeless.setdefault(one.tier, []).append(one.place)
+        else:
+            timed.append(Annotation(one.tier, one.value, owner.start_ms / 1000, owner.end_ms / 1000, one.place))
+    faults = {tier: f"{places(found)}: has no time of its own: give it one in ELAN" for tier, found in timeless.items()}
+    rule = "are several in one annotation of another tier, so none has a time of its own: give them times in ELAN"
+    return timed, faults | {tier: f"{places(found)}: {rule}" for tier, found in shared.items()}
+
+
+def _tiers(root: ElementTree.Element) -> tuple[Tier, ...]:
+    vocabularies = {
+        one.attrib["CV_ID"]: _entries(one) for one in root.iterfind("CONTROLLED_VOCABULARY") if one.get("CV_ID")
+    }
+    types = {
+        one.attrib["LINGUISTIC_TYPE_ID"]: one.get("CONTROLLED_VOCABULARY_REF", "")
+        for one in root.iterfind("LINGUISTIC_TYPE")
+    }
+    return tuple(
+        Tier(tier.attrib["TIER_ID"], vocabularies.get(types.get(tier.get("LINGUISTIC_TYPE_REF", ""), ""), ()))
+        for tier in root.iterfind("TIER")
+    )
+
+
+def _entries(vocabulary: ElementTree.Element) -> tuple[str, ...]:
+    """What a controlled vocabulary allows, of several languages the first."""
+    old = [entry.text or "" for entry in vocabulary.iterfind("CV_ENTRY")]
+    new = [entry.findtext("CVE_VALUE") or "" for entry in vocabulary.iterfind("CV_ENTRY_ML")]
+    return tuple(dict.fromkeys(entry.strip() for entry in old + new if entry.strip()))

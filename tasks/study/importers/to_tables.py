@@ -1,0 +1,223 @@
+"""Writing imported labels into a study: its tables labels and schemes, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storyframes.store.durable import write_atomically
+from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError, places
+from tasks.study.importers.mapping import Target, check_tiers, session_from
+from tasks.study.labels import EMPATHY, Scheme, SchemeType
+from tasks.study.load import Study, load_study, read_study
+from tasks.study.problems import shortened
+from tasks.study.rows import TABLES
+from tasks.study.strict_tables import read_table
+from tasks.study.table_rows import TableRows
+
+_LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
+
+
+@dataclass(frozen=True)
+class Import:
+    """What the user says of a file.
+
+    Attributes:
+        targets: by tier, its scheme.
+        skip: tiers that are left out; ``*``: all that are not mapped.
+        session_id, session_from: which session; at most one of them. Without them the file's rows have to say it.
+        rater_id, person_id, track: for all labels; None where the file says it or nobody does.
+        offset_s: is added to every time; None where nothing is said.
+    """
+
+    targets: Mapping[str, Target]
+    skip: Sequence[str] = ()
+    session_id: str | None = None
+    session_from: str | None = None
+    rater_id: str | None = None
+    person_id: str | None = None
+    track: str | None = None
+    offset_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was written: how many labels of each scheme, and the schemes that are new."""
+
+    labels: Mapping[str, int]
+    schemes: tuple[Scheme, ...]
+    sessions: tuple[str, ...]
+
+
+def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
+    """Add a file's labels to the study at ``root``.
+
+    Raises:
+        ImportFaultError: something is not said, is not so, or the study would not be valid with these labels; then
+            nothing is changed.
+        StudyError: it is not valid as it is.
+        OSError: the tables cannot be written.
+    """
+    check_tiers(file, how.targets, how.skip)
+    study = load_study(root)
+    if file.origins_s and how.offset_s is None:
+        begins = ", ".join(f"{origin:g} s" for origin in file.origins_s)
+        raise ImportFaultError(
+            f"{file.name}: its media begin at {begins} (TIME_ORIGIN), so its seconds are not theirs: say with --offset "
+            "what is to be added to each time to make it a second of the session, 0 if nothing"
+        )
+    if faults := [fault for tier, fault in file.faults.items() if tier in how.targets]:
+        raise ImportFaultError(f"{file.name}: {'; '.join(faults)}, or skip the tier")
+    chosen = [one for one in file.annotations if one.tier in how.targets]
+    if not chosen:
+        raise ImportFaultError(f"{file.name}: the tiers that are mapped have no annotation with a value")
+    new = _new_schemes(file, how, root, study, chosen)
+    rows = [_row(file, how, one) for one in chosen]
+    content = {"schemes": _extended(root, "schemes", [_scheme_row(scheme) for scheme in new])} if new else {}
+    content["labels"] = _extended(root, "labels", rows)
+    _check(file, root, content)
+    for table, written in content.items():  # schemes first: one without labels is a valid study
+        _replace(root / f"{table}.csv", written)
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["scheme"]] = counts.get(row["scheme"], 0) + 1
+    return Imported(counts, tuple(new), tuple(dict.fromkeys(row["session_id"] for row in rows)))
+
+
+def _new_schemes(
+    file: AnnotationFile, how: Import, root: Path, study: Study, chosen: Sequence[Annotation]
+) -> list[Scheme]:
+    """The schemes that the study does not declare yet; those of the others' values that are wrong are refused."""
+    declared = _declared(root, study)
+    vocabularies = {tier.name: tier.vocabulary for tier in file.tiers}
+    found: dict[str, Scheme] = {}
+    for tier, target in how.targets.items():
+        vocabulary = vocabularies[tier]
+        if target.scheme in declared:
+            scheme = study.schemes[target.scheme]
+            if target.type not in (None, scheme.type):
+                raise ImportFaultError(
+                    f"--map {tier}={target.scheme}:{target.type}: the study says it is {scheme.type}"
+                )
+        elif vocabulary and target.type in (None, SchemeType.NOMINAL, SchemeType.ORDINAL):
+            kind = target.type or SchemeType.NOMINAL
+            labels = tuple(dict.fromkeys((*getattr(found.get(target.scheme), "labels", ()), *vocabulary)))
+            scheme = found[target.scheme] = Scheme(target.scheme, kind, labels=labels)
+        elif target.type is None:
+            raise ImportFaultError(
+                f"{file.name}: what is the scheme {target.scheme!r}? The study does not declare it: say --map "
+                f"{tier}={target.scheme}:nominal, or :ordinal, :interval, :text"
+            )
+        else:
+            scheme = found.setdefault(target.scheme, Scheme(target.scheme, target.type))
+        _check_values(file.name, scheme, [one for one in chosen if one.tier == tier])
+    if unsafe := [scheme.name for scheme in found.values() if any("|" in label for label in scheme.labels)]:
+        raise ImportFaultError(f"{file.name}: a label of {', '.join(unsafe)} has a '|' in it: name it otherwise")
+    return list(found.values())
+
+
+def _declared(root: Path, study: Study) -> set[str]:
+    """The schemes that the table has; a study's others are taken for what they are by their values alone."""
+    tables = TableRows(root)
+    tables.find_tables()
+    tables.read("schemes")
+    return {row.scheme for row in tables.of("schemes")} | ({EMPATHY.name} if study.ratings else set())
+
+
+def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> None:
+    wrong, rule = [], ""
+    for one in chosen:
+        try:
+            scheme.read(one.value.strip())
+        except ValueError as error:
+            wrong.append(one.place)
+            rule = rule or str(error).split(": is ")[0]
+    if wrong:
+        raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}")
+
+
+def _row(file: AnnotationFile, how: Import, one: Annotation) -> dict[str, str]:
+    session_id = one.session_id or how.session_id
+    if one.session_id and how.session_id not in (None, one.session_id):
+        raise ImportFaultError(f"{file.name}: {one.place}: is of another session than --session {how.session_id}")
+    if how.session_from and not one.session_id:
+        session_id = session_from(how.session_from, one.file or file.name)
+    if not session_id:
+        raise ImportFaultError(f"{file.name}: of which session is it? Say --session ID or --session-from PATTERN")
+    offset_s = how.offset_s or 0.0
+    cells = {
+        "session_id": session_id,
+        "scheme": how.targets[one.tier].scheme,
+        "value": one.value.strip(),
+        "start_s": "" if one.start_s is None else repr(round(one.start_s + offset_s, 9)),
+        "end_s": "" if one.end_s is None else repr(round(one.end_s + offset_s, 9)),
+        "track": how.track or "",
+        "person_id": one.person_id or how.person_id or "",
+        "rater_id": one.rater_id or how.rater_id or "",
+        "confidence": one.confidence or "",
+    }
+    return {name: cell for name, cell in cells.items() if cell or name in _LABEL_COLUMNS}
+
+
+def _scheme_row(scheme: Scheme) -> dict[str, str]:
+    return {"scheme": scheme.name, "type": scheme.type, "labels": "|".join(scheme.labels)}
+
+
+def _extended(root: Path, table: str, rows: Sequence[Mapping[str, str]]) -> bytes:
+    """The table as it is, as CSV, with these rows behind it.
+
+    Raises:
+        ImportFaultError: it is Parquet, or not as a table should be.
+    """
+    if (root / f"{table}.parquet").exists():
+        raise ImportFaultError(f"{table}.parquet: only a CSV table can be added to: save it as {table}.csv")
+    columns: list[str] = []
+    before: list[tuple[str, ...]] = []
+    path = root / f"{table}.csv"
+    if path.is_symlink():
+        raise ImportFaultError(f"{table}.csv: is a link, which would be replaced by a file: make it one")
+    if path.exists():
+        there = read_table(path)
+        if there.faults or there.remarks:
+            fault = there.faults[0].rule if there.faults else there.remarks[0]
+            raise ImportFaultError(f"{table}.csv: {fault}: mend it before labels are added to it")
+        columns, before = list(there.columns), [row.values for row in there.rows]
+    order = [name for name in TABLES[table].model_fields if any(name in row for row in rows)]
+    columns += [name for name in order if name not in columns]
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([*row, *[""] * (len(columns) - len(row))] for row in before)
+    writer.writerows([row.get(name, "") for name in columns] for row in rows)
+    return written.getvalue().encode()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """The table with this content; whoever might read it before still may."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    write_atomically(path, content)
+    if mode is not None:
+        path.chmod(mode)
+
+
+def _check(file: AnnotationFile, root: Path, content: Mapping[str, bytes]) -> None:
+    """Refuse what would make the study invalid: a copy of its tables is read with the new ones in their place."""
+    with tempfile.TemporaryDirectory(prefix="storyframes-import-") as folder:
+        for name in os.listdir(root):
+            if Path(name).suffix.lower() in (".csv", ".parquet") and name not in {f"{table}.csv" for table in content}:
+                (Path(folder) / name).symlink_to((root / name).absolute())
+        for table, written in content.items():
+            (Path(folder) / f"{table}.csv").write_bytes(written)
+        reading = read_study(Path(folder))
+    wrong = [problem for problem in reading.problems if problem.table in ("study", *content)]
+    wrong += [problem for problem in reading.session_problems if problem.table in content]
+    if wrong:
+        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+        raise ImportFaultError(
+            f"{file.name}: with its labels the study would not be valid; nothing is written:\n{shown}"
+        )
