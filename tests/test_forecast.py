@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -14,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import write_recording
 
+from tasks.extractors.base import Input
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frame_times
 from tasks.media.sound import read_audio
 from tasks.planning.forecast import forecast, longest_worker
 from tasks.planning.rates import Rate, measure_rates
-from tasks.planning.sample import SampleError, cut_recording, cut_table, cut_transcript
+from tasks.planning.sample import Sample, SampleError, cut_recording, cut_table, cut_transcript
 from tasks.study.load import load_study
 from tasks.study.transcript import read_transcript
 
@@ -108,6 +110,30 @@ def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"neither this nor that")
         with pytest.raises(SampleError, match=f"{name}: {why}"):
             cut(tmp_path / name, tmp_path / f"cut-{name}", 3)
+
+
+@pytest.mark.parametrize("kind", Input)
+def test_every_kind_of_input_can_be_cut_but_the_stories(demo_study: Path, tmp_path: Path, kind: Input) -> None:
+    """They are no session's."""
+    session = load_study(demo_study).sessions["p01-s01"]
+    sample = Sample(tmp_path, seconds=2, of_s=24)
+    if kind is Input.STORIES:
+        with pytest.raises(SampleError, match="stories.csv: there is no way to cut a sample of such an input"):
+            sample.cut(kind, demo_study / "stories.csv", 30)
+        return
+    original = demo_study / (getattr(session, kind) or session.video)
+    cut = sample.cut(kind, original, 30)
+    assert cut.path.stem.split(".")[0] == original.stem.split(".")[0]  # errors name the file by it
+    assert 0 < cut.bytes < original.stat().st_size
+    match kind:
+        case Input.VIDEO:
+            assert len(read_frame_times(cut.path).time) == 30
+        case Input.AUDIO:
+            assert sum(len(block.samples) for block in read_audio(cut.path, 16_000)) == pytest.approx(32_000, rel=0.05)
+        case Input.OPENFACE:
+            assert len(gzip.decompress(cut.path.read_bytes()).splitlines()) == 31
+        case Input.TRANSCRIPT:
+            assert max(one.end_s for one in read_transcript(cut.path).utterances) <= 2
 
 
 def test_rates_of_the_demo_study(demo_study: Path) -> None:

@@ -151,7 +151,7 @@ def test_the_plan_is_made_of_the_other_sessions(study_copy: Path, tmp_path: Path
     (study_copy / "videos/p01-s01.avi").unlink()
     (study_copy / "transcripts/p01-s02.json").unlink()
     config = tmp_path / "storyframes.toml"
-    config.write_text('features = ["opensmile"]\n')
+    config.write_text('features = ["opensmile", "glove"]\n')
     planned = command("plan", study_copy, "--seconds", 2, "--config", config)
     assert planned.returncode == 0, planned.stderr
     assert "p01-s01: videos/p01-s01.avi: the file does not exist" in planned.stderr

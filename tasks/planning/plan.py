@@ -66,7 +66,7 @@ def plan_extraction(
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
             extractors = of_stories if session_id == STORIES else of_sessions
-            source = session_source(study, session_id, settings, digests)
+            source = session_source(study, session_id, extractors.values(), digests)
             due = []
             for extractor in extractors.values():
                 forced = selection.force and (selection.only is None or extractor.name in selection.only)

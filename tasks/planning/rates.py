@@ -15,9 +15,10 @@ from storyframes.store.scratch import scratch_folder
 from storyframes.store.shards import CHUNK_ROWS
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.planning.cost import recording_s
-from tasks.planning.sample import as_input, cut_recording, cut_table, cut_transcript
+from tasks.planning.sample import Sample
+from tasks.planning.selection import selected_extractors
 from tasks.planning.sources import named_files
 from tasks.study.load import Session, Study
 from tasks.tools.reaper import reaper
@@ -104,29 +105,19 @@ def _extract_sample(
     folder: Path,
     progress: Callable[[str], None],
 ) -> dict[str, _Run]:
-    files: dict[str, InputFile] = {}
-    named = dict(named_files(session, settings))
-    for kind in ("video", "audio"):
-        if relative := named.get(kind):
-            target = folder / kind / Path(relative).name  # errors name the recording by it
-            target.parent.mkdir()
-            cut_recording(study.path(relative), target, seconds)
-            files[kind] = as_input(target)
-    if session.transcript:
-        target = folder / "transcript.json"
-        cut_transcript(study.path(session.transcript), target, seconds, of_s)
-        files["transcript"] = as_input(target)
+    extractors = selected_extractors(build_extractors(settings, session.session_id), settings.features)
+    named = dict(named_files(session, extractors.values()))
+    sample = Sample(folder, seconds, of_s)
     store = create_store(folder / "features").location
+    files: dict[str, InputFile] = {}
     runs: dict[str, _Run] = {}
-    for feature in build_extractors(settings, ""):
-        if feature != CLOCK and feature not in settings.features:
-            continue
+    for feature, extractor in extractors.items():
+        frames = runs[CLOCK].outcome.rows if runs else 0  # the clock is the first
+        for kind in named.keys() - files.keys():
+            if kind in extractor.inputs:
+                files[kind] = sample.cut(kind, study.path(named[kind]), frames)
         progress(f"{feature}, {seconds:.1f} s of {session.session_id}")
-        runs[feature] = _measured(Work(store, Source(session.session_id, files), (feature,), settings))
-        if feature == CLOCK and (relative := named.get("openface")):
-            table = folder / f"openface{''.join(Path(relative).suffixes[-2:])}"
-            cut_table(study.path(relative), table, runs[CLOCK].outcome.rows)
-            files["openface"] = as_input(table)
+        runs[feature] = _measured(Work(store, Source(session.session_id, dict(files)), (feature,), settings))
     return runs
 
 
@@ -134,8 +125,7 @@ def _measured(work: Work) -> _Run:
     cpu, wall = _cpu_s(), time.monotonic()
     (outcome,) = extract(work)
     cpu, wall = _cpu_s() - cpu, time.monotonic() - wall
-    (extractor,) = (build_extractors(work.settings, "")[feature] for feature in work.features)
-    cpus = extractor.needs.get("CPU", 0)
+    cpus = max(build_extractor(work.settings, work.session_id, one).needs.get("CPU", 0) for one in work.features)
     # A tool in a container is nobody's child here, and keeps its processors for as long as it runs.
     return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu)
 

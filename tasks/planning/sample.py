@@ -6,13 +6,14 @@ import gzip
 import json
 import os
 import stat
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import av
 
 from storyframes.store.durable import sha256_file
-from tasks.extractors.base import InputFile
+from tasks.extractors.base import Input, InputFile
 from tasks.media.container import RecordingError, open_container
 from tasks.study.transcript import TranscriptError, read_transcript
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
@@ -20,6 +21,46 @@ from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
 class SampleError(Exception):
     """The recording cannot be cut; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How much of a session is cut.
+
+    Attributes:
+        folder: where the files go.
+        seconds: the first so many.
+        of_s: how long the whole recording is.
+    """
+
+    folder: Path
+    seconds: float
+    of_s: float
+
+    def cut(self, kind: str, path: Path, frames: int) -> InputFile:
+        """The beginning of one of the session's files, as a file of its own that has its name.
+
+        Args:
+            kind: which input it is.
+            path: the file.
+            frames: of the sample's video; the rows of a table that has one for each.
+
+        Raises:
+            SampleError: it cannot be cut.
+        """
+        target = self.folder / kind / path.name  # errors name the file by it
+        target.parent.mkdir()
+        match Input(kind):
+            case Input.VIDEO | Input.AUDIO:
+                cut_recording(path, target, self.seconds)
+            case Input.OPENFACE:
+                cut_table(path, target, frames)
+            case Input.TRANSCRIPT:
+                target = target.with_suffix(".json")
+                cut_transcript(path, target, self.seconds, self.of_s)
+            case _:
+                raise SampleError(f"{path.name}: there is no way to cut a sample of such an input ({kind})")
+        return as_input(target)
 
 
 def cut_recording(path: Path, target: Path, seconds: float) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from storyframes.features import STORIES
-from tasks.extractors.base import Input, InputFile, Source
+from tasks.extractors.base import Extractor, Input, InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
+from tasks.planning.selection import selected_extractors
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS
 
 
-def session_source(study: Study, session_id: str, settings: ExtractorsSettings, digests: DigestCache) -> Source:
-    """The session's files; one that cannot be used costs the features that need it, and nothing else."""
+def session_source(study: Study, session_id: str, extractors: Iterable[Extractor], digests: DigestCache) -> Source:
+    """The files of a session, or of the stories, that these extractors read; no other is opened.
+
+    One that cannot be used costs the features that need it, and nothing else.
+    """
     if session_id == STORIES:
         named = [(str(Input.STORIES), study.table_path("stories").name)]
     else:
-        named = named_files(study.sessions[session_id], settings)
+        named = named_files(study.sessions[session_id], extractors)
     files, unusable = {}, {}
     for kind, relative in named:
         try:
@@ -29,17 +34,20 @@ def session_source(study: Study, session_id: str, settings: ExtractorsSettings, 
     return Source(session_id, files, unusable)
 
 
-def named_files(session: Session, settings: ExtractorsSettings) -> list[tuple[str, str]]:
-    """The session's files that these settings ask for: kind, and path in the study."""
-    asked = {kind for extractor in build_extractors(settings, session.session_id).values() for kind in extractor.inputs}
+def named_files(session: Session, extractors: Iterable[Extractor]) -> list[tuple[str, str]]:
+    """The session's files that these extractors read: kind, and path in the study."""
+    asked = {kind for extractor in extractors for kind in extractor.inputs}
+    if Input.AUDIO in asked and not session.audio:
+        asked.add(Input.VIDEO)  # its own sound
     named = {kind: getattr(session, kind) for kind in PATH_COLUMNS if kind in asked}
     return [(kind, relative) for kind, relative in named.items() if relative]
 
 
 def unusable_files(study: Study, session: Session, settings: ExtractorsSettings) -> dict[str, str]:
     """By kind, why a file of the session that these settings ask for cannot be used."""
+    extractors = selected_extractors(build_extractors(settings, session.session_id), settings.features)
     unusable = {}
-    for kind, relative in named_files(session, settings):
+    for kind, relative in named_files(session, extractors.values()):
         try:
             study.path(relative)
         except StudyFileError as error:

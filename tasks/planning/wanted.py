@@ -44,7 +44,7 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
     digests = DigestCache(storage, INPUTS, study.root)
     for session_id in all_sessions(study):
         extractors = selected_extractors(build_extractors(settings, session_id), settings.features)
-        source = session_source(study, session_id, settings, digests)
+        source = session_source(study, session_id, extractors.values(), digests)
         for extractor in extractors.values():
             try:
                 with without_download():
