@@ -138,13 +138,54 @@ def test_the_page_names_the_column_and_shows_hostile_names_as_text(tmp_path: Pat
     [
         ("openfaces=1", "there is no feature 'openfaces'"),
         ("openface.AU99_r=1", "has no column 'AU99_r'"),
+        ("openface.x=1", "has no column 'x'"),
+        ("dope.x=1", "has no column 'x'"),
         ("openface", "write FEATURE=NUMBER"),
         ("openface=nan", "0 or more"),
         ("openface=-1", "0 or more"),
     ],
 )
 def test_a_tolerance_that_is_none(text: str, message: str, tmp_path: Path) -> None:
+    store = make(tmp_path / "a")
     with pytest.raises(ToleranceError, match=message):
-        parse_tolerances([text])
+        compare_stores(store, store, parse_tolerances([text]))
+    result = run(tmp_path / "a", tmp_path / "a", "--tolerance", text)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_a_feature_that_neither_store_has_is_not_the_same(tmp_path: Path) -> None:
     make(tmp_path / "a")
-    assert run(tmp_path / "a", tmp_path / "a", "--tolerance", text).exit_code == 2
+    for feature in ("dope", "openfaces"):
+        result = run(tmp_path / "a", tmp_path / "a", "--only", feature)
+        assert result.exit_code == 2
+        told = f"there is no feature '{feature}' in the two stores; there are frames, openface"
+        assert told in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("array", "column", "expected"),
+    [
+        ("values", "AU12_r", 0.1),
+        ("values", "AU12_c", 0.0),
+        ("values", "pose_Tx", 1.0),
+        ("values", "p_rx", 0.01),
+        ("values", "p_3", 0.5),
+        ("confidence", "confidence", 0.01),
+    ],
+)
+def test_what_an_extractor_declares_holds(array: str, column: str, expected: float) -> None:
+    assert Tolerances().of("a", "openface", array, column, whole=False).absolute == expected
+    assert Tolerances(exact=True).of("a", "openface", array, column, whole=False).absolute == 0
+    given = Tolerances(exact=True, given={"openface": 3.0, f"openface.{column}": 2.0})
+    assert given.of("a", "openface", array, column, whole=True).absolute == 2
+
+
+def test_a_tolerance_of_all_columns_is_not_one_of_whole_numbers() -> None:
+    def of(*place: str, whole: bool) -> float:
+        return Tolerances().of("a", *place, whole=whole).absolute
+
+    assert of("dope", "body_3d", "body_3d.head.X", whole=False) == 0.01
+    assert of("dope", "body_2d", "body_2d.head.x", whole=False) == 0.5
+    assert of("dope", "sampled", "sampled", whole=True) == 0
+    assert Tolerances().of("stories", "sbert", "values", "sbert_000", whole=False).absolute == 1e-4

@@ -334,3 +334,36 @@ def test_columns_with_other_names_are_not_compared_one_by_one(tmp_path: Path) ->
     (mismatch,) = compared.mismatches
     assert mismatch.what == (f"2 columns of values have other names, the first is mean in A and {HOSTILE} in B")
     assert "values" not in {column.array for column in compared.columns}
+
+
+def slightly(feature: str, arrays: dict[str, np.ndarray]) -> None:
+    if feature == "brightness":
+        arrays["values"][5, 0] += 1e-3
+
+
+def test_nobody_knows_how_far_its_values_may_differ_so_not_at_all_and_that_is_said(tmp_path: Path) -> None:
+    from tasks.inspect.report.compare_page import write_comparison
+
+    a, b = write(tmp_path / "a", BRIGHTNESS, PROSODY), write(tmp_path / "b", BRIGHTNESS, PROSODY, change=slightly)
+    compared = compare_stores(a, b, Tolerances())
+    assert compared.unknown == ["brightness", "prosody"]
+    assert [one.column for one in compared.columns if not one.same] == ["mean"]
+    told = "No extractor installed here writes brightness, prosody: the values had to be exactly the same"
+    result = run("compare", tmp_path / "a", tmp_path / "b")
+    assert result.exit_code == 1
+    assert told in " ".join(result.stdout.split())
+    assert json.loads(run("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)["unknown"] == compared.unknown
+    write_comparison(compared, "a", "b", tmp_path / "page")
+    assert told in (tmp_path / "page/index.html").read_text()
+
+
+@pytest.mark.parametrize("tolerance", ["brightness=0.01", "brightness.mean=0.01"])
+def test_a_tolerance_can_be_given_for_it(tmp_path: Path, tolerance: str) -> None:
+    write(tmp_path / "a", BRIGHTNESS), write(tmp_path / "b", BRIGHTNESS, change=slightly)
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--tolerance", tolerance).exit_code == 0
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--tolerance", "brightness.known=9").exit_code == 1
+    result = run("compare", tmp_path / "a", tmp_path / "b", "--tolerance", "brightness.mean_=9")
+    assert result.exit_code == 2
+    assert "brightness has no column 'mean_'" in " ".join(result.stderr.split())
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "brightness").exit_code == 1
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0

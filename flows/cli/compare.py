@@ -24,25 +24,22 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
-    from storyframes.features import FEATURES
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.compare import compare_stores
-    from tasks.inspect.tolerances import ToleranceError, parse_tolerances
+    from tasks.inspect.comparison import ComparisonError
+    from tasks.inspect.tolerances import parse_tolerances
 
-    for feature in only or ():
-        if feature not in FEATURES:
-            fail(f"there is no feature {feature!r}; there are {', '.join(FEATURES)}", 2)
     if out:
         need("plotly", "report")
     with usage_errors(), error_console().status("comparing") as spinner:
+        a, b = FeatureStore(features_a), FeatureStore(features_b)
         try:
             allowed = parse_tolerances(tolerance or [], exact=exact)
-        except ToleranceError as error:
+            compared = compare_stores(
+                a, b, allowed, tuple(only) if only else None, lambda name: spinner.update(f"comparing {escape(name)}")
+            )
+        except ComparisonError as error:
             fail(str(error), 2)
-        a, b = FeatureStore(features_a), FeatureStore(features_b)
-        compared = compare_stores(
-            a, b, allowed, tuple(only) if only else None, lambda name: spinner.update(f"comparing {escape(name)}")
-        )
     if out:
         from tasks.inspect.report.compare_page import write_comparison
         from tasks.inspect.report.folder import ReportError

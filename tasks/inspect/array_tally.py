@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tasks.extractors.base import Tolerance
 from tasks.inspect.comparison import ColumnDifference, WorstRow
 from tasks.inspect.feature_pair import FeaturePair
-from tasks.inspect.tolerances import Tolerance, Tolerances
+from tasks.inspect.tolerances import Tolerances
 
 _BLOCK = 4096
 WORST_ROWS = 10
@@ -36,7 +37,7 @@ class ArrayTally:
         stored = pair.of_a.arrays[array]
         names = pair.columns(array)
         whole = np.dtype(stored.dtype).kind in "iub"
-        allowed = [tolerances.of(pair.feature, array, name, whole=whole) for name in names]
+        allowed = [tolerances.of(pair.session_id, pair.feature, array, name, whole=whole) for name in names]
         return cls(pair.label, array, names, allowed)
 
     def add(self, pair: FeaturePair) -> None:

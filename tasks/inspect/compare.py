@@ -7,7 +7,7 @@ flat; arrays whose files have the same checksum are not read at all.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from storyframes.features import STORIES
 from storyframes.store import catalogue
@@ -15,9 +15,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from tasks.inspect.array_tally import WORST_ROWS, ArrayTally
-from tasks.inspect.comparison import Comparison, Mismatch
+from tasks.inspect.comparison import Comparison, ComparisonError, Mismatch
 from tasks.inspect.feature_pair import FeaturePair
-from tasks.inspect.tolerances import Tolerances
+from tasks.inspect.tolerances import Tolerances, check_tolerances
 
 _Tallies = dict[tuple[str, str, tuple[str, ...]], ArrayTally]
 
@@ -38,8 +38,11 @@ def compare_stores(
         progress: called with ``session/feature`` before each.
 
     Raises:
+        ComparisonError: a feature or a tolerance's column is in neither store.
         StoreError: an array cannot be read.
     """
+    _check_there(features or (), a, b)
+    check_tolerances(tolerances, (a, b))
     of_a, of_b = _currents(a, features), _currents(b, features)
     both = {session for session, _ in of_a} & {session for session, _ in of_b}
     found = Comparison(sessions=len(both - {STORIES}))
@@ -50,7 +53,10 @@ def compare_stores(
         if key not in of_a or key not in of_b:
             found.mismatches.append(Mismatch(session_id, feature, f"only in {'A' if key in of_a else 'B'}"))
             continue
-        _compare_feature(FeaturePair(a, b, of_a[key], of_b[key]), tolerances, tallies, found)
+        pair = FeaturePair(a, b, of_a[key], of_b[key])
+        _compare_feature(pair, tolerances, tallies, found)
+        if not tolerances.knows(session_id, feature) and pair.label not in found.unknown:
+            found.unknown.append(pair.label)
     for tally in tallies.values():
         found.columns += tally.columns()
         found.worst_rows.setdefault(tally.feature, []).extend(tally.worst_rows)
@@ -60,6 +66,14 @@ def compare_stores(
         if rows
     }
     return found
+
+
+def _check_there(features: Iterable[str], *stores: FeatureStore) -> None:
+    there = {name for store in stores for one in (*store.sessions, STORIES) for name in store.features(one)}
+    for feature in features:
+        if feature not in there:
+            names = ", ".join(sorted(there))
+            raise ComparisonError(f"there is no feature {feature!r} in the two stores; there are {names}")
 
 
 def _currents(store: FeatureStore, features: tuple[str, ...] | None) -> Mapping[tuple[str, str], Current]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tasks.inspect.tolerances import Tolerance
+from tasks.extractors.base import Tolerance
+
+
+class ComparisonError(ValueError):
+    """What was asked for cannot be compared; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,14 @@ class Comparison:
         mismatches: what only one has, or has in another shape.
         columns: in the order of the features.
         worst_rows: by feature, the rows to look at first.
+        unknown: features that no extractor here writes, so that nobody said how far they may lie apart: not at all.
     """
 
     sessions: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     columns: list[ColumnDifference] = field(default_factory=list)
     worst_rows: dict[str, list[WorstRow]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:

@@ -12,7 +12,7 @@ from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
-from tasks.inspect.stored_feature import StoredFeature, column_names, is_main
+from tasks.inspect.stored_feature import StoredFeature, value_names
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class FeaturePair:
 
     def columns(self, array: str) -> list[str]:
         """What the values of a row are called, in both."""
-        return _columns(self.stored_a, array)
+        return value_names(self.stored_a.spec, array)
 
     def difference_of_columns(self, array: str) -> str:
         """What keeps the columns from being compared one by one, in words; empty where nothing does."""
-        a, b = _columns(self.stored_a, array), _columns(self.stored_b, array)
+        a, b = (value_names(stored.spec, array) for stored in (self.stored_a, self.stored_b))
         differing = [number for number, (one, other) in enumerate(zip(a, b, strict=True)) if one != other]
         if differing:
             first = differing[0]
@@ -91,13 +91,6 @@ class FeaturePair:
             return float(self.stored_a.read(times, row, row + 1)[0]) if times else None
         except (StoreError, IndexError):
             return None  # no clock beside it: the row's number has to do
-
-
-def _columns(stored: StoredFeature, array: str) -> list[str]:
-    names = column_names(stored.spec.arrays[array])
-    if not names:
-        return [array]
-    return names if is_main(array) else [f"{array}.{name}" for name in names]
 
 
 def _digests(current: Current, array: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from storyframes.store.feature_store import FeatureStore
 
 ROW_TIMES = ("time", "start")  # arrays that say when a row is, in seconds on the recording's clock
 CLOCKS = (*ROW_TIMES, "end")
+_MAIN_ARRAYS = (MAIN_ARRAY, "per_frame")  # whose columns are called alike
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ def column_names(spec: ArraySpec) -> list[str]:
     return [".".join(names) for names in product(*axes)] if axes else []
 
 
-def is_main(array: str) -> bool:
-    """Whether the array's columns need not be told from those of the feature's other arrays."""
-    return array in (MAIN_ARRAY, "per_frame")
+def value_names(spec: FeatureSpec, array: str) -> list[str]:
+    """The same, told apart from the feature's other arrays: ``AU12_r``, ``body_2d.head.x``, ``confidence``."""
+    names = column_names(spec.arrays[array])
+    if not names:
+        return [array]
+    return names if array in _MAIN_ARRAYS else [f"{array}.{name}" for name in names]

@@ -1,52 +1,25 @@
-"""How far two extractions of the same thing may lie apart and still be the same."""
+"""How far two extractions of the same thing may lie apart and still be the same.
+
+What a feature's extractor declares holds where nothing else is given. A feature that no extractor here writes has to
+be exactly the same: nobody can tell what may differ.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from storyframes.features import FEATURES
+from storyframes.features import STORIES
+from storyframes.store.feature_store import FeatureStore
+from tasks.extractors.base import ALL, Scope, Tolerance
+from tasks.extractors.registry import registered
+from tasks.inspect.comparison import ComparisonError
+from tasks.inspect.stored_feature import StoredFeature, value_names
 
 
-class ToleranceError(ValueError):
+class ToleranceError(ComparisonError):
     """A tolerance cannot be understood; the message says how one is written."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """``|a - b| <= absolute + relative * |a|``."""
-
-    absolute: float = 0.0
-    relative: float = 0.0
-
-
-# OpenFace, by the beginning of the column's name: what two builds on two machines differ by without meaning anything.
-_OPENFACE = {
-    "pose_T": Tolerance(1.0),  # mm
-    "pose_R": Tolerance(0.01),  # rad
-    "gaze": Tolerance(0.01),  # rad, or parts of a unit vector
-    "eye_lmk_": Tolerance(0.5),  # pixels or mm
-    "x_": Tolerance(0.5),  # pixels
-    "y_": Tolerance(0.5),
-    "X_": Tolerance(1.0),  # mm
-    "Y_": Tolerance(1.0),
-    "Z_": Tolerance(1.0),
-    "p_t": Tolerance(0.5),  # pixels
-    "p_r": Tolerance(0.01),  # rad
-    "p_s": Tolerance(0.01),
-    "p_": Tolerance(0.5),
-    "confidence": Tolerance(0.01),
-    "timestamp": Tolerance(0.001),  # s
-}
-_FEATURES = {
-    "frames": Tolerance(1e-4),  # s
-    "resnet50": Tolerance(0.01),
-    "dope": Tolerance(0.01),
-    "opensmile": Tolerance(1e-4, 1e-3),
-    "glove": Tolerance(1e-6),
-    "sbert": Tolerance(1e-4),
-}
 
 
 @dataclass(frozen=True)
@@ -55,46 +28,45 @@ class Tolerances:
 
     Attributes:
         exact: no differences at all, save where ``given`` says otherwise.
-        given: by ``feature`` or ``feature.column``, instead of the defaults.
+        given: by ``feature`` or ``feature.column``, instead of what extractors declare.
     """
 
     exact: bool = False
     given: Mapping[str, float] = field(default_factory=dict)
 
-    def of(self, feature: str, array: str, column: str, *, whole: bool) -> Tolerance:
-        """The tolerance of one column; ``whole`` numbers are the same or they are not."""
+    def of(self, session_id: str, feature: str, array: str, column: str, *, whole: bool) -> Tolerance:
+        """The tolerance of one column; ``whole`` numbers are the same or not, if nobody names just them."""
         for key in (f"{feature}.{column}", feature):
             if key in self.given:
                 return Tolerance(self.given[key])
-        if self.exact or whole:
+        declared = _declared(session_id, feature) or {}
+        if self.exact:
             return Tolerance()
-        if feature == "openface":
-            return self._of_openface(array, column)
-        if feature == "dope" and array.endswith("_2d"):
-            return Tolerance(0.5)  # pixels
-        return _FEATURES.get(feature, Tolerance())
+        for key in (column, array) if whole else (column, array, ALL):
+            if key in declared:
+                return declared[key]
+        return Tolerance()
 
-    def _of_openface(self, array: str, column: str) -> Tolerance:
-        if column.startswith("AU"):
-            return Tolerance(0.1) if column.endswith("_r") else Tolerance()
-        name = array if array == "confidence" else column
-        return next((tolerance for start, tolerance in _OPENFACE.items() if name.startswith(start)), Tolerance())
+    def knows(self, session_id: str, feature: str) -> bool:
+        """Whether somebody said how far this feature's values may lie apart: the user, or its extractor."""
+        return self.exact or feature in self.given or _declared(session_id, feature) is not None
 
 
-def parse_tolerances(texts: list[str], *, exact: bool = False) -> Tolerances:
+def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
+    """What the feature's extractor declares; None where none is installed."""
+    extractor = registered(Scope.STORIES if session_id == STORIES else Scope.SESSION).get(feature)
+    return extractor.tolerance if extractor else None
+
+
+def parse_tolerances(texts: Iterable[str], *, exact: bool = False) -> Tolerances:
     """Tolerances as a person writes them: ``openface=0.1``, ``openface.AU12_r=0.2``.
 
     Raises:
-        ToleranceError: one is no such text, or names a feature or column that does not exist.
+        ToleranceError: one is no such text.
     """
     given: dict[str, float] = {}
     for text in texts:
         key, _, number = text.partition("=")
-        feature, _, column = key.partition(".")
-        if feature not in FEATURES:
-            raise ToleranceError(f"{text!r}: there is no feature {feature!r}; there are {', '.join(FEATURES)}")
-        if column and not any(column in spec.columns or column == name for name, spec in _arrays(feature)):
-            raise ToleranceError(f"{text!r}: {feature} has no column {column!r}")
         try:
             value = float(number)
         except ValueError:
@@ -105,5 +77,29 @@ def parse_tolerances(texts: list[str], *, exact: bool = False) -> Tolerances:
     return Tolerances(exact, given)
 
 
-def _arrays(feature: str):  # type: ignore[no-untyped-def]
-    return FEATURES[feature].arrays.items()
+def check_tolerances(tolerances: Tolerances, stores: Iterable[FeatureStore]) -> None:
+    """Refuse a tolerance of what is not there: a slip of the pen would be a comparison with another tolerance.
+
+    Args:
+        tolerances: as given.
+        stores: that will be compared. A feature that only an extractor here knows is right as well.
+
+    Raises:
+        ToleranceError: a feature or a column is in no store.
+        StoreError: a feature does not say what it holds.
+    """
+    stores = list(stores)
+    for key in tolerances.given:
+        feature, _, column = key.partition(".")
+        places = [(store, one) for store in stores for one in (*store.sessions, STORIES) if store.has(one, feature)]
+        specs = [known[feature].spec for known in (registered(scope) for scope in Scope) if feature in known]
+        if not places and not specs:
+            raise ToleranceError(f"{key!r}: there is no feature {feature!r} in the two stores")
+        names = (name for spec in specs for array in spec.arrays for name in value_names(spec, array))
+        if column and column not in names and not any(_has(store, one, feature, column) for store, one in places):
+            raise ToleranceError(f"{key!r}: {feature} has no column {column!r}")
+
+
+def _has(store: FeatureStore, session_id: str, feature: str, column: str) -> bool:
+    spec = StoredFeature.of(store, session_id, feature).spec
+    return any(column in value_names(spec, array) for array in spec.arrays)

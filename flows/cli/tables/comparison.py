@@ -31,6 +31,11 @@ def comparison_tables(compared: Comparison) -> Iterator[Table | str]:
             time = "" if row.time_s is None else f"{row.time_s:.2f}"
             table.add_row(escape(row.session_id), row.array, str(row.row), time, str(row.columns))
         yield table
+    if compared.unknown:
+        yield (
+            f"No extractor installed here writes {escape(', '.join(compared.unknown))}: the values had to be exactly "
+            "the same, save where --tolerance says otherwise."
+        )
     columns = counted(len(compared.columns), "column")
     compared_all = f"{counted(compared.sessions, 'session')} in both, {columns} compared"
     mismatches = f"{len(compared.mismatches)} {'mismatch' if len(compared.mismatches) == 1 else 'mismatches'}"
