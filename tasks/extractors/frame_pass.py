@@ -83,6 +83,9 @@ class FrameExtractor(Extractor[S]):
         """
         return _RowsWriter(self, out)
 
+    def close(self) -> None:
+        """The pass is over, however it ended: let go of what :meth:`open` began, a program outside for example."""
+
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """A pass of its own, where no other feature shares it.
 
@@ -168,6 +171,9 @@ def run_frame_pass(
             _feed(source, len(clocks[0]), consumers, failures)
     except Exception as error:  # the video itself: it concerns all that are still at it
         failures |= dict.fromkeys(consumers if consumers else failures, error)
+    finally:
+        for extractor in features:
+            extractor.close()
     return failures
 
 

@@ -8,6 +8,7 @@ Programs: `commands` (the storyframes command) · `terminals` (the command in a 
 what they listen on, whether they live) · `prefect_runs` (extractions through the flows).
 
 Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·
+`outside_programs`, `outside_faults` (programs of plug-ins, in an environment of their own) ·
 `container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
 (PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them).
 

@@ -1,0 +1,253 @@
+"""The environments that plug-ins run in: made from their own pinned requirements, apart from storyframes' own.
+
+They lie in this user's cache, ``environments/NAME-DIGEST``, where the digest is that of the pins and of Python's
+version. One is made apart and gets its name when it is whole, so what has the name can be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storyframes.store.durable import flush_folder, sha256_file
+from storyframes.store.locks import locked
+from storyframes.store.records import canonical_json, now
+from tasks.models.digests import user_cache
+from tasks.tools.tool_process import ToolResult, run_tool
+
+_RECORD = "environment.json"
+_INSTALL_S = 3600.0
+_ASK_S = 120.0
+_VERSION = "import platform; print(platform.python_version())"
+_NOT_FOR_THE_INSTALL = (  # what is meant for another environment: pins of its own, other places to install to
+    "PIP_BUILD_CONSTRAINT",
+    "PIP_CONSTRAINT",
+    "PIP_NO_BINARY",
+    "PIP_PREFIX",
+    "PIP_REQUIREMENT",
+    "PIP_ROOT",
+    "PIP_TARGET",
+    "PIP_USER",
+    "VIRTUAL_ENV",
+)
+
+
+class EnvironmentMissingError(Exception):
+    """There is no such environment here, or it is not as it was made; the message says which command makes it."""
+
+
+class InstallError(Exception):
+    """The environment could not be made; the message says why, and nothing was kept."""
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a plug-in's environment is made of.
+
+    Attributes:
+        name: of the environment, and of what ``storyframes extractors install`` is given.
+        pins: a requirements file that names every distribution with ``==`` and ``--hash``; nothing else is installed.
+        pythons: the versions that the pins are for, as ``"3.11"``; any where none is named.
+        probe: a statement that has to run in the environment before it counts as made.
+    """
+
+    name: str
+    pins: Path
+    pythons: tuple[str, ...] = ()
+    probe: str = "import numpy"
+
+    @property
+    def sha256(self) -> str:
+        return sha256_file(self.pins)
+
+    @property
+    def command(self) -> str:
+        """What makes the environment."""
+        return f"storyframes extractors install {self.name}"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment that is here.
+
+    Attributes:
+        folder: where.
+        python: the version of its interpreter when it was made.
+        made_at: when.
+        distributions: what is installed in it, as ``numpy-1.26.4``.
+    """
+
+    folder: Path
+    python: str
+    made_at: str
+    distributions: tuple[str, ...]
+
+    @property
+    def executable(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def damage(self) -> str:
+        """What is not as it was made; empty where nothing is."""
+        if not self.executable.is_file():
+            return "its interpreter is gone"
+        changed = set(_installed(self.folder)) ^ set(self.distributions)
+        return f"{min(changed)} was installed or removed since" if changed else ""
+
+
+def environments_folder() -> Path:
+    """Where this user's environments lie."""
+    return user_cache() / "environments"
+
+
+def find_environment(requirements: Requirements) -> Environment:
+    """The environment that was made from these pins; the one made last where there are several.
+
+    Raises:
+        EnvironmentMissingError: there is none, or it has been changed by hand.
+    """
+    if (found := _made_last(requirements)) is None:
+        raise EnvironmentMissingError(
+            f"it runs in an environment of its own, which is not on this machine: '{requirements.command}' makes it"
+        )
+    if damage := found.damage:
+        raise EnvironmentMissingError(
+            f"its environment is not as it was made ({damage}): '{requirements.command}' makes it again"
+        )
+    return found
+
+
+def install_environment(requirements: Requirements, python: Path | None = None) -> Environment:
+    """Make the environment, or find that it is there; whoever does the same at the same time is waited for.
+
+    Args:
+        requirements: what it is made of.
+        python: the interpreter to make it with; this one without it.
+
+    Raises:
+        InstallError: the interpreter does not do, or pip could not install the pins.
+        StorageError: another install has been at it for an hour.
+        OSError: the disk is full.
+    """
+    interpreter = str(python or sys.executable)
+    version = _version_of(interpreter)
+    if requirements.pythons and version.rpartition(".")[0] not in requirements.pythons:
+        raise InstallError(
+            f"the pins of {requirements.name} are for Python {' and '.join(requirements.pythons)}, and {interpreter} "
+            f"is {version}: name another interpreter with --python"
+        )
+    root = environments_folder()
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = root / f"{requirements.name}-{_digest(requirements, version)}"
+    with locked(root / f".{requirements.name}.lock", wait_s=_INSTALL_S):
+        if (found := _read(folder)) and not found.damage and _version_of(str(found.executable)) == version:
+            return found
+        partial = root / f".{requirements.name}.partial"
+        for leftover in (partial, folder):  # of an install that was killed; of an environment that was changed
+            shutil.rmtree(leftover, ignore_errors=True)
+        try:
+            _make(requirements, interpreter, partial)
+            made = Environment(folder, version, now(), _installed(partial))
+            _write(made, requirements, partial)
+            os.rename(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        flush_folder(root)
+    return made
+
+
+def _make(requirements: Requirements, interpreter: str, folder: Path) -> None:
+    def step(what: str, *command: str) -> None:
+        result = _run(command, _INSTALL_S)
+        if result.exit_code:
+            why = f"was stopped after {_INSTALL_S:.0f} s" if result.timed_out else _last_lines(result.output)
+            raise InstallError(f"{what}: {why}")
+
+    step(f"{interpreter} cannot make an environment", interpreter, "-I", "-m", "venv", "--without-pip", str(folder))
+    python = str(folder / "bin" / "python")
+    pip: tuple[str, ...] = (
+        interpreter,
+        "-I",
+        "-m",
+        "pip",
+        "--python",
+        python,
+    )  # so that the environment holds the pins and no more
+    if _run([*pip, "--version"], _ASK_S).exit_code:
+        step(f"{interpreter} has neither pip nor ensurepip", python, "-I", "-m", "ensurepip")
+        pip = (python, "-I", "-m", "pip")
+    install = ("install", "--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet")
+    pins = ("--disable-pip-version-check", "--requirement", str(requirements.pins.resolve()))
+    step(f"pip cannot install the pins of {requirements.name}", *pip, *install, *pins)
+    step(f"what was installed for {requirements.name} does not work", python, "-I", "-c", requirements.probe)
+
+
+def _run(command: Sequence[str], timeout_s: float) -> ToolResult:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _NOT_FOR_THE_INSTALL and not name.startswith("PYTHON")
+    }
+    return run_tool(list(command), folder=Path("/"), timeout_s=timeout_s, environment=environment)
+
+
+def _version_of(interpreter: str) -> str:
+    path = shutil.which(interpreter)
+    result = _run([path, "-I", "-c", _VERSION], _ASK_S) if path else None
+    if result is None or result.exit_code or not result.output:
+        raise InstallError(f"{interpreter} is no Python interpreter that runs here")
+    return result.output.splitlines()[-1]
+
+
+def _last_lines(output: str) -> str:
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    return " ".join(lines[-4:])[-600:] or "it printed nothing"
+
+
+def _digest(requirements: Requirements, version: str) -> str:
+    content = {"pins": requirements.sha256, "python": version}
+    return hashlib.sha256(canonical_json(content)).hexdigest()[:16]
+
+
+def _installed(folder: Path) -> tuple[str, ...]:
+    found = folder.glob("lib/python*/site-packages/*.dist-info")
+    return tuple(sorted(path.name.removesuffix(".dist-info") for path in found))
+
+
+def _write(environment: Environment, requirements: Requirements, folder: Path) -> None:
+    content = {
+        "name": requirements.name,
+        "pins": requirements.sha256,
+        "python": environment.python,
+        "made_at": environment.made_at,
+        "distributions": list(environment.distributions),
+    }
+    (folder / _RECORD).write_bytes(canonical_json(content))
+
+
+def _made_last(requirements: Requirements) -> Environment | None:
+    pins = requirements.sha256
+    found = [
+        environment
+        for folder in sorted(environments_folder().glob(f"{requirements.name}-*"))
+        if (environment := _read(folder, pins))
+    ]
+    return max(found, key=lambda environment: environment.made_at, default=None)
+
+
+def _read(folder: Path, pins: str | None = None) -> Environment | None:
+    """The environment in ``folder``; None where there is none, or one of other pins."""
+    try:
+        content: Mapping = json.loads((folder / _RECORD).read_bytes())
+        if pins is not None and content["pins"] != pins:
+            return None
+        return Environment(folder, content["python"], content["made_at"], tuple(content["distributions"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,183 @@
+"""The base classes of plug-ins whose features are computed outside this process.
+
+Such a plug-in declares its arrays, where its program runs (``run``), and the program. ``OutsideFrameExtractor`` sends
+it the session's frames; they are decoded here, once for all features that want them, so that every feature has the same
+ones. ``OutsideExtractor`` tells it where the session's files lie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import canonical_json
+from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
+from tasks.extractors.frame_pass import FrameExtractor
+from tasks.extractors.frames import Clock, Frames, read_clock
+from tasks.extractors.outside.environment import EnvironmentMissingError, Requirements, find_environment
+from tasks.extractors.outside.manifest import FrameStream
+from tasks.extractors.outside.place import ContainerPlace, Place, VenvPlace
+from tasks.extractors.outside.session import Assignment, OutsideSession, outside_session
+from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings
+from tasks.media.recording import FrameBatch
+from tasks.models.digests import model_digests
+from tasks.tools.containers import ContainerError, Limits, find_engine
+
+S = TypeVar("S", bound=OutsideSettings)
+
+
+class OutsideExtractor(Extractor[S]):
+    """A feature that a program outside makes of the session's files.
+
+    Attributes:
+        run: ``Run.VENV`` or ``Run.CONTAINER``.
+        program: a Python file, or a folder with a ``__main__.py``, that comes with the plug-in (see ``client``). May be
+            None in a container, where ``command`` is all.
+        requirements: of its environment, for ``Run.VENV``.
+        command: for ``Run.CONTAINER``, what is run there, with an absolute path first: an interpreter and its flags
+            for ``program``, or a program of the image, which gets the manifest's path as its last argument.
+    """
+
+    Settings = OutsideSettings
+    run: ClassVar[Run] = Run.VENV
+    program: ClassVar[Path | None] = None
+    requirements: ClassVar[Requirements]
+    command: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """The program's own processors; feeding it takes no other, since one waits while the other works."""
+        return {"CPU": self.settings.cpus}
+
+    def value_settings(self) -> Mapping[str, Any]:
+        """The section without what decides no value."""
+        return self.settings.model_dump(mode="json", exclude=set(DECIDE_NO_VALUE))
+
+    def models(self) -> Mapping[str, str]:
+        """The digests of what runs: the program's files, and its environment's pins or its image."""
+        place = self.place
+        digests = {"program": program_digest(self.program)} if self.program else {}
+        if isinstance(place, ContainerPlace):
+            return {**digests, "image": place.image.digest}
+        return {**digests, "requirements": self.requirements.sha256}
+
+    def tools(self) -> Mapping[str, str]:
+        """The environment's Python; an image has its own."""
+        return {"python": self.place.environment.python} if isinstance(self.place, VenvPlace) else {}
+
+    def check_tool(self) -> None:
+        """Look for the environment or the image; see :class:`tasks.extractors.required_tools.RunsTool`.
+
+        Raises:
+            ExtractionError: it is not here; the message says what makes it.
+        """
+        self.place  # noqa: B018
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        """Run the program on the session's files and store what it wrote."""
+        clock = read_clock(source, out) if Frames.spec.name in self.after else None
+        with self.session(source, out, clock, None) as work:
+            work.finish(out)
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the program runs.
+
+        Raises:
+            ExtractionError: it is not here.
+        """
+        settings = self.settings
+        try:
+            if self.run is Run.VENV:
+                if self.program is None:
+                    raise ExtractionError(f"{type(self).__name__} needs program, the file that runs in its environment")
+                return VenvPlace(find_environment(self.requirements), self.program, settings.cpus)
+            if not isinstance(settings, ContainerSettings):
+                raise ExtractionError(f"{type(self).__name__}.Settings must be derived from ContainerSettings")
+            if not settings.image:
+                raise ExtractionError(f"[{self.name}] image = the container image that it runs in is not set")
+            engine = find_engine(settings.engine)
+            limits = Limits(cpus=settings.cpus, memory_gib=settings.memory_gib, timeout_s=settings.timeout_s)
+            return ContainerPlace(engine, engine.resolve(settings.image), self.command, self.program, limits)
+        except (EnvironmentMissingError, ContainerError) as error:
+            raise ExtractionError(str(error)) from None
+
+    def session(
+        self, source: Source, out: FeatureWriter, clock: Clock | None, frames: FrameStream | None
+    ) -> AbstractContextManager[OutsideSession]:
+        """The program at work on a session; see :func:`outside_session`."""
+        kinds = [kind for kind in self.inputs if not (frames and kind == Input.VIDEO)]
+        assignment = Assignment(
+            spec=self.spec,
+            session_id=source.session_id,
+            inputs={str(kind): self.file(source, kind).path for kind in kinds},
+            settings=self.value_settings(),
+            frame_times=clock.time if clock else np.zeros(0),
+            patience_s=self.settings.patience_s(clock.end_s if clock else 0),
+            threads=self.settings.cpus,
+            private=self.is_private,
+        )
+        return outside_session(assignment, self.place, out.version, frames)
+
+
+class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):
+    """A feature with a row for each video frame, made by a program outside that is sent the frames."""
+
+    _feed: _Feed | None = None
+
+    def extract(self, source: Source, out: FeatureWriter) -> None:
+        """A pass of its own, where no other feature shares it."""
+        FrameExtractor.extract(self, source, out)
+
+    def open(self, source: Source, out: FeatureWriter) -> _Feed:
+        """Look for the environment or the image; the program starts with the first frame, whose size it is told."""
+        self.check_tool()
+        self._feed = _Feed(self, source, out, read_clock(source, out))
+        return self._feed
+
+    def close(self) -> None:
+        """End the program, whatever became of the pass."""
+        if self._feed:
+            self._feed.close()
+
+
+class _Feed:
+    """Sends the frames of a pass to a program, and stores its rows at the end."""
+
+    on_gpu = False
+
+    def __init__(self, extractor: OutsideFrameExtractor[Any], source: Source, out: FeatureWriter, clock: Clock) -> None:
+        self._begin = lambda frames: extractor.session(source, out, clock, frames)
+        self._frames = len(clock)
+        self._out = out
+        self._stack = ExitStack()
+        self._session: OutsideSession | None = None
+
+    def add(self, batch: FrameBatch) -> None:
+        if self._session is None:
+            _, height, width, _ = batch.rgb.shape
+            self._session = self._stack.enter_context(self._begin(FrameStream(self._frames, width, height)))
+        self._session.send(batch.rgb)
+
+    def finish(self) -> None:
+        if self._session:
+            self._session.finish(self._out)
+        self.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def program_digest(program: Path) -> str:
+    """SHA-256 over the files of a program, and their names."""
+    files = [program] if program.is_file() else [path for path in program.rglob("*") if path.is_file()]
+    kept = {path.relative_to(program).as_posix(): path for path in files if "__pycache__" not in path.parts}
+    known = model_digests(kept.values())
+    return hashlib.sha256(canonical_json({name: known[path] for name, path in kept.items()})).hexdigest()

@@ -1,0 +1,146 @@
+"""Where a program runs: in a Python environment of its own, or in a container."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tasks.extractors.outside.environment import Environment
+from tasks.tools.containers import ContainerJob, Engine, Image, Limits, Mount
+from tasks.tools.reaper import Reaper
+from tasks.tools.tool_process import RunningTool, running_tool, thread_environment
+
+CLIENT = Path(__file__).with_name("client.py")
+_OUTPUT = "/storyframes/output"
+
+
+@dataclass(frozen=True)
+class WorkFolder:
+    """The private folder of one run.
+
+    Attributes:
+        root: the folder; nobody else can look into it.
+        reaper: removes it when this process is killed.
+    """
+
+    root: Path
+    reaper: Reaper
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / "manifest.json"
+
+    @property
+    def frame_times(self) -> Path:
+        return self.root / "frame_times.npy"
+
+    @property
+    def output(self) -> Path:
+        """The one folder that the program may write to; in a container it belongs to the user there."""
+        return self.root / "output"
+
+    @property
+    def temporary(self) -> Path:
+        """Where a program of this machine is at home."""
+        return self.root / "temporary"
+
+
+class Place(ABC):
+    """Where a program runs, and how what it is told about is called there."""
+
+    @abstractmethod
+    def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:
+        """The inputs by kind, the frame times and the output folder, as the program sees them."""
+
+    @abstractmethod
+    def running(
+        self, folder: WorkFolder, inputs: Mapping[str, Path], name: str, timeout_s: float, *, takes_input: bool
+    ) -> AbstractContextManager[RunningTool]:
+        """The program as it runs; ``name`` is this attempt's alone.
+
+        Raises:
+            ContainerError: its container cannot be run.
+        """
+
+
+@dataclass(frozen=True)
+class VenvPlace(Place):
+    """The program in an environment of this machine.
+
+    Attributes:
+        environment: its own.
+        program: a Python file, or a folder with a ``__main__.py``.
+        threads: how many it may use.
+    """
+
+    environment: Environment
+    program: Path
+    threads: int
+
+    def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:
+        return {kind: str(path) for kind, path in inputs.items()}, str(folder.frame_times), str(folder.output)
+
+    def running(
+        self, folder: WorkFolder, inputs: Mapping[str, Path], name: str, timeout_s: float, *, takes_input: bool
+    ) -> AbstractContextManager[RunningTool]:
+        command = [str(self.environment.executable), "-I", str(CLIENT), str(self.program), str(folder.manifest)]
+        home = str(folder.temporary)
+        return running_tool(
+            command,
+            folder=folder.temporary,
+            timeout_s=timeout_s,
+            environment={"LANG": "C.UTF-8", "HOME": home, "TMPDIR": home, **thread_environment(self.threads)},
+            reaper=folder.reaper,
+            takes_input=takes_input,
+        )
+
+
+@dataclass(frozen=True)
+class ContainerPlace(Place):
+    """The program in a container: no network, nothing of this machine but the inputs.
+
+    Attributes:
+        engine, image: which.
+        command: what is run, by its absolute path inside; the manifest's path is put behind it.
+        program: a Python file or folder that ``command``, an interpreter, runs; None where it is in the image.
+        limits: what it may use.
+    """
+
+    engine: Engine
+    image: Image
+    command: tuple[str, ...]
+    program: Path | None
+    limits: Limits
+
+    def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:
+        inside = {kind: _inside(kind, path) for kind, path in inputs.items()}
+        return inside, f"/storyframes/{folder.frame_times.name}", _OUTPUT
+
+    def running(
+        self, folder: WorkFolder, inputs: Mapping[str, Path], name: str, timeout_s: float, *, takes_input: bool
+    ) -> AbstractContextManager[RunningTool]:
+        ours = [folder.manifest, folder.frame_times]
+        command = self.command
+        if self.program is not None:
+            ours += [CLIENT, self.program]
+            command = (*command, f"/storyframes/{CLIENT.name}", f"/storyframes/{self.program.name}")
+        job = ContainerJob(
+            name=name,
+            command=(*command, f"/storyframes/{folder.manifest.name}"),
+            inputs=(
+                *(Mount(path, f"/storyframes/{path.name}") for path in ours),
+                *(Mount(path, _inside(kind, path)) for kind, path in inputs.items()),
+            ),
+            output=Mount(folder.output, _OUTPUT),
+            limits=replace(self.limits, timeout_s=timeout_s),
+            takes_input=takes_input,
+        )
+        return self.engine.running(self.image, job)
+
+
+def _inside(kind: str, path: Path) -> str:
+    """The name that a session's file has inside, whatever its name is here."""
+    return f"/input/{kind}{path.suffix}"

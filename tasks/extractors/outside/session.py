@@ -1,0 +1,188 @@
+"""One session's work by a program outside: told, fed, waited for, and believed only as far as it can be checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes.features import FeatureSpec
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.scratch import scratch_folder
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.outside.manifest import FrameStream, Manifest
+from tasks.extractors.outside.place import Place, VenvPlace, WorkFolder
+from tasks.extractors.outside.results import ResultsError, store_results
+from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
+from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
+from tasks.tools.reaper import reaper
+from tasks.tools.tool_process import RunningTool, ToolResult
+
+_SHOWN_CHARACTERS = 400
+_KILLED = 137
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a program has to do.
+
+    Attributes:
+        spec: of the feature.
+        session_id: of which session.
+        inputs: the session's files that it may read, by kind.
+        settings: of the plug-in.
+        frame_times: (T,) float64 seconds, the session's clock.
+        patience_s: how long it may keep us waiting.
+        threads: how many it may use.
+        private: what it prints may be somebody's words, and goes nowhere.
+    """
+
+    spec: FeatureSpec
+    session_id: str
+    inputs: Mapping[str, Path]
+    settings: Mapping[str, Any]
+    frame_times: np.ndarray
+    patience_s: float
+    threads: int
+    private: bool
+
+
+class OutsideSession:
+    """A program at work on one session; made by :func:`outside_session`."""
+
+    def __init__(
+        self, assignment: Assignment, place: Place, folder: WorkFolder, tool: RunningTool, *, streamed: bool
+    ) -> None:
+        self._assignment = assignment
+        self._place = place
+        self._folder = folder
+        self._tool = tool
+        self._streamed = streamed
+        self._sent = 0
+
+    def send(self, rgb: np.ndarray) -> None:
+        """Send the next frames, (n, height, width, 3) uint8, as fast as the program reads them.
+
+        Raises:
+            ExtractionError: it takes no more.
+        """
+        if not self._tool.send(np.ascontiguousarray(rgb).data):
+            self._check_ending(self._tool.end())
+            frames = f"frame {self._sent} of {len(self._assignment.frame_times)}"
+            raise ExtractionError(f"its program ended, as if all were well, at {frames}")
+        self._sent += len(rgb)
+
+    def finish(self, out: FeatureWriter) -> None:
+        """Wait for the end of the program and store what it wrote.
+
+        Raises:
+            ExtractionError: it failed, or what it wrote is not whole and sound.
+        """
+        result = self._tool.end()
+        self._check_ending(result)
+        python = self._place.environment.python if isinstance(self._place, VenvPlace) else ""
+        assignment = self._assignment
+        try:
+            store_results(
+                self._folder.output,
+                assignment.spec,
+                len(assignment.frame_times),
+                out,
+                streamed=self._streamed,
+                python=python,
+            )
+        except ResultsError as error:
+            said = self._said(result)
+            raise ExtractionError(f"its program ended with 0, but its results cannot be used: {error}{said}") from None
+
+    def _check_ending(self, result: ToolResult) -> None:
+        if problem := self._problem(result):
+            room = f": {no_room_for_temporary_files()}" if is_full(self._folder.output) else ""
+            raise ExtractionError(f"{problem}{room}{self._said(result)}")
+
+    def _problem(self, result: ToolResult) -> str:
+        """What was wrong with how the program ended."""
+        section = f"[{self._assignment.spec.name}]"
+        if result.timed_out:
+            return (
+                f"its program was stopped after it had kept us waiting for {self._assignment.patience_s:.0f} s, all "
+                f"the time it had ({section} timeout_s)"
+            )
+        if not isinstance(self._place, VenvPlace):
+            if why := why_not_started(result):
+                return "its program cannot be run in the image" + ("" if self._assignment.private else f": {why}")
+            if result.exit_code in ENGINE_FAILURES:
+                return f"the container could not be run ({result.exit_code})"
+        if result.exit_code == _KILLED:
+            return f"its program was killed (137): out of memory, perhaps ({section} memory_gib, of a container)"
+        return f"its program ended with {result.exit_code}" if result.exit_code else ""
+
+    def _said(self, result: ToolResult) -> str:
+        """The end of what the program printed, from a word's beginning, without a path of this machine."""
+        if self._assignment.private:
+            return ""
+        text = result.output
+        for path in (self._folder.root, *(path.parent for path in self._assignment.inputs.values())):
+            text = text.replace(str(path), "…")
+        if len(text) > _SHOWN_CHARACTERS:
+            text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
+        return f"; it printed last: {text}" if text else ""
+
+
+@contextmanager
+def outside_session(
+    assignment: Assignment, place: Place, attempt: str, frames: FrameStream | None
+) -> Iterator[OutsideSession]:
+    """A program at work on one session; it, and all it wrote, is gone at the end of the block.
+
+    Args:
+        assignment: what it has to do.
+        place: where it runs.
+        attempt: a name that is this attempt's alone.
+        frames: what it will be sent; None where it reads files only.
+
+    Raises:
+        ExtractionError: its container cannot be run, or the disk is full.
+    """
+    with _work_folder() as folder:
+        inputs, frame_times, output = place.seen(folder, assignment.inputs)
+        np.save(folder.frame_times, np.asarray(assignment.frame_times, "<f8"))
+        folder.frame_times.chmod(0o644)  # a container's user has to read it; the folder around it is ours alone
+        manifest = Manifest(
+            spec=assignment.spec,
+            session_id=assignment.session_id,
+            settings=assignment.settings,
+            inputs=inputs,
+            frames=frames,
+            frame_times=frame_times,
+            output=output,
+            threads=assignment.threads,
+        )
+        manifest.write(folder.manifest)
+        try:
+            with place.running(
+                folder, assignment.inputs, f"storyframes-{attempt}", assignment.patience_s, takes_input=bool(frames)
+            ) as tool:
+                yield OutsideSession(assignment, place, folder, tool, streamed=frames is not None)
+        except ContainerError as error:
+            raise ExtractionError(str(error)) from None
+
+
+@contextmanager
+def _work_folder() -> Iterator[WorkFolder]:
+    """A private folder that is gone afterwards, also when this process is killed."""
+    try:
+        with scratch_folder("outside") as root, reaper(root) as reap:
+            folder = WorkFolder(root, reap)
+            folder.output.mkdir()
+            folder.temporary.mkdir()
+            yield folder
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise ExtractionError(no_room_for_temporary_files()) from None
+        raise
