@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +27,7 @@ from tasks.extractors.base import (
 from tasks.extractors.frames import read_clock
 from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
+from tasks.extractors.text_chunks import chunks, embed_in_chunks
 from tasks.models.digests import model_digest
 from tasks.models.torchvision_import import import_torchvision
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 MODEL = "all-MiniLM-L6-v2"
+_MARKS = 2  # of beginning and end, which the model reads as well
 _DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
 
 
@@ -90,14 +93,20 @@ class StorySbert(_FromModel):
     """The ``sbert`` extractor of the story texts."""
 
     spec = STORY_FEATURES["sbert"]
+    version = 3
     scope = Scope.STORIES
     inputs = (Input.STORIES,)
     after = ()
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
+        """Write the stories' embeddings; a story that is longer than the model reads is embedded in chunks."""
         stories = read_stories(source)
-        _store([story.text for story in stories], self.settings, out)
+        model = _load_model(self.settings)
+        limit = model.max_seq_length or sys.maxsize
+        parts = [chunks(story.text, model.tokenizer, limit - _MARKS) for story in stories]
+        out.write("values", embed_in_chunks(parts, lambda texts: _embed(model, texts)))
         out.attributes["story_ids"] = [story.story_id for story in stories]
+        out.attributes["chunks"] = [len(part) for part in parts]
 
 
 def model_folder(settings: SbertSettings) -> Path:
