@@ -13,6 +13,7 @@ from support.studies import extract_session, make_study
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
 from tasks.extractors.text_chunks import Chunk, chunks, embed_in_chunks
 
+WORDS = "the garden don't 20% unbelievableness 我们去公园 ร้อน a,b; naïve".split()
 READS = 254  # word pieces of MiniLM, without its two marks
 
 
@@ -30,7 +31,7 @@ def pieces(tokenizer, text: str) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    words=st.lists(st.sampled_from("the garden don't 20% unbelievableness 我们去公园 ร้อน a,b; naïve".split()), max_size=60),
+    words=st.lists(st.sampled_from(WORDS), max_size=60),
     most=st.integers(20, 40),
 )
 def test_chunks_are_the_text_in_order_and_each_is_read_whole(tokenizer, words: list[str], most: int) -> None:
