@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -539,3 +540,24 @@ def test_labels_are_read_back_in_order(tmp_path: Path, values: list[str], data) 
     study = load_study(write_study(tmp_path, schemes=schemes, labels=labels, curves=None))
     assert study.schemes["act"].labels == tuple(values)
     assert [label.value for label in study.labels] == chosen
+
+
+# --- what the documentation shows ------------------------------------------------------------------------------------
+
+
+def test_the_tables_of_the_documentation_are_studies(tmp_path: Path) -> None:
+    """Every block of CSV in docs/study.md is the table that its header says, and grows the one before."""
+    text = (Path(__file__).parent.parent / "docs" / "study.md").read_text()
+    blocks = [block.strip("\n") + "\n" for block in re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
+    tables = [block for block in blocks if (not block.startswith("$") and "," in block) or block.startswith("video\n")]
+    assert len(tables) == 6
+    smallest, sessions, schemes, labels, tracks, clocks = tables
+    (tmp_path / "sessions.csv").write_text(smallest)
+    assert list(load_study(tmp_path).sessions) == ["anna-1", "ben-1"]
+    (tmp_path / "persons.csv").write_text("session_id,person_id\nanna-1,child_b\n")
+    written = {"sessions": sessions, "schemes": schemes, "labels": labels, "tracks": tracks, "clocks": clocks}
+    for table, content in written.items():
+        (tmp_path / f"{table}.csv").write_text(content)
+    study = load_study(tmp_path)
+    assert (len(study.labels), len(study.tracks["anna-1"]), study.remarks) == (2, 2, ())
+    assert study.clock("anna-1", "child_b").drifts_ppm == pytest.approx((40.0,), abs=1e-6)
