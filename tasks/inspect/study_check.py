@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
-from tasks.extractors.opensmile.settings import SAMPLE_RATE
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.speech import SLACK_S
 from tasks.media.container import RecordingError, open_container
@@ -22,6 +22,8 @@ from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.load import NamedFile, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript
 
+_CURVE = "path"  # the column of curves: no extractor reads one, but the study's labels are made of it
+_ANY_RATE = 16_000  # samples a second to decode the sound's beginning at
 _FEWER = 0.9  # a container may count frames that do not decode; so many less than it says is another recording's table
 
 
@@ -32,7 +34,7 @@ def check_study(
 
     Args:
         root: the study's folder.
-        settings: files that these have no use for are not looked at.
+        settings: of all extractors; recordings and tables that none of them reads are not looked at.
         progress: called with (number, how many) before each session's files.
     """
     reading = read_study(root)
@@ -49,9 +51,9 @@ def _check_session(
 ) -> Iterator[Problem]:
     header: VideoHeader | None = None
     video: Path | None = None
-    asked = {kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs}
+    read = {_CURVE, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
     for file in files:
-        if file.column not in asked:
+        if file.column not in read:
             continue
         try:
             path = study.path(file.relative)
@@ -60,15 +62,15 @@ def _check_session(
             continue
         try:
             match file.column:
-                case "video":
+                case Input.VIDEO:
                     header, video = read_header(path), path
-                case "audio":
-                    next(read_audio(path, SAMPLE_RATE))
-                case "transcript":
+                case Input.AUDIO:
+                    next(read_audio(path, _ANY_RATE))
+                case Input.TRANSCRIPT:
                     _check_transcript(path, header, settings)
-                case "openface":
+                case Input.OPENFACE:
                     _check_openface(path, header, video)
-                case "path":
+                case _:  # a curve
                     remarks += _check_curve(path, file.relative, study)
         except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))

@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from storyframes.features import CLOCK
 from storyframes.store.feature_store import FeatureStore
 from tasks.inspect.overlay import OverlayError, draw_overlays
 
@@ -39,7 +40,7 @@ def write_thumbnails(video: Path, store: FeatureStore, session_id: str, folder: 
         OverlayError: the store has no landmarks and no poses of the session.
         RecordingError: the video cannot be read.
     """
-    time = store.read(session_id, "frames", array="time")
+    time = store.read(session_id, CLOCK, array="time")
     if not len(time):
         raise OverlayError(f"{session_id} has no frames")
     chosen = np.unique(np.linspace(0, len(time) - 1, min(count, len(time)) + 2)[1:-1].round().astype(int))
