@@ -19,7 +19,7 @@ test: $(VENV)/.dev ## run all tests
 # child ends and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo
 # share one.
 DEMO := tests/test_cli.py tests/test_report.py tests/test_report_browser.py
-ALONE := tests/dope $(filter-out $(DEMO), $(wildcard tests/test_*.py))
+ALONE := tests/dope $(filter-out $(DEMO), $(wildcard tests/test_*.py)) $(wildcard plugins/*/tests)
 
 tests-of-the-demo:
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q $(DEMO)
