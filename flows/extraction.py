@@ -11,6 +11,7 @@ import dask
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
+from prefect.task_runners import TaskRunner
 from prefect.tasks import Task
 from prefect_dask import DaskTaskRunner
 
@@ -92,11 +93,11 @@ def run_work(
             with heeded():
                 return Gather(PrefectTasks(extract_one, settled)).run(work)
 
-        runner = DaskTaskRunner(address=connection.address, client_kwargs=connection.options)
-        options: dict[str, Any] = {"task_runner": runner, "persist_result": False}
+        runner: TaskRunner[Any] = DaskTaskRunner(address=connection.address, client_kwargs=connection.options)
+        do_job = flow(name="extract-features", task_runner=runner, persist_result=False)(_do_job)
         token = _job.set(do)
         try:
-            state = flow(_do_job, name="extract-features", **options)(return_state=True)
+            state = do_job(return_state=True)
         finally:
             _job.reset(token)
     outcomes = result_of(state)

@@ -22,12 +22,12 @@ def heeded() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # no handler runs here
         return
-    arrived: list[int] = []
+    arrived: list[signal.Signals] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def noting(handler: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], None]:
         def note(number: int, frame: FrameType | None) -> None:
-            arrived.append(number)
+            arrived.append(signal.Signals(number))
             handler(number, frame)
 
         return note
@@ -39,7 +39,7 @@ def heeded() -> Iterator[None]:
         yield
     except Exception:
         for number in arrived:
-            again = before[signal.Signals(number)]
+            again = before[number]
             if callable(again):
                 again(number, None)
         raise

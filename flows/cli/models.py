@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.markup import escape
@@ -58,13 +58,13 @@ def models_check(
     from storyframes.store.layout import new_version
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.openface.check import LONG_S, check_openface
-    from tasks.extractors.openface.extractor import Backend, OpenFace
+    from tasks.extractors.openface.extractor import Backend, OpenFace, OpenFaceSettings
 
     if tool != "openface":
         fail(f"there is nothing to check for {tool!r}; there is openface", 2)
     with usage_errors():
         settings = load_settings(config)
-    section = settings.section(tool)
+    section = cast(OpenFaceSettings, settings.section("openface"))
     if section.backend is Backend.CSV:
         section = section.model_copy(update={"backend": Backend.CONTAINER})
     openface = OpenFace(section, settings.common)

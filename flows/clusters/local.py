@@ -74,6 +74,8 @@ def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str
     processors = [need["CPU"] for need in needs if "CPU" in need]
     width = int(max(processors, default=1))
     useful = min(cpus, int(sum(processors)))
-    workers: list[dict[str, float]] = [{"CPU": width}] * (useful // width) + [{"CPU": 1}] * (useful % width)
     using_gpus = sum("GPU" in need for need in needs)
-    return workers + [{"GPU": 1}] * min(gpus, using_gpus)
+    wide: dict[str, float] = {"CPU": width}
+    narrow: dict[str, float] = {"CPU": 1}
+    gpu: dict[str, float] = {"GPU": 1}
+    return [wide] * (useful // width) + [narrow] * (useful % width) + [gpu] * min(gpus, using_gpus)

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flows.clusters.connection import Connection, wait_for_workers
 from flows.clusters.needs import Needs, check_needs
@@ -16,6 +16,7 @@ from flows.clusters.slurm_certificates import certificates_in_files
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
+    from tornado.ioloop import IOLoop
 
 _LOOK_EVERY_S = 10.0
 _LOST_AFTER = "30 s"
@@ -119,13 +120,14 @@ def _set_workers(cluster: SLURMCluster, settings: Slurm) -> None:
 def _keep_at_strength(cluster: SLURMCluster, stop: threading.Event) -> None:
     """Submit the jobs that are missing, again and again: Slurm ends jobs at their time limit."""
     joined: set[str] = set()
+    loop = cast("IOLoop", cluster.loop)  # None only after the cluster's end
     while not stop.wait(_LOOK_EVERY_S):
         names = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         joined |= {job.job_id for name, job in cluster.workers.copy().items() if name in names}
         for name, job in cluster.workers.copy().items():
             if job.job_id and job.job_id not in joined and not _is_in_the_queue(job.job_id):
                 # Dask misses only workers that it has seen; this one's job ended while it started.
-                cluster.loop.add_callback(cluster.workers.pop, name, None)
+                loop.add_callback(cluster.workers.pop, name, None)
         cluster.scale(len(cluster.worker_spec))
 
 

@@ -6,9 +6,10 @@ Counts, ids, statuses and reasons; never a transcript's or story's text, nor a f
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import islice
+from typing import cast
 from uuid import UUID
 
 from prefect.artifacts import (
@@ -39,7 +40,8 @@ class ProgressArtifact:
         self._clock = clock
         self._started = self._last = clock()
         self._finished = self._failed = 0
-        self._id: UUID = create_progress_artifact(0, key="progress", description=f"0 of {due} features")
+        made = create_progress_artifact(0, key="progress", description=f"0 of {due} features")
+        self._id = cast(UUID, made)  # a coroutine only where an event loop runs
 
     def finished(self, outcome: Outcome) -> None:
         """Count an outcome."""
@@ -98,7 +100,7 @@ def _rates(report: RunReport) -> list[str]:
     if not report.extracted:
         return []
     rows: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = defaultdict(float)
     for outcome in report.extracted:
         rows[outcome.feature] += outcome.rows
         seconds[outcome.feature] += outcome.seconds

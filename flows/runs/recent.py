@@ -62,7 +62,8 @@ def recent_runs(limit: int) -> list[Run]:
     from prefect.client.schemas.sorting import FlowRunSort
 
     by_name = FlowFilter(name=FlowFilterName(any_=list(FLOWS)))
-    until_now = FlowRunFilter(expected_start_time=FlowRunFilterExpectedStartTime(before_=datetime.now(UTC)))
+    now = FlowRunFilterExpectedStartTime.model_validate({"before_": datetime.now(UTC)})
+    until_now = FlowRunFilter(expected_start_time=now)
     with get_client(sync_client=True) as client:
         found = client.read_flow_runs(
             flow_filter=by_name,
@@ -75,7 +76,7 @@ def recent_runs(limit: int) -> list[Run]:
 
 
 def _to_run(run: FlowRun, flow: str) -> Run:
-    state = run.state.name if run.state else ""
+    state = (run.state.name if run.state else "") or ""
     message = (run.state.message if run.state else "") or ""
     if run.state and not run.state.is_final() and _is_dead(run):
         state, message = "Crashed", KILLED  # nobody was left to tell the server
