@@ -22,7 +22,11 @@ What the columns are, here of OpenFace's 714:
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.loader import ClipLoader
-from storyframes.clips.oversampling import LeakingOversamplingSampler, OversamplingSampler
+from storyframes.clips.oversampling import (
+    LeakingOversamplingSampler,
+    OversamplingSampler,
+    PaperOrderOversamplingSampler,
+)
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 from storyframes.features import FEATURES, Axis
 from storyframes.store.feature_store import FeatureStore
@@ -39,6 +43,7 @@ __all__ = [
     "FeatureStore",
     "LeakingOversamplingSampler",
     "OversamplingSampler",
+    "PaperOrderOversamplingSampler",
     "SequentialSampler",
     "SessionBlockSampler",
     "UniformSampler",

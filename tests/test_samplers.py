@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.clips.oversampling import LeakingOversamplingSampler, OversamplingSampler
+from storyframes.clips.oversampling import (
+    LeakingOversamplingSampler,
+    OversamplingSampler,
+    PaperOrderOversamplingSampler,
+)
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
 
 
@@ -35,6 +41,7 @@ SAMPLERS = {
     "uniform": lambda **options: UniformSampler(clips([50, 7, 30]), **options),
     "blocks": lambda **options: SessionBlockSampler(clips([50, 7, 30]), block=8, blocks=3, **options),
     "oversampling": lambda **options: OversamplingSampler(clips([50, 7, 30]), **options),
+    "paper order": lambda **options: PaperOrderOversamplingSampler(ALL_SPLITS, "train", **options),
     "leaking": lambda **options: LeakingOversamplingSampler(ALL_SPLITS, "train", **options),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
@@ -220,8 +227,57 @@ def test_oversampling_before_splitting_leaks_and_that_is_what_it_is_for() -> Non
     assert sorted(epoch(sampler, 9)) == sorted(parts["test"])  # the same copies in every epoch
 
 
-def test_oversampling_before_splitting_wants_all_splits() -> None:
+@pytest.mark.parametrize("sampler", [LeakingOversamplingSampler, PaperOrderOversamplingSampler])
+def test_oversampling_before_splitting_wants_all_splits(sampler) -> None:
     with pytest.raises(ValueError, match="no clips of test and val: do not filter it by split"):
-        LeakingOversamplingSampler(clips([20]), "train")
+        sampler(clips([20]), "train")
     with pytest.raises(ValueError, match="there is no split 'dev'; there are train, val, test"):
-        LeakingOversamplingSampler(ALL_SPLITS, "dev")
+        sampler(ALL_SPLITS, "dev")
+
+
+ORACLE = json.loads((Path(__file__).parent / "data/oversampling.json").read_text())
+
+
+def oracles_clips() -> Clips:
+    """A study of five participants; the oracle's numbers were computed from the definitions, not with this package."""
+    rows = [
+        (participant, int(rating), ORACLE["split"][participant])
+        for participant, counts in ORACLE["clips"].items()
+        for rating, count in counts.items()
+        for _ in range(count)
+    ]
+    return Clips(pd.DataFrame(rows, columns=["participant_id", "empathy", "split"]))
+
+
+def test_the_papers_order_has_the_copies_that_the_oracle_counts() -> None:
+    study, expected = oracles_clips(), ORACLE["paper_order"]
+    rating = study.clips["empathy"].to_numpy()
+    for seed in range(20):
+        parts = {name: list(PaperOrderOversamplingSampler(study, name, seed=seed)) for name in ("train", "val", "test")}
+        for name, part in parts.items():
+            assert set(study.clips["split"].iloc[part]) == {name}  # no copy of a clip is in two splits
+        copies = np.bincount([place for part in parts.values() for place in part], minlength=len(study))
+        assert copies.sum() == expected["total"]
+        for number in range(1, 6):
+            of_rating, least = copies[rating == number], expected["copies_at_least"][str(number)]
+            assert set(of_rating) <= {least, least + 1}
+            assert (of_rating == least + 1).sum() == expected["once_more"][str(number)]
+
+
+def test_the_papers_order_gives_each_split_what_it_can_expect() -> None:
+    study, expected = oracles_clips(), ORACLE["paper_order"]
+    rating = study.clips["empathy"].to_numpy()
+    test = [list(PaperOrderOversamplingSampler(study, "test", seed=seed)) for seed in range(400)]
+    assert np.mean([len(part) for part in test]) == pytest.approx(expected["expected_rows"]["test"], abs=0.15)
+    prevalence = np.mean(rating[np.concatenate(test)] > 3)
+    assert prevalence == pytest.approx(expected["expected_test_prevalence_above_3"], abs=0.01)
+    once_each = rating[study.clips["split"].to_numpy() == "test"]
+    assert np.mean(once_each > 3) == ORACLE["raw_test_prevalence_above_3"]  # what is measured on clips counted once
+
+
+def test_oversampling_the_training_clips_has_the_oracles_counts() -> None:
+    study, expected = oracles_clips(), ORACLE["leak_free"]
+    train = Clips(study.clips[study.clips["split"] == "train"].reset_index(drop=True))
+    ratings = train.clips["empathy"].to_numpy()[list(OversamplingSampler(train, seed=4))]
+    assert np.bincount(ratings)[1:].tolist() == list(expected["train_per_rating"].values())
+    assert len(ratings) == expected["train_total"]

@@ -5,8 +5,9 @@ split alone. Where all clips are oversampled and their copies then shared out ov
 clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the
 same, for whoever wants to compare with numbers found so.
 
-Neither is what the paper did. It oversampled all clips and then separated participants: no copy is in two splits, but
-validation and test are balanced by the ratings of the whole study.
+The paper did neither. It oversampled all clips and then separated participants: no copy is in two splits, but
+validation and test hold clips several times, by how rare their rating is in the whole study, so that what is measured
+on them is not what is measured on each clip once. :class:`PaperOrderOversamplingSampler` is that order.
 """
 
 from __future__ import annotations
@@ -56,10 +57,57 @@ class OversamplingSampler(ClipSampler):
         return generator.permutation(balanced(self._ratings, generator))
 
 
+class PaperOrderOversamplingSampler(ClipSampler):
+    """Oversampled first, then split by participant, as EmpathicStories++ was: the clips of one split, in random order.
+
+    All clips of the dataset are oversampled, so that all ratings come equally often in the whole study; this is what a
+    split's participants have of it. No copy of a clip is in two splits. But how often a clip of validation or test
+    counts follows from how rare its rating is in the whole study: a number measured so is not one of clips counted
+    once each.
+
+    Which clips are drawn once more follows from the seed alone, so three samplers with one seed and one dataset share
+    the copies out.
+
+    Args:
+        dataset: clips of all splits.
+        split: train, val or test.
+        seed, rank, world_size: see :class:`ClipSampler`.
+
+    Raises:
+        ValueError: the dataset has been filtered by split, or there is no such split.
+
+    Example:
+        >>> from storyframes import ClipDataset, PaperOrderOversamplingSampler
+        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> samplers = [PaperOrderOversamplingSampler(dataset, split, seed=1) for split in ("train", "val", "test")]
+        >>> ratings = [dataset.clips["empathy"].iloc[place] for sampler in samplers for place in sampler]
+        >>> len({ratings.count(rating) for rating in set(ratings)})  # every rating as often, in all splits together
+        1
+    """
+
+    def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        _check_splits(dataset, split)
+        self.split = split
+        copies = balanced(dataset.clips["empathy"].to_numpy(), np.random.default_rng(seed))
+        self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
+
+    @property
+    def total(self) -> int:
+        return len(self._copies)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "split": self.split}
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(self._copies)
+
+
 class LeakingOversamplingSampler(ClipSampler):
     """Oversampled first, then split clip by clip, so that COPIES OF A CLIP ARE IN SEVERAL SPLITS.
 
-    What is measured so is too good. It is not the paper's way either, which separated participants after oversampling.
+    What is measured so is too good. It is not the paper's way either (:class:`PaperOrderOversamplingSampler`).
 
     All clips of the dataset are oversampled, the copies are split at random (.7, .2, .1), and this is one of the
     splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one seed and
@@ -83,10 +131,7 @@ class LeakingOversamplingSampler(ClipSampler):
 
     def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
         super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
-        if split not in SPLITS:
-            raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
-        if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
-            raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
+        _check_splits(dataset, split)
         self.split = split
         generator = np.random.default_rng(seed)
         copies = generator.permutation(balanced(dataset.clips["empathy"].to_numpy(), generator))
@@ -103,6 +148,13 @@ class LeakingOversamplingSampler(ClipSampler):
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self._copies)
+
+
+def _check_splits(dataset: ClipDataset, split: str) -> None:
+    if split not in SPLITS:
+        raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
+    if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
+        raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
 
 
 def balanced(ratings: np.ndarray, generator: np.random.Generator) -> np.ndarray:
