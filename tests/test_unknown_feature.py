@@ -21,6 +21,7 @@ from storyframes.store.publish import FeatureWriter
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import ArrayCurves
+from tasks.inspect.stored_feature import StoredFeature
 from tasks.inspect.tolerances import Tolerances
 
 ROWS, HOPS, WORDS, BODIES = 60, 90, 7, 11
@@ -70,7 +71,7 @@ MESH = FeatureSpec(
             ("point", "xy"),
             columns=("x", "y"),
             joints=("a", "b", "c", "d", HOSTILE),
-            units="pixels of the frame",
+            units="pixels of the frame, x to the right",
         )
     },
 )
@@ -95,14 +96,14 @@ def example(spec: FeatureSpec) -> dict[str, np.ndarray]:
     return arrays
 
 
-def write(root: Path, *specs: FeatureSpec, change=lambda feature, arrays: None) -> FeatureStore:
+def write(root: Path, *specs: FeatureSpec, change=lambda feature, arrays: None, session_id: str = "a") -> FeatureStore:
     """A store of one session with its clock and features that nobody knows."""
     create_store(root)
     clock = FEATURES["frames"]
     for spec in (clock, *specs):
         arrays = {"time": np.arange(ROWS) / 15} if spec is clock else example(spec)
         change(spec.name, arrays)
-        with FeatureWriter(local(root), "a", spec) as out:
+        with FeatureWriter(local(root), session_id, spec) as out:
             for name, values in arrays.items():
                 out.write(name, values)
             out.publish("f", {})
@@ -227,7 +228,14 @@ def test_the_timeline_has_a_row_for_each_array_with_a_time(tmp_path: Path) -> No
 
     chart = timeline(read_curves(write(tmp_path / "f", *SPECS), "a"), Timetable())
     titles = " ".join(annotation.text for annotation in chart.figure.layout.annotations)
-    for title in ("brightness", "brightness level", "embedding", "prosody, dB", "stress", "mesh points"):
+    for title in (
+        "brightness",
+        "brightness level",
+        "embedding",
+        "prosody, dB",
+        "stress",
+        "mesh points, pixels of the frame:",
+    ):
         assert title in titles
     assert "crowd" not in titles  # nobody knows when
     assert "<b>" not in titles
@@ -367,3 +375,34 @@ def test_a_tolerance_can_be_given_for_it(tmp_path: Path, tolerance: str) -> None
     assert "brightness has no column 'mean_'" in " ".join(result.stderr.split())
     assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "brightness").exit_code == 1
     assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+
+
+# --- the whole report ---
+
+
+def test_a_report_of_a_study_with_it(tmp_path: Path) -> None:
+    """The pages are made, and names out of the store are text on them."""
+    from tasks.media.synthesize import SyntheticStudy, write_study
+
+    study, features = tmp_path / "study", tmp_path / "features"
+    write_study(study, SyntheticStudy(sessions=1, seconds=2))
+    write(features, *SPECS, session_id="s0001")
+    result = run("report", study, features, "--out", tmp_path / "report")
+    assert result.exit_code == 0, result.output
+    study_page = (tmp_path / "report/index.html").read_text()
+    session_page = (tmp_path / "report/sessions/s0001.html").read_text()
+    for spec in SPECS:
+        assert spec.name in study_page
+        assert spec.name in session_page
+    assert "<b>" not in session_page
+    assert "<i>" not in session_page
+    assert "prosody, dB" in session_page
+
+
+def test_what_is_read_says_what_it_is(tmp_path: Path) -> None:
+    store = write(tmp_path / "f", BRIGHTNESS, PROSODY)
+    curves = read_curves(store, "a")
+    assert repr(curves) == "a: 60 frames, 4.00 s; curves of brightness, prosody"
+    assert repr(curves.others[0]) == f"brightness: 60 rows of mean, {HOSTILE}"
+    assert repr(StoredFeature.of(store, "a", "brightness")) == "a/brightness: values, known, level"
+    assert repr(compare_stores(store, store, Tolerances())) == "the same; 1 session in both, 8 columns compared"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tasks.extractors.base import Tolerance
+from tasks.inspect.human import counted
 
 
 class ComparisonError(ValueError):
@@ -65,7 +66,7 @@ class ColumnDifference:
         return not (self.beyond or self.one_sided)
 
 
-@dataclass
+@dataclass(repr=False)
 class Comparison:
     """Everything that was found.
 
@@ -87,3 +88,9 @@ class Comparison:
     def same(self) -> bool:
         """Whether both have the same things, and everything within tolerance."""
         return not self.mismatches and all(column.same for column in self.columns)
+
+    def __repr__(self) -> str:
+        different = sum(not column.same for column in self.columns)
+        apart = f"{counted(different, 'column')} beyond tolerance, {len(self.mismatches)} not comparable"
+        compared = f"{counted(self.sessions, 'session')} in both, {counted(len(self.columns), 'column')} compared"
+        return f"{'the same' if self.same else apart}; {compared}"

@@ -17,7 +17,7 @@ CLOCKS = (*ROW_TIMES, "end")
 _MAIN_ARRAYS = (MAIN_ARRAY, "per_frame")  # whose columns are called alike
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredFeature:
     """One feature of one session.
 
@@ -41,6 +41,9 @@ class StoredFeature:
         spec = store.spec(session_id, feature)
         arrays = {name: spec.arrays[name] for name in sorted(spec.arrays, key=lambda name: (name != MAIN_ARRAY, name))}
         return cls(store, session_id, replace(spec, arrays=arrays), store.attributes(session_id, feature))
+
+    def __repr__(self) -> str:
+        return f"{self.session_id}/{self.name}: {', '.join(self.spec.arrays)}"
 
     @property
     def name(self) -> str:

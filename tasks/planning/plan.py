@@ -22,12 +22,15 @@ from tasks.planning.up_to_date import StoreListing, settled_outcome
 from tasks.study.load import Study
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan:
     """What is due, the most expensive first, and what is not: it is up to date, or cannot be made."""
 
     work: list[Work] = field(default_factory=list)
     settled: list[Outcome] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"{sum(len(work.features) for work in self.work)} features are due, {len(self.settled)} are settled"
 
 
 def plan_extraction(

@@ -6,6 +6,7 @@ something happens, and where nothing does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,7 +32,7 @@ def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterato
     for name, spec in feature.spec.arrays.items():
         if name in CLOCKS or spec.axis is Axis.FRAME_EDGE:
             continue
-        unit = spec.units
+        unit = re.split("[,;]", spec.units)[0]  # what follows explains it
         if int(np.prod(spec.shape)) <= MOST_COLUMNS:
             names, values = tuple(column_names(spec) or [name]), _columns(feature, name, spec)
         else:

@@ -17,7 +17,7 @@ class Utterances:
     speakers: Sequence[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ArrayCurves:
     """One array of a feature that has no view of its own.
 
@@ -42,8 +42,11 @@ class ArrayCurves:
         """The array as a person names it; an array ``values`` is the feature itself."""
         return self.feature if self.array == "values" else f"{self.feature} {self.array}"
 
+    def __repr__(self) -> str:
+        return f"{self.title}: {len(self.values)} rows of {', '.join(self.names)}"
 
-@dataclass
+
+@dataclass(repr=False)
 class SessionCurves:
     """The curves of a session; None where the store has nothing of the kind.
 
@@ -89,3 +92,11 @@ class SessionCurves:
     clipped: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        special = {"face": self.tracked, "picture": self.change, "poses": self.body, "sound": self.sound_time}
+        shown = [name for name, there in special.items() if there is not None]
+        shown += dict.fromkeys(one.feature for one in self.others)
+        return (
+            f"{self.session_id}: {len(self.time)} frames, {self.end_s:.2f} s; curves of {', '.join(shown) or 'nothing'}"
+        )

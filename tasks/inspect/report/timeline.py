@@ -58,8 +58,8 @@ def timeline(curves: SessionCurves, table: Timetable) -> Chart | None:
         else f" Drawn from the smallest and the largest value of each {thinned} frames: no peak is"
         " lost, what lies between is. 'storyframes view' has every frame."
     )
-    keys = " In the change of the picture peaks are cuts and zero is a freeze."
-    keys += " Keys: + and − zoom, ← and → move, 0 shows all."
+    change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
+    keys = f"{change} Keys: + and − zoom, ← and → move, 0 shows all."
     return Chart("timeline", "Timeline", f"{alt}.{light}{keys}", figure, height=height)
 
 
