@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, build_index
-from storyframes.features import FEATURES
+from storyframes.features import FEATURES, STORIES, in_order
 from storyframes.recording_times import SOUND_FITS_S
-from storyframes.store.catalogue import replace_table, to_parquet
+from storyframes.store.catalogue import WHOLE_SESSION, replace_table, to_parquet
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
@@ -63,12 +63,19 @@ def build_clip_index(study: Study, spec: WindowSpec, store: FeatureStore | None)
         study.frame("ratings"),
         spec,
         signals,
-        list(FEATURES) if store else [],
+        _features(store) if store else [],
     )
     warnings: dict[str, str] = {}
     for session_id, odd in (*_phases_beyond_the_end(phases, signals), *_sound_that_does_not_fit(signals)):
         warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
     return ClipIndex(clips, excluded, warnings)
+
+
+def _features(store: FeatureStore) -> list[str]:
+    """The built-in features, so that a filter by any of them means something, and whatever else was ever attempted."""
+    table = store.catalogue
+    there = table["feature"][(table["session_id"] != STORIES) & (table["feature"] != WHOLE_SESSION)]
+    return in_order([*FEATURES, *there])
 
 
 def _phases_beyond_the_end(phases: pd.DataFrame, signals: Mapping[str, SessionSignals]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
 from flows.cli.tables.status import STYLE, entry_json
+from storyframes.features import in_order
 from storyframes.store.catalogue import Entry
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.summary import summarize_curves
@@ -28,12 +29,13 @@ def session_tables(entries: Sequence[Entry], curves: SessionCurves | None) -> It
         features.add_column(heading, justify="right" if heading in ("rows", "size") else "left")
     for heading in ("caveats", "notes"):
         features.add_column(heading, overflow="fold")
-    for entry in entries:
+    place = {name: number for number, name in enumerate(in_order(entry.feature for entry in entries))}
+    for entry in sorted(entries, key=lambda entry: place[entry.feature]):
         current = entry.current
         notes = [entry.reason] if entry.reason else []
         notes += [f"{name} {value:.4g}" for name, value in current.quality.items()] if current else []
         features.add_row(
-            entry.feature,
+            escape(entry.feature),
             f"[{STYLE[entry.status]}]{entry.status}[/]",
             str(current.rows) if current else "",
             human_bytes(current.nbytes) if current else "",

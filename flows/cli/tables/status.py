@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from storyframes.features import FEATURES, STORIES
-from storyframes.store.catalogue import Entry
+from storyframes.features import STORIES, in_order
+from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
 from tasks.inspect.human import human_bytes
 
@@ -26,11 +26,11 @@ def status_tables(entries: Sequence[Entry]) -> list[RenderableType]:
 
 def _status_table(entries: Sequence[Entry]) -> Table:
     """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat."""
-    shown = [name for name in FEATURES if any(entry.feature == name for entry in entries)]
+    shown = in_order({entry.feature for entry in entries} - {WHOLE_SESSION})
     table = Table(title=None)
     table.add_column("session", overflow="fold")
     for name in shown:
-        table.add_column(name, justify="right")
+        table.add_column(escape(name), justify="right")
     by_key = {(entry.session_id, entry.feature): entry for entry in entries}
     sessions = sorted({entry.session_id for entry in entries} - {STORIES})
     for session_id in [*sessions, *([STORIES] if any(entry.session_id == STORIES for entry in entries) else [])]:
@@ -56,13 +56,13 @@ def _status_notes(entries: Sequence[Entry]) -> list[str]:
         for caveat in entry.current.stamps if entry.current else ():
             having.setdefault((entry.feature, caveat), []).append(entry.session_id)
     for (feature, caveat), sessions in sorted(having.items()):
-        notes.append(f"[yellow]* caveat[/] of {feature}: {escape(caveat)} ({_named(sessions)})")
+        notes.append(f"[yellow]* caveat[/] of {escape(feature)}: {escape(caveat)} ({_named(sessions)})")
     reasons: dict[tuple[Status, str, str], list[str]] = {}
     for entry in entries:
         if entry.status is not Status.DONE:
             reasons.setdefault((entry.status, entry.feature, entry.reason), []).append(entry.session_id)
     for (status, feature, reason), sessions in reasons.items():
-        notes.append(f"[{STYLE[status]}]{status}[/] {escape(_named(sessions))} {feature}: {escape(reason)}")
+        notes.append(f"[{STYLE[status]}]{status}[/] {escape(_named(sessions))} {escape(feature)}: {escape(reason)}")
     notes += _unknown_words(entries)
     size = sum(entry.current.nbytes for entry in entries if entry.current)
     counts = Counter(entry.status for entry in entries)
@@ -72,18 +72,21 @@ def _status_notes(entries: Sequence[Entry]) -> list[str]:
 
 
 def _unknown_words(entries: Sequence[Entry]) -> list[str]:
-    """Which sessions have the most words without a vector."""
-    unknown = {
-        entry.session_id: 1 - entry.current.quality["words_known"]
-        for entry in entries
-        if entry.current and "words_known" in entry.current.quality
-    }
-    if not any(unknown.values()):
-        return []
-    most = sorted(unknown, key=lambda session_id: (-unknown[session_id], session_id))
-    shown = ", ".join(f"{unknown[session_id]:.1%} of {escape(session_id)}" for session_id in most[:3])
-    more = f", less of {len(most) - 3} more" if len(most) > 3 else ""
-    return [f"glove: words without a vector: {shown}{more} (--json has all)"]
+    """Of each feature of words, which sessions have the most of them without a vector."""
+    by_feature: dict[str, dict[str, float]] = {}
+    for entry in entries:
+        if entry.current and "words_known" in entry.current.quality:
+            by_feature.setdefault(entry.feature, {})[entry.session_id] = 1 - entry.current.quality["words_known"]
+    notes = []
+    for feature in in_order(by_feature):
+        unknown = by_feature[feature]
+        if not any(unknown.values()):
+            continue
+        most = sorted(unknown, key=lambda session_id: (-unknown[session_id], session_id))
+        shown = ", ".join(f"{unknown[session_id]:.1%} of {escape(session_id)}" for session_id in most[:3])
+        more = f", less of {len(most) - 3} more" if len(most) > 3 else ""
+        notes.append(f"{escape(feature)}: words without a vector: {shown}{more} (--json has all)")
+    return notes
 
 
 def _named(sessions: Sequence[str]) -> str:

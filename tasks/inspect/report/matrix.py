@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from storyframes.features import FEATURES, STORIES
+from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import Entry
 from storyframes.store.records import Status
 from tasks.planning.wanted import Wanted
@@ -74,7 +74,7 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: I
     if STORIES in named:
         sessions.append(STORIES)
     there = {feature for _, feature in (*stored, *asked)}
-    features = [*(feature for feature in FEATURES if feature in there), *sorted(there - set(FEATURES))]
+    features = in_order(there)
     keys = [(session, feature) for session in sessions for feature in features]
     cells = {key: _cell(stored.get(key), asked.get(key)) for key in keys}
     return Matrix(tuple(sessions), tuple(features), cells)
