@@ -79,6 +79,11 @@ class ArraySpec:
     optional: bool = False
     units: str = ""
 
+    def __repr__(self) -> str:
+        sizes = "".join(f" x {size} {dim}" for dim, size in zip(self.dims, self.shape, strict=True))
+        labels = shown_names(", columns ", self.columns) + shown_names(", joints ", self.joints)
+        return f"ArraySpec({self.axis}{sizes}, {self.dtype}{f', {self.units}' if self.units else ''}{labels})"
+
     @property
     def dimension_names(self) -> tuple[str, ...]:
         return (str(self.axis), *self.dims)
@@ -105,6 +110,12 @@ class FeatureSpec:
     arrays: Mapping[str, ArraySpec]
     groups: Mapping[str, slice] = field(default_factory=dict)
     mask: str = ""
+
+    def __repr__(self) -> str:
+        lines = [f"FeatureSpec {self.name}: {self.about}"]
+        lines += [f"  {name}: {array!r}" for name, array in self.arrays.items()]
+        lines += [f"  groups: {', '.join(self.groups)}"] if self.groups else []
+        return "\n".join([*lines, f"  mask: {self.mask or 'none'}"])
 
     def __post_init__(self) -> None:
         _check_name(self.name, "a feature's name")
@@ -174,6 +185,12 @@ class FeatureSpec:
                 f"{self.name}/{self.mask}: the mask has a row for each {mask.axis}, but 'values' for each "
                 f"{self.arrays[MAIN_ARRAY].axis}"
             )
+
+
+def shown_names(before: str, names: Sequence[str]) -> str:
+    """Names for a person: all of a few, of many the first and the last; nothing where there are none."""
+    shown = list(names) if len(names) <= 8 else [*names[:3], "…", names[-1], f"({len(names)})"]
+    return f"{before}{' '.join(shown)}" if names else ""
 
 
 def _check_name(name: object, what: str) -> None:

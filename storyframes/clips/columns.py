@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from storyframes.spec import FeatureSpec
+from storyframes.spec import FeatureSpec, shown_names
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class ColumnTable:
 
     names: tuple[str, ...]
     groups: Mapping[str, slice] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ColumnTable({shown_names('', self.names)}{shown_names('; groups ', tuple(self.groups))})"
 
     def __contains__(self, name: object) -> bool:
         return name in self.groups or name in self.names

@@ -96,9 +96,9 @@ class ClipDataset:
         return len(self._rows)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name} {field.shape} {field.dtype}" for name, field in self.fields.items())
-        clips, sessions = f"{len(self):,} clips", f"{len(self._sessions)} sessions"
-        return f"ClipDataset: {clips} of {sessions} in {self.store.storage.location}; a clip has {fields}"
+        where = f"{len(self._sessions)} sessions in {self.store.storage.location}"
+        lines = [f"ClipDataset: {len(self):,} clips of {where}, of {', '.join(map(repr, self._inputs))}"]
+        return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
         """One clip: its arrays by field, and its ``index``."""

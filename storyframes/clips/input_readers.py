@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from storyframes.spec import shown_names
 from storyframes.store.feature_store import FeatureStore
 
 Batch = Mapping[str, np.ndarray]
@@ -49,6 +50,9 @@ class Field:
     shape: tuple[int, ...]
     dtype: np.dtype
     columns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Field({self.shape}, {self.dtype}{shown_names(', columns ', self.columns)})"
 
 
 class InputReader(ABC):

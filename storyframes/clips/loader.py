@@ -77,6 +77,12 @@ class ClipLoader:
         self._sending: deque[tuple[torch.cuda.Event, Batch]] = deque()
         self._delivered = (self.sampler.epoch, self.sampler.state_dict()["consumed"])
 
+    def __repr__(self) -> str:
+        clips = f"{self.batch_size} of {len(self.dataset):,} clips"
+        return (
+            f"ClipLoader: {len(self):,} batches of {clips} for {self.device}, {self.threads} threads; {self.sampler!r}"
+        )
+
     def __len__(self) -> int:
         """Batches of an epoch."""
         count = len(self.sampler)

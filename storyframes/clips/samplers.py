@@ -60,6 +60,11 @@ class ClipSampler(ABC):
         self._first = 0  # where the next iteration begins
         self._given = 0  # samples that this epoch's iteration gave out
 
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items() if name != "sampler")
+        given = f"{self._given} of {len(self)} given"
+        return f"{type(self).__name__}({settings}): rank {self.rank}, epoch {self.epoch}, {given}"
+
     @property
     @abstractmethod
     def total(self) -> int:

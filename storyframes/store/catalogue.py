@@ -52,6 +52,10 @@ class Entry:
     attempt: Attempt | None
     damage: str = ""
 
+    def __repr__(self) -> str:
+        what = f"{self.session_id}/{self.feature}: {self.status}{f' ({self.reason})' if self.reason else ''}"
+        return f"Entry({what}{f', {self.current!r}' if self.current else ''})"
+
     @property
     def status(self) -> Status:
         if self.damage:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import zarr
 
+from storyframes.features import in_order
+
 if TYPE_CHECKING:
     import xarray
 
@@ -32,7 +34,11 @@ class SessionView:
         self.session_id = session_id
 
     def __repr__(self) -> str:
-        return f"{self.session_id}: {', '.join(self.store.features(self.session_id))}"
+        lines = [f"SessionView {self.session_id} of {self.store.storage.location}"]
+        for feature in in_order(self.store.features(self.session_id)):
+            arrays = self.store.spec(self.session_id, feature).arrays
+            lines += [f"  {feature}/{name}: {array!r}" for name, array in arrays.items()]
+        return "\n".join(lines)
 
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.

@@ -7,6 +7,7 @@ session that is extracted again meanwhile does not change under a running traini
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,14 @@ class FeatureStore:
         self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
         self._specs: dict[tuple[str, str], FeatureSpec] = {}
         self._cache = ChunkCache(cache_bytes)
+
+    def __repr__(self) -> str:
+        counts = Counter(feature for session_id, feature in self._versions if session_id != STORIES)
+        stories = in_order(feature for session_id, feature in self._versions if session_id == STORIES)
+        lines = [f"FeatureStore {self.storage.location}: {len(self.sessions)} sessions"]
+        lines += [f"  {feature}: {counts[feature]} sessions" for feature in in_order(counts)]
+        lines += [f"  {STORIES}: {', '.join(stories)}"] if stories else []
+        return "\n".join(lines)
 
     @property
     def sessions(self) -> list[str]:

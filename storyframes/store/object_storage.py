@@ -38,6 +38,9 @@ class ObjectStorage:
         self._options = dict(options)
         self._store = _connect(self.location, self._options)
 
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self.location!r})"  # the options may hold a key
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectStorage, (self.location, self._options)
 

@@ -124,6 +124,12 @@ class Current(_Record):
     sequence: int = 0
     condemned: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        where = f"{self.session_id}/{self.feature}/{self.version}"
+        arrays = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in self.arrays.items())
+        caveats = f"; caveats: {', '.join(self.stamps)}" if self.stamps else ""
+        return f"Current({where}: {arrays}; {self.nbytes:,} bytes{caveats})"
+
     @property
     def rows(self) -> int:
         """Rows of the feature's main array."""

@@ -1,0 +1,77 @@
+"""What a notebook shows of each public class says what it is, in a few lines."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.stores import local
+from support.synthetic_features import StudySpec, write_features
+
+import storyframes
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.store import catalogue
+from storyframes.store.publish import record_attempt
+from storyframes.store.records import Status
+
+pytest.importorskip("torch", reason="the loader needs PyTorch")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]]:
+    """Of each class an object, and what is to be read of it."""
+    root: Path = write_features(tmp_path_factory.mktemp("study") / "features", StudySpec(sessions=10)).root
+    record_attempt(local(root), "s01", "openface", Status.FAILED, "the tool died", "")
+    store = storyframes.FeatureStore(root)
+    dataset = storyframes.ClipDataset(store, [storyframes.ClipInput("openface", ["gaze"]), "words", "label"])
+    train = storyframes.ClipDataset(store, ["label"], "split == 'train'")
+    done, failed = (
+        next(entry for entry in catalogue.scan(store.storage, session) if entry.feature == "openface")
+        for session in ("s00", "s01")
+    )
+    objects = [
+        (store, f"{root}: 10 sessions"),
+        (store, "openface: 10 sessions"),
+        (store, "stories: sbert"),
+        (
+            store.session("s00"),
+            "openface/values: ArraySpec(frame x 714 column, float32, columns frame face_id timestamp …",
+        ),
+        (store.spec("s00", "openface"), "mask: valid"),
+        (store.spec("s00", "openface"), "groups: bookkeeping, gaze"),
+        (store.spec("s00", "opensmile").arrays["time"], "ArraySpec(audio_frame, float64, s)"),
+        (dataset, f"240 clips of 10 sessions in {root}, of ClipInput('openface', ['gaze']), ClipInput('words')"),
+        (dataset, "openface: (13, 8) float32"),
+        (dataset.fields["openface"], "Field((13, 8), float32, columns gaze_0_x"),
+        (storyframes.ClipInput("audio", axis="frame"), "ClipInput('audio', axis='frame')"),
+        (
+            storyframes.ClipLoader(dataset, 10),
+            "24 batches of 10 of 240 clips for cpu, 2 threads; SequentialSampler(seed=0",
+        ),
+        (storyframes.SequentialSampler(dataset), "rank 0, epoch 0, 0 of 240 given"),
+        (storyframes.UniformSampler(dataset, seed=7), "UniformSampler(seed=7, world_size=1, total=240)"),
+        (storyframes.SessionBlockSampler(dataset, block=6), "block=6"),
+        (storyframes.OversamplingSampler(train), "OversamplingSampler(seed=0"),
+        (storyframes.LeakingOversamplingSampler(dataset, "val"), "split='val'"),
+        (done, "Entry(s00/openface: done, Current(s00/openface/20"),
+        (done.current, "values (60, 714) float32, valid (60,) uint8"),
+        (failed, "Entry(s01/openface: failed (the tool died), Current("),
+        (WindowSpec(), "window=120"),
+        (store.storage, str(root)),
+    ]
+    return {f"{type(one).__name__} {number}": (one, text) for number, (one, text) in enumerate(objects)}
+
+
+def test_it_says_what_it_is(shown) -> None:
+    for name, (one, text) in shown.items():
+        assert text in repr(one), f"{name}: {one!r}"
+        assert " object at 0x" not in repr(one)
+        assert len(repr(one)) < 3_000, name
+
+
+def test_every_public_class_is_among_them(shown) -> None:
+    public = [getattr(storyframes, name) for name in storyframes.__all__]
+    concrete = {one for one in public if inspect.isclass(one) and not inspect.isabstract(one)}
+    assert concrete - {storyframes.Axis} <= {type(one) for one, _ in shown.values()}
