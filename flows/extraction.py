@@ -150,7 +150,7 @@ class PrefectTasks(Workplace):
         )
 
     def finished(self, outcome: Outcome) -> None:
-        """Pass it on."""
+        """Tell whoever watches the run of the outcome."""
         self.tell(outcome)
 
 

@@ -124,11 +124,11 @@ class Gather:
             self._put(each)
 
     def _put(self, each: _Ranked) -> None:
-        """It may begin."""
+        """Put it where it waits for a free place; nothing else keeps it from beginning."""
         heapq.heappush(self._ready[each.kind], each)
 
     def _keep_busy(self) -> bool:
-        """Submit what there is room for; whether anything runs."""
+        """Submit as many units as there is room for; returns whether any runs."""
         for kind, ready in self._ready.items():
             while ready and self._running[kind] < self.at_once:
                 self._submit(heapq.heappop(ready))
@@ -141,13 +141,13 @@ class Gather:
         submitted.add_done_callback(lambda future: self._ended.put((future, each)))
 
     def _next(self) -> tuple[Future, _Ranked]:
-        """Wait for one to end."""
+        """Wait until one of the submitted units has ended, and give it back with its future."""
         future, each = self._ended.get()
         self._running[each.kind] -= 1
         return future, each
 
     def _drain(self) -> None:
-        """Until nothing runs any more."""
+        """Submit and read units until nothing runs any more."""
         while self._keep_busy():
             future, each = self._next()
             try:

@@ -1,4 +1,4 @@
-"""Another value of a setting, thought up from what is known of its type."""
+"""Another value of a setting than the one it has, by what is known of its type."""
 
 from __future__ import annotations
 
