@@ -26,7 +26,7 @@ from tasks.inspect.tolerances import Tolerances
 
 ROWS, HOPS, WORDS, BODIES = 60, 90, 7, 11
 UNMEASURED = slice(20, 30)
-HOSTILE = "<b>%{x}</b> a/b"
+HOSTILE = "<b>%{x}</b> a/b [/] [red]"
 
 BRIGHTNESS = FeatureSpec(
     "brightness",
