@@ -20,6 +20,7 @@ from flows.cli import (
     compare,
     deploy,
     extract,
+    extractors,
     import_labels,
     index,
     look,
@@ -77,3 +78,4 @@ for command in (
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")
 app.add_typer(models.models_app, name="models")
+app.add_typer(extractors.extractors_app, name="extractors")
