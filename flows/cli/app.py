@@ -23,6 +23,7 @@ from flows.cli import (
     extractors,
     import_labels,
     index,
+    init,
     look,
     models,
     plan,
@@ -57,6 +58,7 @@ def _root(
 
 
 for command in (
+    init.init,
     study.check,
     plan.plan,
     deploy.deploy,
