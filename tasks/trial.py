@@ -28,7 +28,8 @@ from tasks.extractors.base import (
     MissingInputError,
     Source,
 )
-from tasks.extractors.registry import PlugInError, check_class, registered
+from tasks.extractors.plug_in import PlugInError, check_class
+from tasks.extractors.registry import check_name, registered
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def why_unusable(cls: type[Extractor[Any]]) -> list[str]:
     """What the registry would refuse the class for."""
     try:
         check_class(cls)
+        check_name(cls)
     except PlugInError as error:
         return [str(error)]
     return []

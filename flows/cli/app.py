@@ -20,10 +20,8 @@ from flows.cli import (
     compare,
     deploy,
     extract,
-    extractors,
     import_labels,
     index,
-    init,
     look,
     models,
     plan,
@@ -58,7 +56,6 @@ def _root(
 
 
 for command in (
-    init.init,
     study.check,
     plan.plan,
     deploy.deploy,
@@ -80,4 +77,3 @@ for command in (
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")
 app.add_typer(models.models_app, name="models")
-app.add_typer(extractors.extractors_app, name="extractors")

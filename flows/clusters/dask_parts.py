@@ -15,22 +15,22 @@ STARTS = 5  # of a worker's process, until it is given up
 
 
 class Scheduler(distributed.Scheduler):
-    """A scheduler without an HTTP server."""
+    """A scheduler without a page."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Start no HTTP server."""
+        """Start none."""
 
     def identity(self, n_workers: int = -1) -> dict[str, Any]:
-        """What the scheduler tells of itself; Prefect needs a port of the dashboard there, and gets 0."""
+        """What the scheduler tells of itself; Prefect asks for the dashboard's port, and gets one that nobody has."""
         told = super().identity(n_workers)
         return told | {"services": {"dashboard": 0}}
 
 
 class Worker(distributed.Worker):
-    """A worker without an HTTP server."""
+    """A worker without a page."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Start no HTTP server."""
+        """Start none."""
 
 
 class Nanny(distributed.Nanny):

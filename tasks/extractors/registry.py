@@ -6,21 +6,23 @@ cannot be used is a sentence in :func:`broken`, and takes nothing else down.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
-from storyframes.features import STORIES, FeatureSpec
-from tasks.extractors.base import Extractor, Input, Scope
+from storyframes.features import STORIES
+from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.frames import Frames
 from tasks.extractors.glove.extractor import Glove, StoryGlove
 from tasks.extractors.openface.extractor import OpenFace
 from tasks.extractors.opensmile.extractor import OpenSmile
+from tasks.extractors.plug_in import PlugInError, check_class, load_class, origin
 from tasks.extractors.resnet50.extractor import ResNet50
 from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
@@ -54,60 +56,53 @@ _RESERVED = frozenset(
 def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
     """The classes of plug-ins that can be used, and by entry point, why others cannot."""
     classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in BUILT_IN}
-    found, broken = [], {}
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (_origin(point), point.name)):
+    found: dict[str, type[Extractor[Any]]] = {}
+    broken: dict[str, str] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (origin(point), point.name)):
+        name = f"{origin(point)}: {point.name}"
         try:
-            cls = point.load()
+            cls = load_class(point)
             check_class(cls)
+            check_name(cls)
             if taken := classes.get((cls.scope, cls.spec.name)):
                 raise PlugInError(f"its feature {cls.spec.name!r} is {taken.distribution or 'storyframes'}'s already")
         except PlugInError as error:
-            broken[f"{_origin(point)}: {point.name}"] = str(error)
-        except (Exception, SystemExit) as error:
-            broken[f"{_origin(point)}: {point.name}"] = f"cannot be loaded ({type(error).__name__}: {error})"
+            broken[name] = str(error)
         else:
-            cls.distribution = _origin(point)
+            cls.distribution = origin(point)
             classes[cls.scope, cls.spec.name] = cls
-            found.append(cls)
-    return tuple(found), broken
+            found[name] = cls
+    while lacking := _without_what_comes_first(found, classes):
+        name, feature = lacking
+        cls = found.pop(name)
+        del classes[cls.scope, cls.spec.name]
+        broken[name] = f"{cls.__name__}.after has {feature!r}: there is no such feature"
+    return tuple(found.values()), broken
 
 
-class PlugInError(Exception):
-    """A plug-in's class is no extractor that can be used; the message says why."""
-
-
-def _origin(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-
-
-def check_class(cls: Any) -> None:
-    """Refuse what would fail later, or harm others.
+def check_name(cls: type[Extractor[Any]]) -> None:
+    """Refuse a feature whose section in the configuration would be something else.
 
     Raises:
-        PlugInError: with the first thing that is wrong.
+        PlugInError: the word has another meaning.
     """
-    if not (isinstance(cls, type) and issubclass(cls, Extractor)):
-        raise PlugInError(f"{cls!r} is not a class derived from tasks.extractors.base.Extractor")
-    if abstract := sorted(getattr(cls, "__abstractmethods__", ())):
-        raise PlugInError(f"{cls.__name__} lacks {', '.join(abstract)}")
-    if not isinstance(getattr(cls, "spec", None), FeatureSpec):
-        raise PlugInError(f"{cls.__name__} needs spec, a FeatureSpec")
-    if not isinstance(getattr(cls, "version", None), int):
-        raise PlugInError(f"{cls.__name__} needs version, a whole number")
-    if cls.spec.name in _RESERVED:
+    if hasattr(_Sections, cls.spec.name) or cls.spec.name in _RESERVED:
         raise PlugInError(f"no feature can be called {cls.spec.name!r}: the word has another meaning")
-    if isinstance(cls.inputs, tuple) and (unknown := [kind for kind in cls.inputs if kind not in list(Input)]):
-        raise PlugInError(f"{cls.__name__}.inputs has {unknown[0]!r}; there are {', '.join(Input)}")
-    _check_settings(cls)
 
 
-def _check_settings(cls: type[Extractor[Any]]) -> None:
-    if not (isinstance(cls.Settings, type) and issubclass(cls.Settings, ExtractorSettings)):
-        raise PlugInError(f"{cls.__name__}.Settings is not a class derived from ExtractorSettings")
-    if shared := cls.Settings.model_fields.keys() & {*RecordingSettings.model_fields, *TranscriptSettings.model_fields}:
-        raise PlugInError(f"{cls.__name__}.Settings has {min(shared)!r}, which [recording] or [transcript] has already")
-    if required := [name for name, field in cls.Settings.model_fields.items() if field.is_required()]:
-        raise PlugInError(f"{cls.__name__}.Settings.{required[0]} has no default value")
+def _without_what_comes_first(
+    found: Mapping[str, type[Extractor[Any]]], classes: Mapping[tuple[Scope, str], type[Extractor[Any]]]
+) -> tuple[str, str] | None:
+    """A plug-in that needs a feature which there is not, and that feature."""
+    return next(
+        (
+            (name, feature)
+            for name, cls in found.items()
+            for feature in cls.after
+            if (cls.scope, feature) not in classes
+        ),
+        None,
+    )
 
 
 def broken() -> Mapping[str, str]:
@@ -182,9 +177,12 @@ class _Sections(BaseModel):
 
 def unknown_feature(feature: str) -> str:
     """Why a feature cannot be extracted: a sentence for whoever asked for it."""
-    sentence = f"there is no feature {feature!r}; there are {', '.join(registered())}"
-    if broken():
-        sentence += "; plug-ins that cannot be used: " + "; ".join(f"{name}: {why}" for name, why in broken().items())
+    close = difflib.get_close_matches(feature, registered(), n=1)
+    hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(registered())}"
+    sentence = f"there is no feature {feature!r}{hint}"
+    named = {name: why for name, why in broken().items() if name.rpartition(": ")[2] == feature} or broken()
+    if named:
+        sentence += "; plug-ins that cannot be used: " + "; ".join(f"{name}: {why}" for name, why in named.items())
     return sentence
 
 

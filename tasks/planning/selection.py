@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storyframes.features import STORIES
-from tasks.extractors.base import Extractor
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.base import Extractor, Scope
+from tasks.extractors.registry import ExtractorsSettings, registered, unknown_feature
 from tasks.study.load import Study
 
 
@@ -40,7 +40,10 @@ def check_selection(study: Study, settings: ExtractorsSettings, selection: Selec
     if selection.session_ids is not None:
         _check_known("session", selection.session_ids, all_sessions(study))
     if selection.only is not None:
-        _check_known("feature", selection.only, build_extractors(settings, ""))
+        features = {*registered(), *registered(Scope.STORIES)}
+        for feature in selection.only:
+            if feature not in features:
+                raise SelectionError(unknown_feature(feature))
 
 
 def all_sessions(study: Study) -> list[str]:

@@ -15,5 +15,7 @@ Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's prog
 Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
 way in which writers and gc can meet) · `strangers` (who try the ports of a run; `intruder` is the program).
 
+Plug-ins: `plug_ins` (installed, or written by a test) · `bad_extractors` (each breaks one rule of the contract).
+
 References: `torchvision_reference` (what torchvision makes of frames) · `dope` (DOPE's).
 """
