@@ -149,6 +149,19 @@ def test_everything_is_in_one_report(study_copy: Path) -> None:
     assert [problem[: len(begin)] for problem, begin in zip(found, expected, strict=True)] == expected
 
 
+def test_the_tables_alone_are_checked_without_a_look_at_any_file(study_copy: Path) -> None:
+    shutil.rmtree(study_copy / "videos")
+    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--tables-only"]
+    root = Path(__file__).parent.parent
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=600)
+    assert result.returncode == 0, result.stderr
+    assert "(its tables; no file was opened)" in result.stdout
+    (study_copy / "stories.csv").unlink()
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=600)
+    assert result.returncode == 2
+    assert "is not in the table 'stories'" in result.stderr
+
+
 def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path) -> None:
     name_file(study_copy, "video", "v.avi", b"")
     name_file(study_copy, "video2", "w.avi", b"")

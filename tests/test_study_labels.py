@@ -81,7 +81,7 @@ def test_a_dyad_becomes_one_model(tmp_path: Path) -> None:
     assert study.labels == (
         Label("s1", "valence", -0.25, 1.5, 3.0, "child_b", "child_b", None, "r1", 0.5),
         Label("s1", "engaged", "high", person_id="child_a", rater_id="r1"),
-        Label("s1", "act", "talk", 2.0, 2.0, "main"),
+        Label("s1", "act", "talk", 2.0, 2.0),
         Label("s2", "note", "she laughs, twice", 0.0, 10.0),
         Label("s2", "half", 3.5, target="st-1", rater_id="r2", confidence=1.0),
     )
@@ -217,6 +217,20 @@ def test_labels_that_are_there_twice_name_each_other(tmp_path: Path) -> None:
         "labels, row 4, scheme = 'valence': is labelled twice: row 5 has the same session_id and scheme and rater_id "
         "and start_s and end_s and person_id"
     ]
+
+
+def test_main_is_the_session_itself(tmp_path: Path) -> None:
+    labels = "session_id,scheme,value,track\ns1,valence,0,main\ns1,valence,1,\n"
+    curves = "session_id,scheme,path,track\ns1,stress,a.csv,main\ns1,stress,b.csv,\n"
+    first, second = problems(write_study(tmp_path, labels=labels, curves=curves))
+    assert "is labelled twice: row 2 has" in first
+    assert "must be unique, but row 2 has" in second
+
+
+def test_a_scheme_that_is_wrong_is_not_reported_again_by_its_labels(tmp_path: Path) -> None:
+    schemes = "scheme,type,min,max\nvalence,interval,1,-1\n"
+    (problem,) = problems(write_study(tmp_path, schemes=schemes, labels=a_label(), curves=None))
+    assert problem.startswith("schemes, row 1, max")
 
 
 def test_a_label_that_ends_after_a_day_costs_its_sessions_clips_alone(tmp_path: Path) -> None:
@@ -561,3 +575,21 @@ def test_the_tables_of_the_documentation_are_studies(tmp_path: Path) -> None:
     study = load_study(tmp_path)
     assert (len(study.labels), len(study.tracks["anna-1"]), study.remarks) == (2, 2, ())
     assert study.clock("anna-1", "child_b").drifts_ppm == pytest.approx((40.0,), abs=1e-6)
+
+
+def test_check_finds_phases_and_labels_beyond_the_end_of_their_own_recording(study_copy: Path) -> None:
+    """The demo's recordings are 24 s long."""
+    (study_copy / "tracks.csv").write_text("session_id,track,video\np01-s01,b,videos/p01-s02.avi\n")
+    (study_copy / "schemes.csv").write_text("scheme,type,min,max\nvalence,interval,-1,1\n")
+    spans = [(0, 24.5, ""), (0, 25.5, ""), (1, 25.5, "b"), (2, 25.5, "main"), (0, 2500, "")]
+    rows = "".join(f"p01-s01,valence,0,{start},{end},{track}\n" for start, end, track in spans)
+    (study_copy / "labels.csv").write_text("session_id,scheme,value,start_s,end_s,track\n" + rows)
+    phases = pd.read_csv(study_copy / "phases.csv")
+    phases.loc[4, "end_s"] = 24_000.0
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    found = [str(problem) for problem in check_study(study_copy, ExtractorsSettings())[1]]
+    rule = "is after the end of the recording of p01-s01, which is 24.00 s long by its header: are these its times, in "
+    assert found == [
+        f"phases, row 5, end_s = '24000.0': {rule}seconds?",
+        *(f"labels, row {row}, end_s = '{spans[row - 1][1]:.1f}': {rule}seconds?" for row in (2, 3, 4, 5)),
+    ]

@@ -13,25 +13,35 @@ from flows.cli.terminal import ConfigOption, StudyArgument, console, error_conso
 from tasks.inspect.human import counted
 
 
-def check(study: StudyArgument, config: ConfigOption = None) -> None:
+def check(
+    study: StudyArgument,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Open no other file: for a first, fast look.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
     """Validate a study's tables and open every file that they name; report every problem at once."""
     from flows.settings import load_settings
     from tasks.inspect.study_check import check_study
-    from tasks.study.load import StudyError
+    from tasks.study.load import StudyError, in_order, read_study
 
     with usage_errors(), error_console().status("reading the tables") as spinner:
         settings = load_settings(config)
-        loaded, problems = check_study(
-            study,
-            settings,
-            lambda number, count: spinner.update(f"opening the files of session {number} of {count}"),
-        )
+        if tables_only:
+            reading = read_study(study)
+            loaded, problems = reading.study, in_order([*reading.problems, *reading.session_problems])
+        else:
+            loaded, problems = check_study(
+                study,
+                settings,
+                lambda number, count: spinner.update(f"opening the files of row {number} of {count}"),
+            )
         if problems:
             for line in not_read(loaded):  # the column that was meant, perhaps
                 error_console().print(line)
             raise StudyError(study, problems)
     shown = console()
-    shown.print(f"[green]valid[/] {escape(str(study))}")
+    shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
     shown.print(study_table(loaded))
 
 

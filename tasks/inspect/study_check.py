@@ -6,7 +6,7 @@ decoding shows (a damaged frame in the middle) is found by the extraction itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
 from tasks.planning.cost import header_length_s
 from tasks.study.curve_file import CurveError, read_curve
-from tasks.study.load import NamedFile, Problem, Study, StudyFileError, in_order, read_study
+from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
+from tasks.study.tracks import MAIN
 from tasks.study.transcript import TranscriptError, read_transcript
 
 _CURVE = "path"  # the column of curves: no extractor reads one, but the study's labels are made of it
@@ -40,15 +41,22 @@ def check_study(
     reading = read_study(root)
     problems = [*reading.problems, *reading.session_problems]
     remarks = [*reading.study.remarks]
+    lengths_s: dict[tuple[str, str], float] = {}
     for number, files in enumerate(reading.files, start=1):
         progress(number, len(reading.files))
-        problems += _check_session(reading.study, files, settings, remarks)
+        problems += _check_session(reading.study, files, settings, remarks, lengths_s)
+    problems += _parts_beyond_the_end(reading.parts, lengths_s)
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
 def _check_session(
-    study: Study, files: list[NamedFile], settings: ExtractorsSettings, remarks: list[str]
+    study: Study,
+    files: list[NamedFile],
+    settings: ExtractorsSettings,
+    remarks: list[str],
+    lengths_s: dict[tuple[str, str], float],
 ) -> Iterator[Problem]:
+    """What is wrong with the files of one row; how long its recording is by its header goes into ``lengths_s``."""
     header: VideoHeader | None = None
     video: Path | None = None
     read = {_CURVE, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
@@ -64,6 +72,7 @@ def _check_session(
             match file.column:
                 case Input.VIDEO:
                     header, video = read_header(path), path
+                    lengths_s[file.session_id, file.track or MAIN] = header_length_s(header)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
                 case Input.TRANSCRIPT:
@@ -76,6 +85,18 @@ def _check_session(
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
             yield file.problem(f"cannot be read: {error.strerror or type(error).__name__}")
+
+
+def _parts_beyond_the_end(parts: list[NamedPart], lengths_s: Mapping[tuple[str, str], float]) -> Iterator[Problem]:
+    """Phases and labels that end well after their recording: its times are another's, or in another unit."""
+    for part in parts:
+        length_s = lengths_s.get((part.session_id, part.track or MAIN), 0.0)
+        if length_s and part.end_s > length_s + SLACK_S:
+            rule = (
+                f"is after the end of the recording of {part.session_id}, which is {length_s:.2f} s long by its "
+                "header: are these its times, in seconds?"
+            )
+            yield Problem(part.table, part.row, "end_s", repr(str(part.end_s)), rule, part.line, "beyond")
 
 
 def _check_curve(path: Path, relative: str, study: Study) -> list[str]:

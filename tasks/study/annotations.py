@@ -12,6 +12,7 @@ from tasks.study.references import LONGEST_S, exclude
 from tasks.study.rows import CurveRow, LabelRow, SchemeRow
 from tasks.study.spreadsheet_habits import with_decimal_point
 from tasks.study.table_rows import TableRows, named_rows, repeated
+from tasks.study.tracks import MAIN
 
 _KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
 
@@ -30,7 +31,8 @@ def schemes_of(tables: TableRows) -> dict[str, Scheme]:
         elif row.scheme == EMPATHY.name and tables.has("ratings") and replace(scheme, private=False) != EMPATHY:
             rule = "is the scheme of the table 'ratings', which is ordinal from 1 to 5: name this one otherwise"
             tables.problem("schemes", (number, line), "scheme", row.scheme, rule)
-        schemes[row.scheme] = scheme
+        else:
+            schemes[row.scheme] = scheme
     known = tables.ids("schemes", "scheme")
     if known is not None:
         names = {name for (name,) in known} | set(schemes)
@@ -161,8 +163,12 @@ def _label(tables: TableRows, number: int, line: int | None, row: LabelRow, sche
         private = scheme.private or scheme.type is SchemeType.TEXT
         tables.problem("labels", (number, line), "value", row.value, str(error), private=private)
         return None
-    cells = row.model_dump() | {"value": value}
-    return Label(**cells)
+    return Label(**row.model_dump() | {"value": value, "track": _track(row)})
+
+
+def _track(row: LabelRow | CurveRow) -> str | None:
+    """The track that a row names; ``main`` is the session itself."""
+    return None if row.track == MAIN else row.track
 
 
 def curves_of(tables: TableRows, schemes: Mapping[str, Scheme]) -> tuple[Curve, ...]:
@@ -176,6 +182,6 @@ def curves_of(tables: TableRows, schemes: Mapping[str, Scheme]) -> tuple[Curve, 
             rule = f"is {scheme.type}, not a curve: its values belong into the table 'labels'"
             tables.problem("curves", (number, line), "scheme", row.scheme, rule, "no curve")
     columns = ("session_id", "rater_id", "track", "scheme")
-    keys = [tuple(getattr(row, column) for column in columns) for _, _, row in rows]
+    keys = [(row.session_id, row.rater_id, _track(row), row.scheme) for _, _, row in rows]
     tables.check_keys("curves", columns, keys)
-    return tuple(Curve(**row.model_dump()) for _, _, row in rows)
+    return tuple(Curve(**row.model_dump() | {"track": _track(row)}) for _, _, row in rows)

@@ -28,6 +28,7 @@ from tasks.study.tracks import MAIN, Person, Track
 __all__ = [
     "LONGEST_S",
     "NamedFile",
+    "NamedPart",
     "Participant",
     "Phase",
     "Problem",
@@ -124,6 +125,18 @@ class Study:
 
 
 @dataclass(frozen=True)
+class NamedPart:
+    """Where a phase or a label ends, in seconds of a recording: of a track's, or (``None``) of the session's."""
+
+    table: str
+    row: int
+    line: int | None
+    session_id: str
+    track: str | None
+    end_s: float
+
+
+@dataclass(frozen=True)
 class Reading:
     """What could be read of a study, sound or not.
 
@@ -132,12 +145,14 @@ class Reading:
         problems: of the tables: with a single one of them the study cannot be used.
         session_problems: why a session is in :attr:`Study.excluded`.
         files: all that are named, by row, those of sessions first; also in rows with other faults.
+        parts: of recordings that phases and labels name.
     """
 
     study: Study
     problems: list[Problem]
     session_problems: list[Problem]
     files: list[list[NamedFile]]
+    parts: list[NamedPart]
 
 
 def load_study(root: Path) -> Study:
@@ -175,7 +190,13 @@ def read_study(root: Path) -> Reading:
         unread=tables.unread,
         remarks=tuple(tables.remarks),
     )
-    return Reading(study, in_order(tables.problems), tables.session_problems, tables.files)
+    parts = [
+        NamedPart(table, number, line, row.session_id, getattr(row, "track", None), row.end_s)
+        for table in ("phases", "labels")
+        for number, line, row in tables.rows[table]
+        if row.end_s is not None and row.session_id not in tables.excluded
+    ]
+    return Reading(study, in_order(tables.problems), tables.session_problems, tables.files, parts)
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:

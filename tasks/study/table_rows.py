@@ -36,6 +36,7 @@ class NamedFile:
         column: video, audio, transcript, openface, or path (of a curve).
         relative: its path in the study.
         table: sessions, tracks or curves.
+        session_id, track: whose it is, as the row says it; the table of sessions has no track.
     """
 
     row: int
@@ -43,6 +44,8 @@ class NamedFile:
     column: str
     relative: str
     table: str = "sessions"
+    session_id: str = ""
+    track: str | None = None
 
     def problem(self, rule: str) -> Problem:
         """What is wrong with this file."""
@@ -216,7 +219,10 @@ class TableRows:
     def _note_files(self, table: str, number: int, line: int | None, cells: Mapping[str, Any]) -> None:
         if table in _WITH_FILES:
             named = [(column, cells.get(column)) for column in PATH_COLUMNS]
-            files = [NamedFile(number, line, column, str(path).strip(), table) for column, path in named if path]
+            whose = str(cells.get("session_id") or ""), cells.get("track")
+            files = [
+                NamedFile(number, line, column, str(path).strip(), table, *whose) for column, path in named if path
+            ]
             self.files.append(files)
 
     # --- between rows ---
