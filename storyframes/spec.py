@@ -136,7 +136,10 @@ class FeatureSpec:
         return self.arrays[MAIN_ARRAY].columns if MAIN_ARRAY in self.arrays else ()
 
     def _check_dimensions(self) -> None:
-        """A dimension is the same in all arrays: as long, and with the same names along it."""
+        """A dimension is the same in all arrays: as long, and with the same names along it; and it is no array."""
+        for name, spec in self.arrays.items():
+            if taken := [dim for dim in spec.dims if dim in self.arrays]:
+                raise SpecError(f"{self.name}/{name}: a dimension and an array cannot both be called {taken[0]!r}")
         sizes: dict[str, tuple[str, int]] = {}
         labels: dict[str, tuple[str, tuple[str, ...]]] = {}
         for name, spec in self.arrays.items():

@@ -226,24 +226,28 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
 
 
 def failed(storage: Storage, session_id: str, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:
-    """The outcome of an error, whichever it is.
+    """The outcome of an error, whichever it is."""
+    status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
+    outcome = not_done(storage, session_id, extractor.name, status, explain(storage, extractor, error), fingerprint)
+    return replace(outcome, transient=may_pass(error))
+
+
+def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> str:
+    """Why an extractor gave nothing, as far as it may be told.
 
     Of a private feature's errors only those texts are told that this program has written itself: any other may quote
     what somebody said.
     """
-    status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     may_tell = not extractor.is_private or _is_ours(error)
     match error:
         case MissingInputError() | ExtractionError() | PublishError() | StorageError() if may_tell:
-            reason = str(error)
+            return str(error)
         case OSError():
-            reason = _explain_os_error(error, storage, name_file=may_tell)
+            return _explain_os_error(error, storage, name_file=may_tell)
         case _ if extractor.is_private:
-            reason = f"{_where(error)} (its text is withheld: {extractor.name} reads words, and it may quote them)"
+            return f"{_where(error)} (its text is withheld: {extractor.name} reads words, and it may quote them)"
         case _:
-            reason = f"{_where(error)}: {str(error)[:300]}"
-    outcome = not_done(storage, session_id, extractor.name, status, reason, fingerprint)
-    return replace(outcome, transient=may_pass(error))
+            return f"{_where(error)}: {str(error)[:300]}"
 
 
 def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:

@@ -107,6 +107,25 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     assert ("a", "openface", "values is 90 x 714 in A and 80 x 714 in B") in told
 
 
+@pytest.mark.parametrize("damaged", ["a", "b", "ab"])
+def test_a_record_that_cannot_be_read_is_not_the_same(tmp_path: Path, damaged: str) -> None:
+    """Two stores with the same damage have nothing of the feature in common that anybody could compare."""
+    for name in "ab":
+        make(tmp_path / name)
+        record = tmp_path / name / "a/openface/current.json"
+        if name in damaged:
+            record.write_bytes(record.read_bytes().replace(b'"a"', b'"b"'))
+    for only in ((), ("--only", "openface")):
+        result = run(tmp_path / "a", tmp_path / "b", *only, "--json")
+        assert result.exit_code == 1
+        told = {(one["feature"], one["what"]) for one in json.loads(result.stdout)["mismatches"]}
+        for side in damaged:
+            place = "a/openface/current.json: damaged, its checksum does not match"
+            assert [what for feature, what in told if what.startswith(f"in {side.upper()}: {place}")]
+        assert len(told) == len(damaged)
+    assert run(tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+
+
 def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
     from storyframes.store.archive import archive
 

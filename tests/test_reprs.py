@@ -55,6 +55,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (storyframes.SessionBlockSampler(dataset, block=6), "block=6"),
         (storyframes.OversamplingSampler(train), "OversamplingSampler(seed=0"),
         (storyframes.LeakingOversamplingSampler(dataset, "val"), "split='val'"),
+        (storyframes.PaperOrderOversamplingSampler(dataset, "val"), "split='val'"),
         (done, "Entry(s00/openface: done, Current(s00/openface/20"),
         (done.current, "values (60, 714) float32, valid (60,) uint8"),
         (failed, "Entry(s01/openface: failed (the tool died), Current("),

@@ -104,6 +104,7 @@ def test_a_name_is_text(name: Any) -> None:
         ({"shape": (2,)}, r"shape \(2,\) needs 1 names of dimensions, not \(\)"),
         ({"shape": (2,), "dims": ("a", "b")}, "needs 1 names of dimensions"),
         ({"shape": (2, 2), "dims": ("a", "a")}, "two dimensions have one name: frame, a, a"),
+        ({"shape": (2,), "dims": ("known",)}, "a dimension and an array cannot both be called 'known'"),
         ({"shape": (2,), "dims": ("frame",)}, "two dimensions have one name: frame, frame"),
         ({"shape": (2,), "dims": ("a",), "columns": ("x",)}, "1 columns for a dimension of 2"),
         ({"columns": ("x",)}, "1 columns for a dimension of 0"),

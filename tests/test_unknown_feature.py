@@ -23,10 +23,11 @@ from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import ArrayCurves
 from tasks.inspect.stored_feature import StoredFeature
 from tasks.inspect.tolerances import Tolerances
+from tasks.planning.wanted import Wanted
 
 ROWS, HOPS, WORDS, BODIES = 60, 90, 7, 11
 UNMEASURED = slice(20, 30)
-HOSTILE = "<b>%{x}</b> a/b"
+HOSTILE = "<b>%{x}</b> a/b [/] [red]"
 
 BRIGHTNESS = FeatureSpec(
     "brightness",
@@ -264,6 +265,16 @@ def test_the_report_shows_it_among_the_others(tmp_path: Path) -> None:
     assert {row.feature for row in facts.versions} == {"frames", *(spec.name for spec in SPECS)}
     for spec in SPECS:
         assert f"| {spec.name} |" in key_tables(facts)
+
+
+def test_a_session_that_cannot_be_read_has_failed_and_is_no_feature() -> None:
+    from tasks.inspect.report.matrix import CellState, build_matrix
+
+    entries = [catalogue.Entry("a", catalogue.WHOLE_SESSION, None, None, damage="a: Permission denied")]
+    matrix = build_matrix(["a"], entries, [Wanted("a", "brightness", "f")])
+    assert matrix.features == ("brightness",)
+    cell = matrix.cells["a", "brightness"]
+    assert (cell.state, cell.reason) == (CellState.FAILED, "a: Permission denied")
 
 
 def test_points_in_pixels_are_drawn_and_exported(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from flows.cli import (
     compare,
     deploy,
     extract,
+    extractors,
     import_labels,
     index,
+    init,
     look,
     models,
     plan,
@@ -56,6 +58,7 @@ def _root(
 
 
 for command in (
+    init.init,
     study.check,
     plan.plan,
     deploy.deploy,
@@ -77,3 +80,4 @@ for command in (
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")
 app.add_typer(models.models_app, name="models")
+app.add_typer(extractors.extractors_app, name="extractors")

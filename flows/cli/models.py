@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.models import models_table, openface_table
+from flows.cli.tables.models import models_table, trial_table
 from flows.cli.terminal import LOOK, ConfigOption, console, error_console, fail, usage_errors
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
@@ -49,28 +49,24 @@ def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models lis
 
 @models_app.command("check")
 def models_check(
-    tool: Annotated[str, typer.Argument(help="What to try: openface.")],
+    feature: Annotated[str, typer.Argument(help="Whose tool to try, for instance openface.")],
     config: ConfigOption = None,
 ) -> None:
-    """Try OpenFace out on a clip of two seconds: version, speed, columns, determinism."""
+    """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
     from flows.cli.demo import demo_video
     from flows.settings import load_settings
-    from storyframes.store.layout import new_version
     from tasks.extractors.base import ExtractionError
-    from tasks.extractors.openface.check import LONG_S, check_openface
-    from tasks.extractors.openface.extractor import Backend, OpenFace, OpenFaceSettings
+    from tasks.extractors.registry import build_extractors
+    from tasks.extractors.required_tools import TriesOut
 
-    if tool != "openface":
-        fail(f"there is nothing to check for {tool!r}; there is openface", 2)
     with usage_errors():
         settings = load_settings(config)
-    section = cast(OpenFaceSettings, settings.section("openface"))
-    if section.backend is Backend.CSV:
-        section = section.model_copy(update={"backend": Backend.CONTAINER})
-    openface = OpenFace(section, settings.common)
-    with error_console().status("running OpenFace three times"):
+    there = {name: one for name, one in build_extractors(settings, "").items() if isinstance(one, TriesOut)}
+    if feature not in there:
+        fail(f"there is nothing to check for {feature!r}; there is {', '.join(there)}", 2)
+    with error_console().status(f"trying {feature} out"):
         try:
-            checked = check_openface(lambda clip: openface.run_tool(clip, LONG_S, new_version()), demo_video())
+            told = there[feature].try_out(demo_video())
         except ExtractionError as error:
             fail(str(error), 1)
-    console().print(openface_table(section.backend, openface.identity, checked))
+    console().print(trial_table(told))

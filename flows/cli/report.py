@@ -62,7 +62,8 @@ def report(
     shown = console()
     shown.print(report_table(built))
     for person, splits in built.facts.leaked.items():
-        shown.print(f"[bold red]{escape(person)} is in {escape(' and in '.join(splits))}[/]: write the index again")
+        where = escape(" and in ".join(splits))
+        shown.print(f"[bold red]{escape(person)} is in {where}[/], so it is leaked: write the index again")
     for session_id, problem in built.problems.items():
         shown.print(f"[bold red]{escape(session_id)}[/] {escape(problem)}")
     if with_text or with_video:

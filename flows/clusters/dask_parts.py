@@ -15,22 +15,22 @@ STARTS = 5  # of a worker's process, until it is given up
 
 
 class Scheduler(distributed.Scheduler):
-    """A scheduler without a page."""
+    """A scheduler without an HTTP server."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Start none."""
+        """Start no HTTP server."""
 
     def identity(self, n_workers: int = -1) -> dict[str, Any]:
-        """What the scheduler tells of itself; Prefect asks for the dashboard's port, and gets one that nobody has."""
+        """What the scheduler tells of itself; Prefect needs a port of the dashboard there, and gets 0."""
         told = super().identity(n_workers)
         return told | {"services": {"dashboard": 0}}
 
 
 class Worker(distributed.Worker):
-    """A worker without a page."""
+    """A worker without an HTTP server."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Start none."""
+        """Start no HTTP server."""
 
 
 class Nanny(distributed.Nanny):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import zarr
+import numpy as np
 
 from storyframes.features import in_order
+from storyframes.spec import ArraySpec, Axis
 
 if TYPE_CHECKING:
     import xarray
@@ -56,32 +57,34 @@ class SessionView:
 
         group = self.store.open_group(self.session_id, feature)
         variables: dict[str, Any] = {}
-        coordinates: dict[str, Any] = self._frame_times()
-        for name, array in group.arrays():
-            dims: Any = getattr(array.metadata, "dimension_names", None)  # our arrays are all Zarr v3 and have them
+        coordinates: dict[str, Any] = {}
+        for name, array in self.store.spec(self.session_id, feature).arrays.items():
             data = self.store.array(self.session_id, feature, name)
-            variables[name] = xarray.Variable(dims, data, attrs=_notes(array))
-            coordinates |= _labels(array, dims)
-        used = {dim for variable in variables.values() for dim in variable.dims}
-        there = {name: value for name, value in coordinates.items() if value[0] in used}
+            variables[name] = xarray.Variable(array.dimension_names, data, attrs=_notes(group[name]))
+            coordinates |= _labels(array)
+        frames = [variable.sizes[Axis.FRAME] for variable in variables.values() if Axis.FRAME in variable.dims]
+        time = self._frame_times()
+        if time is not None and frames and set(frames) == {len(time)}:  # of an older recording it may have others
+            notes = {"units": "s", "about": "presentation time of the frame"}
+            coordinates.setdefault("frame_time", (str(Axis.FRAME), time, notes))
+        there = {name: value for name, value in coordinates.items() if name not in variables}
         return xarray.Dataset(variables, coords=there, attrs=_notes(group))
 
-    def _frame_times(self) -> dict[str, Any]:
-        if "frames" not in self.store.features(self.session_id):
-            return {}
-        time = self.store.read(self.session_id, "frames", array="time")
-        return {"frame_time": ("frame", time, {"units": "s", "about": "presentation time of the frame"})}
+    def _frame_times(self) -> np.ndarray | None:
+        if not self.store.has(self.session_id, "frames"):
+            return None
+        return self.store.read(self.session_id, "frames", array="time")
 
 
-def _labels(array: zarr.Array, dims: tuple[str, ...]) -> dict[str, Any]:
+def _labels(array: ArraySpec) -> dict[str, Any]:
     """The names of columns and joints as coordinates of their dimensions."""
-    labels = {}
-    if columns := array.attrs.get("columns"):
-        labels[dims[-1]] = (dims[-1], columns)
-    if joints := array.attrs.get("joints"):
-        labels[dims[-2]] = (dims[-2], joints)
+    labels: dict[str, Any] = {}
+    if array.columns:
+        labels[array.dims[-1]] = (array.dims[-1], list(array.columns))
+    if array.joints:
+        labels[array.dims[-2]] = (array.dims[-2], list(array.joints))
     return labels
 
 
-def _notes(node: zarr.Array | zarr.Group) -> dict[str, Any]:
+def _notes(node: Any) -> dict[str, Any]:
     return {key: value for key, value in node.attrs.items() if key not in {"columns", "joints", "provenance"}}

@@ -94,8 +94,8 @@ class FeatureStore:
     def __repr__(self) -> str:
         counts = Counter(feature for session_id, feature in self._versions if session_id != STORIES)
         stories = in_order(feature for session_id, feature in self._versions if session_id == STORIES)
-        lines = [f"FeatureStore {self.storage.location}: {len(self.sessions)} sessions"]
-        lines += [f"  {feature}: {counts[feature]} sessions" for feature in in_order(counts)]
+        lines = [f"FeatureStore {self.storage.location}: {_sessions(len(self.sessions))}"]
+        lines += [f"  {feature}: {_sessions(counts[feature])}" for feature in in_order(counts)]
         lines += [f"  {STORIES}: {', '.join(stories)}"] if stories else []
         return "\n".join(lines)
 
@@ -338,3 +338,7 @@ def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:
     current = table[table["version"].notna()]
     keys = zip(current["session_id"], current["feature"], strict=True)
     return dict(zip(keys, zip(current["path"], current["arrays"], strict=True), strict=True))
+
+
+def _sessions(count: int) -> str:
+    return "1 session" if count == 1 else f"{count} sessions"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from tasks.extractors.base import ExtractionError
@@ -11,6 +12,21 @@ from tasks.extractors.registry import ExtractorsSettings, build_extractors
 
 class MissingToolError(Exception):
     """A feature cannot be extracted on this machine; the message says what is missing, and what to do."""
+
+
+@runtime_checkable
+class TriesOut(Protocol):
+    """An extractor that can show, on a short clip, that what it runs works here."""
+
+    def try_out(self, video: Path) -> Mapping[str, str]:
+        """Run it on the first seconds of ``video``, which has a face in it.
+
+        Returns:
+            What that showed, by what it is about: of the tool, never of the video.
+
+        Raises:
+            ExtractionError: it does not work here.
+        """
 
 
 @runtime_checkable

@@ -43,12 +43,16 @@ def compare_stores(
     """
     _check_there(features or (), a, b)
     check_tolerances(tolerances, (a, b))
-    of_a, of_b = _currents(a, features), _currents(b, features)
+    found = Comparison()
+    of_a, of_b = _currents("A", a, features, found), _currents("B", b, features, found)
     both = {session for session, _ in of_a} & {session for session, _ in of_b}
-    found = Comparison(sessions=len(both - {STORIES}))
+    found.sessions = len(both - {STORIES})
     tallies: _Tallies = {}
+    unreadable = {(one.session_id, one.feature) for one in found.mismatches}
     for key in sorted({*of_a, *of_b}):
         session_id, feature = key
+        if not unreadable.isdisjoint({key, (session_id, catalogue.WHOLE_SESSION)}):
+            continue
         progress(f"{session_id}/{feature}")
         if key not in of_a or key not in of_b:
             found.mismatches.append(Mismatch(session_id, feature, f"only in {'A' if key in of_a else 'B'}"))
@@ -76,13 +80,19 @@ def _check_there(features: Iterable[str], *stores: FeatureStore) -> None:
             raise ComparisonError(f"there is no feature {feature!r} in the two stores; there are {names}")
 
 
-def _currents(store: FeatureStore, features: tuple[str, ...] | None) -> Mapping[tuple[str, str], Current]:
-    entries = catalogue.scan(store.storage)
-    return {
-        (entry.session_id, entry.feature): entry.current
-        for entry in entries
-        if entry.current and (features is None or entry.feature in features)
-    }
+def _currents(
+    side: str, store: FeatureStore, features: tuple[str, ...] | None, found: Comparison
+) -> Mapping[tuple[str, str], Current]:
+    """The versions of a store; what cannot be read is a mismatch, as the two might have it in common."""
+    currents = {}
+    for entry in catalogue.scan(store.storage):
+        if features is not None and entry.feature not in (*features, catalogue.WHOLE_SESSION):
+            continue
+        if entry.damage:
+            found.mismatches.append(Mismatch(entry.session_id, entry.feature, f"in {side}: {entry.damage}"))
+        elif entry.current:
+            currents[entry.session_id, entry.feature] = entry.current
+    return currents
 
 
 def _compare_feature(pair: FeaturePair, tolerances: Tolerances, tallies: _Tallies, found: Comparison) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -38,9 +38,7 @@ class StoredFeature:
         Raises:
             StoreError: it is not there, or what the store says of it contradicts itself.
         """
-        spec = store.spec(session_id, feature)
-        arrays = {name: spec.arrays[name] for name in sorted(spec.arrays, key=lambda name: (name != MAIN_ARRAY, name))}
-        return cls(store, session_id, replace(spec, arrays=arrays), store.attributes(session_id, feature))
+        return cls(store, session_id, store.spec(session_id, feature), store.attributes(session_id, feature))
 
     def __repr__(self) -> str:
         return f"{self.session_id}/{self.name}: {', '.join(self.spec.arrays)}"

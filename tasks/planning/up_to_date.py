@@ -12,7 +12,7 @@ from storyframes.store.catalogue import Entry, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage
 from tasks.extract import Outcome, Work, current_if_sound, done, failed
-from tasks.extractors.base import ExtractionError, Extractor, MissingInputError
+from tasks.extractors.base import Extractor
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def settled_outcome(known: StoreListing, work: Work, extractor: Extractor) -> Ou
     session_id, feature = work.session_id, extractor.name
     try:
         fingerprint = extractor.fingerprint(work.source).digest
-    except (MissingInputError, ExtractionError) as error:
+    except Exception as error:  # of this feature alone, whatever a plug-in raises
         return failed(known.storage, session_id, extractor, error, "")
     entry = known.entries.get((session_id, feature))
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from storyframes.store.layout import INPUTS
 from storyframes.store.storage import Storage
-from tasks.extractors.base import ExtractionError, MissingInputError
+from tasks.extract import explain
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.models.weights import without_download
@@ -49,7 +49,7 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
             try:
                 with without_download():
                     fingerprint = extractor.fingerprint(source).digest
-            except (MissingInputError, ExtractionError) as error:
-                yield Wanted(session_id, extractor.name, "", str(error))
+            except Exception as error:  # of this feature alone, whatever a plug-in raises
+                yield Wanted(session_id, extractor.name, "", explain(storage, extractor, error))
             else:
                 yield Wanted(session_id, extractor.name, fingerprint)

@@ -5,6 +5,6 @@
 ``annotations`` (what has to agree between tables) → ``problems``.
 
 What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
-files that the tables name; ``importers`` brings annotations of other programs into tables. ``record`` is what a
-feature store remembers of its study.
+files that the tables name; ``importers`` brings annotations of other programs into tables, ``from_files`` makes
+the first table. ``record`` is what a feature store remembers of its study.
 """

@@ -1,14 +1,13 @@
-"""The model files that there are, and what a trial of OpenFace showed."""
+"""The model files that there are, and what a trial of a tool showed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from rich.markup import escape
 from rich.table import Table
 
-from tasks.extractors.openface.check import OpenFaceCheck
 from tasks.extractors.sbert import MODEL as SBERT
 from tasks.inspect.human import human_bytes
 from tasks.models.weights import ModelFile, find
@@ -33,16 +32,9 @@ def models_table(models: Sequence[ModelFile]) -> Table:
     return table
 
 
-def openface_table(backend: str, identity: str, checked: OpenFaceCheck) -> Table:
-    """What a trial of OpenFace showed."""
+def trial_table(told: Mapping[str, str]) -> Table:
+    """What a trial of an extractor's tool showed."""
     table = Table(show_header=False)
-    difference = checked.largest_difference
-    table.add_row("backend", backend)
-    table.add_row("runs", escape(identity))
-    table.add_row("version", f"{checked.version} (as the form of its CSV tells)")
-    table.add_row("columns", str(checked.columns))
-    table.add_row("frames", f"{checked.frames}, a face in {checked.tracked:.0%}")
-    speed = f"{checked.frames_per_s:.1f} frames/s" if checked.frames_per_s else "too fast to tell"
-    table.add_row("speed", f"{speed}, after a start of {checked.start_s:.1f} s")
-    table.add_row("two runs", "identical" if difference == 0 else f"differ by at most {difference:g}")
+    for about, what in told.items():
+        table.add_row(about, escape(what))
     return table

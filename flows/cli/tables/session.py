@@ -60,7 +60,7 @@ def _curves_table(curves: SessionCurves) -> Table:
     table.add_column("from start to end", no_wrap=True)
     for one in summarize_curves(curves):
         numbers = ["" if value is None else f"{value:.3g}" for value in (one.low, one.median, one.high)]
-        table.add_row(f"{one.name} {one.unit}".strip(), *numbers, f"{one.present:.0%}", one.spark)
+        table.add_row(escape(f"{one.name} {one.unit}".strip()), *numbers, f"{one.present:.0%}", one.spark)
     return table
 
 

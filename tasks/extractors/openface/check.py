@@ -46,6 +46,18 @@ class OpenFaceCheck:
     columns: int
     largest_difference: float
 
+    def told(self) -> dict[str, str]:
+        """The same in words."""
+        speed = f"{self.frames_per_s:.1f} frames/s" if self.frames_per_s else "too fast to tell"
+        difference = self.largest_difference
+        return {
+            "version": f"{self.version} (as the form of its CSV tells)",
+            "columns": str(self.columns),
+            "frames": f"{self.frames}, a face in {self.tracked:.0%}",
+            "speed": f"{speed}, after a start of {self.start_s:.1f} s",
+            "two runs": "identical" if difference == 0 else f"differ by at most {difference:g}",
+        }
+
 
 def check_openface(run: Callable[[Path], AbstractContextManager[ToolOutput]], video: Path) -> OpenFaceCheck:
     """Run OpenFace twice on the first two seconds of ``video``, and once on its first eight.

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
+from storyframes.store.layout import new_version
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import (
     Cost,
@@ -30,6 +31,7 @@ from tasks.extractors.base import (
     Source,
 )
 from tasks.extractors.frames import note_interlaced, read_clock
+from tasks.extractors.openface.check import LONG_S, check_openface
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.tolerances import TOLERANCES
@@ -167,6 +169,16 @@ class OpenFace(Extractor[OpenFaceSettings]):
                 self._tool_files  # noqa: B018
             case Backend.CONTAINER:
                 self._container  # noqa: B018
+
+    def try_out(self, video: Path) -> Mapping[str, str]:
+        """Run OpenFace three times; see :class:`tasks.extractors.required_tools.TriesOut`.
+
+        Where nothing is configured to be run (``backend = "csv"``), the container is tried.
+        """
+        if self.settings.backend is Backend.CSV:
+            return OpenFace(self.settings.model_copy(update={"backend": Backend.CONTAINER}), self.common).try_out(video)
+        checked = check_openface(lambda clip: self.run_tool(clip, LONG_S, new_version()), video)
+        return {"backend": self.settings.backend, "runs": self.identity, **checked.told()}
 
     def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
         """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""

@@ -24,7 +24,7 @@ def key_tables(facts: StudyFacts) -> str:
 
 
 def _alarm(facts: StudyFacts) -> str:
-    lines = [f"**✗ {plain(person)} is in {plain(' and in '.join(of))}**" for person, of in facts.leaked.items()]
+    lines = [f"**✗ {plain(person)} is in {plain(' and in '.join(of))}: leaked**" for person, of in facts.leaked.items()]
     return "\n\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from storyframes.features import STORIES, in_order
-from storyframes.store.catalogue import Entry
+from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
 from tasks.planning.wanted import Wanted
 
@@ -73,10 +73,9 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: I
     sessions = list(dict.fromkeys([*session_ids, *sorted(named - {STORIES})]))
     if STORIES in named:
         sessions.append(STORIES)
-    there = {feature for _, feature in (*stored, *asked)}
-    features = in_order(there)
+    features = in_order({feature for _, feature in (*stored, *asked)} - {WHOLE_SESSION})
     keys = [(session, feature) for session in sessions for feature in features]
-    cells = {key: _cell(stored.get(key), asked.get(key)) for key in keys}
+    cells = {key: _cell(stored.get(key) or stored.get((key[0], WHOLE_SESSION)), asked.get(key)) for key in keys}
     return Matrix(tuple(sessions), tuple(features), cells)
 
 

@@ -1,0 +1,227 @@
+"""A table of sessions made of the files in a folder: ids from their names, what belongs together by its name.
+
+Nothing is guessed in silence: what fits nowhere, or to two, is listed, and a name that fits a pattern in two ways is
+refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+from storyframes.store.durable import write_atomically
+from tasks.study.load import read_study
+from tasks.study.problems import shortened
+
+_FIELDS = {"session": r"[A-Za-z0-9._-]", "participant": r"[A-Za-z0-9._-]", "date": r"[0-9-]"}
+_PLACEHOLDER = re.compile(r"\{(\w+)\}|(\*)")
+_NAMED = 5  # files that a sentence lists
+
+
+class FilesError(Exception):
+    """No table can be made of these files; the message names them and what to do."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written.
+
+    Attributes:
+        sessions, participants: how many.
+        found: by column, how many of the sessions have such a file.
+        remarks: what was left out, or is to be looked at.
+    """
+
+    sessions: int
+    participants: int
+    found: Mapping[str, int]
+    remarks: tuple[str, ...]
+
+
+def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None) -> Made:
+    """Write ``sessions.csv`` into ``root`` from the files there.
+
+    Args:
+        root: the study's folder, in which the files lie.
+        globs: by column (video, and perhaps audio, transcript, openface), which files, as ``videos/*.mp4``.
+        names: how a video's name is made, without its suffix: ``{participant}_{session}_{date}``; ``*`` for anything.
+
+    Raises:
+        FilesError: there is a table already, a glob finds nothing, or a name tells no id, or two.
+        OSError: the folder cannot be read, or the table not be written.
+    """
+    for name in ("sessions.csv", "sessions.parquet"):
+        if (root / name).exists():
+            raise FilesError(f"{root / name} is there already: this makes a new table and changes none")
+    remarks: list[str] = []
+    files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
+    stems = [_stem(path) for path in files["video"]]
+    is_deep = len(set(stems)) < len(stems) or "/" in (names or "")
+    keys = _keys(files["video"], globs["video"], is_deep)
+    rows = [
+        _identity(key, names, remarks) | {"video": str(path)} for key, path in zip(keys, files["video"], strict=True)
+    ]
+    found: dict[str, int] = {"video": len(rows)}
+    for column in list(globs)[1:]:
+        named = _keys(files[column], globs[column], is_deep)
+        found[column] = _add(rows, keys, column, dict(zip(files[column], named, strict=True)), remarks)
+    if names is None or "{participant}" not in names:
+        remarks.append(
+            "no name tells the participant: every session counts as a participant of its own; where one person is in "
+            "several, say it in the column participant_id, or --names '{participant}_…'"
+        )
+    content = _table(rows)
+    _check(content)
+    write_atomically(root / "sessions.csv", content)
+    return Made(len(rows), len({row["participant_id"] for row in rows}), found, tuple(dict.fromkeys(remarks)))
+
+
+def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePosixPath]:
+    """The files of a glob, by name."""
+    if PurePosixPath(glob).is_absolute() or ".." in PurePosixPath(glob).parts or not glob.strip():
+        raise FilesError(
+            f"--{_option(column)} {glob}: is looked for in {root}: write it without the folder, as 'videos/*'"
+        )
+    try:
+        found = sorted(path.relative_to(root).as_posix() for path in root.glob(glob) if path.is_file())
+    except ValueError as error:
+        raise FilesError(f"--{_option(column)} {glob}: {error}") from None
+    shown = [path for path in found if not any(part.startswith(".") for part in path.split("/"))]
+    if len(shown) < len(found):
+        remarks.append(f"{column}: {len(found) - len(shown)} hidden files, left out")
+    if not shown:
+        raise FilesError(f"--{_option(column)} {glob}: finds no file in {root}")
+    return [PurePosixPath(path) for path in shown]
+
+
+def _option(column: str) -> str:
+    return {"video": "videos", "transcript": "transcripts"}.get(column, column)
+
+
+def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]:
+    """What each file is called: its name, or (where that is not enough) its path below what the glob spells out."""
+    if not is_deep:
+        return [_stem(path) for path in paths]
+    parts = PurePosixPath(glob).parts
+    spelled = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts) - 1)
+    return ["/".join([*path.parts[spelled:-1], _stem(path)]) for path in paths]
+
+
+def _stem(path: PurePosixPath) -> str:
+    """The name without its suffix; of a compressed table without both."""
+    return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+
+
+def _identity(key: str, names: str | None, remarks: list[str]) -> dict[str, str]:
+    """The ids and the date that a name tells."""
+    told = _match(names, key) if names else {}
+    session_id = told.get("session") or _as_id(key)
+    if not session_id:
+        raise FilesError(f"the name {key!r} has nothing that an id may have: rename the file, or say --names")
+    if "session" not in told and session_id != key:
+        remarks.append(f"named {session_id}, because {key!r} is no id")
+    row = {"session_id": session_id, "participant_id": told.get("participant") or session_id}
+    if "date" in told:
+        try:
+            row["recorded_at"] = date.fromisoformat(told["date"]).isoformat()
+        except ValueError:
+            raise FilesError(f"{key!r}: {told['date']} is no date as 2024-05-01 or 20240501") from None
+    return row
+
+
+def _as_id(key: str) -> str:
+    plain = unicodedata.normalize("NFKD", key.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")[:64]
+
+
+def _match(names: str, key: str) -> dict[str, str]:
+    """The fields of a name by the pattern; one that fits in two ways is refused."""
+    against = key if "/" in names else PurePosixPath(key).name
+    ways = []
+    for how_many in ("+?", "+"):  # the shortest first, the longest first: two ways differ there
+        pattern, last = "", 0
+        for place in _PLACEHOLDER.finditer(names):
+            pattern += re.escape(names[last : place.start()])
+            last = place.end()
+            field = place.group(1)
+            if field and field not in _FIELDS:
+                raise FilesError(f"--names {names}: there are {', '.join(f'{{{one}}}' for one in _FIELDS)} and *")
+            pattern += f"(?P<{field}>{_FIELDS[field]}{how_many})" if field else "." + how_many.replace("+", "*")
+        try:
+            found = re.fullmatch(pattern + re.escape(names[last:]), against)
+        except re.error:
+            raise FilesError(f"--names {names}: has a field twice") from None
+        if found is None:
+            raise FilesError(f"--names {names}: does not fit {against!r}")
+        ways.append(found.groupdict())
+    if ways[0] != ways[1]:
+        raise FilesError(f"--names {names}: fits {against!r} in more than one way: say more of the name")
+    return ways[0]
+
+
+def _add(
+    rows: Sequence[dict[str, str]],
+    keys: Sequence[str],
+    column: str,
+    files: Mapping[PurePosixPath, str],
+    remarks: list[str],
+) -> int:
+    """Give each session its file of this kind; how many have one."""
+    owners: dict[int, list[PurePosixPath]] = {}
+    unused = []
+    for path, key in files.items():
+        fitting = [
+            place for place, one in enumerate(keys) if key == one or re.match(rf"{re.escape(one)}[^A-Za-z0-9]", key)
+        ]
+        if not fitting:
+            unused.append(str(path))
+            continue
+        owners.setdefault(max(fitting, key=lambda place: len(keys[place])), []).append(path)
+    several = {place: paths for place, paths in owners.items() if len(paths) > 1}
+    if several:
+        place, paths = next(iter(several.items()))
+        shown = ", ".join(map(str, paths[:_NAMED]))
+        raise FilesError(f"{rows[place]['video']} has {len(paths)} files for {column}: {shown}: let the glob find one")
+    for place, paths in owners.items():
+        rows[place][column] = str(paths[0])
+    if unused:
+        more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
+        remarks.append(f"{column}: of no video's name, left out: {', '.join(unused[:_NAMED])}{more}")
+    if len(owners) < len(rows):
+        remarks.append(f"{column}: {len(rows) - len(owners)} sessions have none")
+    return len(owners)
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> bytes:
+    order = ("session_id", "participant_id", "video", "audio", "transcript", "openface", "recorded_at")
+    columns = [name for name in order if any(name in row for row in rows)]
+    twice = [name for name, count in Counter(row["session_id"] for row in rows).items() if count > 1]
+    if twice:
+        same = [row["video"] for row in rows if row["session_id"] == twice[0]]
+        raise FilesError(
+            f"{' and '.join(same[:_NAMED])} would all be the session {twice[0]}: without {{session}} a "
+            "session has its whole name"
+        )
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row.get(name, "") for name in columns] for row in rows)
+    return written.getvalue().encode()
+
+
+def _check(content: bytes) -> None:
+    """Refuse a table that no study may have; its files are where they were found."""
+    with tempfile.TemporaryDirectory(prefix="storyframes-init-") as folder:
+        (Path(folder) / "sessions.csv").write_bytes(content)
+        problems = read_study(Path(folder)).problems
+    if problems:
+        shown = "\n".join(f"  {problem}" for problem in shortened(problems))
+        raise FilesError(f"the table would not be valid; nothing is written:\n{shown}")

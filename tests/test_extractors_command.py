@@ -1,0 +1,108 @@
+"""``storyframes extractors``: what there is, what is broken, and the environments of plug-ins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.commands import storyframes
+from support.outside_programs import with_numpy
+
+PLUG_IN = """
+from pathlib import Path
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from tasks.extractors.base import Run
+from tasks.extractors.outside.environment import Requirements
+from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExtractor
+from tasks.extractors.outside.settings import ContainerSettings
+
+class Shades(OutsideFrameExtractor):
+    spec = FeatureSpec("shades", "", {{"values": ArraySpec(Axis.FRAME, "float32", "")}})
+    version = 1
+    program = Path(__file__)
+    requirements = Requirements("painting", Path({pins!r}))
+
+class Words(OutsideExtractor):
+    spec = FeatureSpec("mumbling", "", {{"values": ArraySpec(Axis.FRAME, "float32", "")}})
+    version = 1
+    run = Run.CONTAINER
+    Settings = ContainerSettings
+    inputs = ("transcript",)
+
+class Half:
+    pass
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """In which two plug-ins are installed, one of them in part broken."""
+    pins = with_numpy(tmp_path).pins
+    site = tmp_path / "site"
+    for name, points in (
+        ("painter", "shades = painter_plugin:Shades\nmumbling = painter_plugin:Words\nhalf = painter_plugin:Half"),
+        ("ruin", "gone = no_such_module_at_all:Gone"),
+    ):
+        info = site / f"{name}-2.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n")
+        (info / "entry_points.txt").write_text(f"[storyframes.extractors]\n{points}\n")
+    (site / "painter_plugin.py").write_text(PLUG_IN.format(pins=str(pins)))
+    return {
+        "PYTHONPATH": f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "XDG_CACHE_HOME": str(tmp_path / "c"),
+    }
+
+
+def row(text: str, feature: str) -> list[str]:
+    (line,) = (line for line in text.splitlines() if line.startswith(f"│ {feature} "))
+    return [field.strip() for field in line.strip("│").split("│")]
+
+
+def test_what_there_is_and_what_it_lacks(environment: dict[str, str]) -> None:
+    listed = storyframes("extractors", "list", environment=environment)
+    assert listed.returncode == 0, listed.stderr
+    assert row(listed.stdout, "frames") == ["frames", "video", "in the worker", "storyframes", "yes", "0.03", "no"]
+    assert row(listed.stdout, "sbert")[-1] == "yes"
+    _, reads, runs, origin, here, _, private = row(listed.stdout, "shades")
+    assert (reads, runs, origin, private) == ("video", "own environment", "painter 2.5", "no")
+    assert "'storyframes extractors install painting' makes it" in here
+    _, reads, runs, _, here, _, private = row(listed.stdout, "mumbling")
+    assert (reads, runs, private) == ("transcript", "container", "yes")
+    assert "[mumbling] image = the container image that it runs in is not set" in here
+
+
+def test_a_broken_plug_in_is_a_sentence_and_takes_nothing_down(environment: dict[str, str]) -> None:
+    listed = storyframes("extractors", "list", environment=environment)
+    said = listed.stderr.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("cannot be used painter 2.5: half: ")
+    assert "is not a class derived from" in said[0]
+    assert said[1].startswith("cannot be used ruin 2.5: gone: cannot be loaded (ModuleNotFoundError")
+
+
+def test_an_environment_is_installed_once(environment: dict[str, str]) -> None:
+    made = storyframes("extractors", "install", "shades", environment=environment)
+    assert made.returncode == 0, made.stderr
+    assert Path(made.stdout.strip(), "bin/python").is_file()
+    again = storyframes("extractors", "install", "painting", environment=environment)
+    assert again.stdout == made.stdout
+    listed = storyframes("extractors", "list", environment=environment)
+    assert row(listed.stdout, "shades")[4] == "yes"
+
+
+def test_what_cannot_be_installed_says_why(environment: dict[str, str], tmp_path: Path) -> None:
+    unknown = storyframes("extractors", "install", "resnet50", environment=environment)
+    assert unknown.returncode == 2
+    assert "'resnet50' has no environment of its own to install; there are: painting; " in unknown.stderr
+    assert "plug-ins that cannot be used: painter 2.5: half" in unknown.stderr
+    no_python = storyframes("extractors", "install", "painting", "--python", "/bin/true", environment=environment)
+    assert no_python.returncode == 1
+    assert "/bin/true is no Python interpreter that runs here" in no_python.stderr
+    for wheel in tmp_path.glob("*.whl"):
+        wheel.unlink()
+    gone = storyframes("extractors", "install", "painting", environment=environment)
+    assert gone.returncode == 1
+    assert "pip cannot install the pins of painting" in gone.stderr
+    assert "No matching distribution" in gone.stderr
