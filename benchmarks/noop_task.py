@@ -1,4 +1,4 @@
-"""A Prefect task like that of :mod:`flows.extraction`, without the work: the same logging, the same kind of state."""
+"""A Prefect task like that of :mod:`flows.work`, without the work: the same logging, the same kind of state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, State
 
 from benchmarks.noop_work import noop
-from flows.extraction import describe
+from flows.work import describe
 from tasks.extract import Work
 
 

@@ -23,7 +23,7 @@ CPUS = 2
 class Way(StrEnum):
     """How the work is done."""
 
-    STORYFRAMES = "storyframes"  # flows/extraction: Gather, Prefect with its dedicated server, Dask
+    STORYFRAMES = "storyframes"  # flows/work: Gather, Prefect with its dedicated server, Dask
     DASK = "dask"  # client.submit and nothing else
 
 
@@ -57,15 +57,15 @@ def through_storyframes(work: list[Work]) -> int:
 
     with prefect_server():
         from benchmarks.noop_task import noop_task  # Prefect reads its environment when it is imported
-        from flows.extraction import run_work
+        from flows.work import do_work
 
-        return len(run_work(work, LocalCluster(cpus=CPUS), lambda _: None, noop_task))
+        return len(do_work(work, LocalCluster(cpus=CPUS), lambda _: None, noop_task))
 
 
 def through_dask(work: list[Work]) -> int:
     """The same calls on the same cluster."""
     from flows.clusters.dask_cluster import dask_cluster
-    from flows.extraction import needs_of
+    from flows.work import needs_of
 
     needs = [needs_of(unit) for unit in work]
     with dask_cluster(LocalCluster(cpus=CPUS), needs) as connection, connection.client() as client:

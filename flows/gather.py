@@ -1,4 +1,4 @@
-"""Keeping the work of a run going: what waits for what, what is tried again, and when nothing is left.
+"""Giving out the work of a run and gathering its outcomes: what waits for what, what is tried again, when all is done.
 
 Knows neither Prefect nor Dask, nor any feature: a unit of work says what it waits for, and a workplace does it.
 """

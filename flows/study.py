@@ -12,14 +12,14 @@ from prefect.states import Failed, State
 
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettingsError, LocalCluster
-from flows.extraction import run_work
 from flows.interruption import heeded
 from flows.preparation import Preparation, prepared
 from flows.request import ExtractionRequest
-from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_report
+from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_result
 from flows.runs.progress import watcher
-from flows.runs.report import RunReport
+from flows.runs.result import RunResult
 from flows.settings import SettingsError
+from flows.work import do_work
 from storyframes.store import catalogue, scratch
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, open_store
@@ -55,7 +55,7 @@ def extract_study(request: ExtractionRequest) -> State:
 
     Returns:
         Completed; PartialSuccess where some features failed; Failed where all that were attempted did, or where what
-        was asked for cannot be done. Its data is a :class:`flows.runs.report.RunReport`, or None.
+        was asked for cannot be done. Its data is a :class:`flows.runs.result.RunResult`, or None.
     """
     return _extract(request)
 
@@ -75,7 +75,7 @@ def _extract(request: ExtractionRequest) -> State:
         return Failed(message=str(error))
 
 
-def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
+def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
     started = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
     logger = get_run_logger()
@@ -88,7 +88,7 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     idle = len(plan.settled) - impossible
     watcher().planned(due, idle, impossible)
     logger.info("%d features are due, %d need nothing done, %d cannot be made", due, idle, impossible)
-    attempted = run_work(plan.work, settings.cluster, _tell(due))
+    attempted = do_work(plan.work, settings.cluster, _tell(due))
     index, problem = write_tables(preparation)
     for session_id, reason in index.excluded.items():
         logger.warning("%s gives no clips: %s", session_id, reason)
@@ -98,11 +98,11 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunReport:
     excluded = {session_id: reason for session_id, reason in index.excluded.items() if session_id in asked}
     seconds = time.monotonic() - started
     outcomes = (*plan.settled, *attempted)
-    report = RunReport(outcomes, len(plan.work), len(index.clips), seconds, problem, excluded, index.warnings)
-    publish_report(report)
+    result = RunResult(outcomes, len(plan.work), len(index.clips), seconds, problem, excluded, index.warnings)
+    publish_result(result)
     if not problem:
         publish_key_tables(key_tables(read_facts(study, FeatureStore(request.features), settings)))
-    return report
+    return result
 
 
 def write_tables(preparation: Preparation) -> tuple[ClipIndex, str]:

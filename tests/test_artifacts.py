@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from flows.runs.artifacts import human_time, summary, table
-from flows.runs.report import RunReport
+from flows.runs.result import RunResult
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 
 
-def report(*outcomes: Outcome) -> RunReport:
-    return RunReport(outcomes, len(outcomes), 42, 75.0)
+def result(*outcomes: Outcome) -> RunResult:
+    return RunResult(outcomes, len(outcomes), 42, 75.0)
 
 
 DONE = Outcome("s1", "openface", Status.DONE, rows=300, seconds=2.0)
@@ -22,7 +22,7 @@ FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7
 
 
 def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> None:
-    text = summary(report(DONE, CAVEAT, SKIPPED, MISSING, FAILED))
+    text = summary(result(DONE, CAVEAT, SKIPPED, MISSING, FAILED))
     for line in (
         "| extracted | 1 | 2 |",
         "| up to date | 1 | 1 |",
@@ -38,27 +38,27 @@ def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> No
 
 
 def test_a_run_that_did_nothing_has_no_rates_and_no_failures() -> None:
-    text = summary(report(SKIPPED))
+    text = summary(result(SKIPPED))
     assert "rows per second" not in text
     assert "## " not in text
 
 
 def test_hundreds_of_failures_do_not_fill_the_page() -> None:
-    text = summary(report(*[Outcome(f"s{i}", "openface", Status.FAILED, reason="no") for i in range(269)]))
+    text = summary(result(*[Outcome(f"s{i}", "openface", Status.FAILED, reason="no") for i in range(269)]))
     assert "| … |  | and 219 more: see the table of this run |" in text
     assert text.count("| openface | no |") == 50
 
 
 def test_the_table_has_every_outcome() -> None:
-    rows = table(report(FAILED, SKIPPED, DONE))
-    assert table(report(CAVEAT))[0]["caveats"] == "untrained weights"
+    rows = table(result(FAILED, SKIPPED, DONE))
+    assert table(result(CAVEAT))[0]["caveats"] == "untrained weights"
     assert [(row["session"], row["status"]) for row in rows] == [("s1", "done"), ("s2", "up to date"), ("s3", "failed")]
 
 
 @pytest.mark.parametrize(("outcomes", "name"), [((DONE,), "Completed"), ((DONE, FAILED), "PartialSuccess"),
                                                 ((FAILED,), "Failed"), ((MISSING,), "Completed")])  # fmt: skip
 def test_the_state_is_called_what_it_is(outcomes: tuple[Outcome, ...], name: str) -> None:
-    state = report(*outcomes).state()
+    state = result(*outcomes).state()
     assert state.name == name
     assert state.is_failed() is (name != "Completed")
 
@@ -70,7 +70,7 @@ def test_times_for_people(seconds: float, shown: str) -> None:
 
 def test_sessions_without_clips_are_named_and_make_the_run_a_partial_success() -> None:
     excluded = {f"s{number}": "row 5 | <b>ends</b>" for number in range(60)}
-    found = RunReport((DONE,), 1, 42, 75.0, excluded=excluded, warnings={"s99": "odd"})
+    found = RunResult((DONE,), 1, 42, 75.0, excluded=excluded, warnings={"s99": "odd"})
     text = summary(found).splitlines()
     assert "| s0 | row 5 \\| &lt;b&gt;ends&lt;/b&gt; |" in text
     assert "| … | and 10 more |" in text

@@ -42,10 +42,10 @@ def test_a_study_becomes_features_and_clips(extracted) -> None:
 
 
 def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, small_study, monkeypatch) -> None:
-    import flows.extraction
+    import flows.work
 
     root, _, _ = extracted
-    monkeypatch.setattr(flows.extraction, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(flows.work, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
     tables = {name: (root / name).stat().st_mtime_ns for name in ("catalogue.parquet", "clips.parquet")}
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
@@ -79,8 +79,8 @@ def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_
 
 
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
-    from flows.extraction import result_of
     from flows.study import extract_session
+    from flows.work import result_of
 
     root, _, _ = extracted
     before = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
@@ -112,7 +112,7 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     from prefect.states import Completed
 
     from flows.clusters.settings import LocalCluster
-    from flows.extraction import run_work
+    from flows.work import do_work
     from tasks.extract import Outcome
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
@@ -137,15 +137,15 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     waits = next(unit for unit in plan.work if unit.features == ("opensmile",) and unit.session_id == clock.session_id)
     free = replace(waits, source=replace(waits.source, session_id="another"))
     places = (clock, waits, free, free, waits, free)  # the cost tells which it is
-    run_work([replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note)
+    do_work([replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note)
     assert began.read_text().split() == ["0", "2", "1", "3", "4", "5"]
 
 
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
     from support.studies import one_session_study
 
-    from flows.extraction import result_of
     from flows.study import extract_session
+    from flows.work import result_of
 
     data = shared / "data/openface"
     transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 4, "text": "the garden"}]}'
@@ -290,7 +290,7 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     from prefect.cache_policies import NO_CACHE
 
     from flows.clusters.settings import LocalCluster
-    from flows.extraction import run_work
+    from flows.work import do_work
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
 
@@ -299,7 +299,7 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
 
     create_store(asked.features)
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
-    (outcome,) = run_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
+    (outcome,) = do_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
     assert (outcome.status, outcome.reason, outcome.rows > 0) == (status, reason, status is Status.DONE)
     (entry,) = catalogue.scan(local(tmp_path / "features"))
     assert entry.status is status

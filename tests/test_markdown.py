@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from flows.runs.artifacts import summary
-from flows.runs.report import RunReport
+from flows.runs.result import RunResult
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.markdown import plain, table
@@ -56,5 +56,5 @@ def test_any_text_is_what_it_says(text: str) -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_a_run_s_summary_shows_every_reason_as_it_is(text: str) -> None:
     failed = Outcome("s1", "openface", Status.FAILED, reason=text)
-    report = RunReport((failed,), 1, 42, 75.0, excluded={"s2": text}, warnings={"s3": text}, problem=text)
-    assert cells(summary(report)).count(" ".join(text.split())) == 3
+    result = RunResult((failed,), 1, 42, 75.0, excluded={"s2": text}, warnings={"s3": text}, problem=text)
+    assert cells(summary(result)).count(" ".join(text.split())) == 3

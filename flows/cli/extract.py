@@ -22,7 +22,7 @@ from flows.cli.terminal import (
 from tasks.inspect.human import counted
 
 if TYPE_CHECKING:
-    from flows.runs.report import RunReport
+    from flows.runs.result import RunResult
 
 
 def extract(
@@ -53,9 +53,9 @@ def extract(
         replace_study=replace_study,
     )
     with usage_errors():
-        report = run_extraction(request, error_console())
-    _show_report(features, report)
-    if not report.good:
+        result = run_extraction(request, error_console())
+    _show_result(features, result)
+    if not result.good:
         raise typer.Exit(1)
 
 
@@ -71,12 +71,12 @@ def demo(
     copied = copy_demo(folder)
     request = ExtractionRequest(study=copied.study, features=str(copied.features), config=copied.config)
     with usage_errors():
-        report = run_extraction(request, error_console())
-    _show_report(str(copied.features), report)
+        result = run_extraction(request, error_console())
+    _show_result(str(copied.features), result)
     shown = console()
     store = FeatureStore(copied.features)
     clips = store.clips()
-    if len(clips) and report.good:
+    if len(clips) and result.good:
         clip = clips.iloc[0]
         vision = store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"])
         shown.print(f"\nClip {clip['clip_id']}: vision {vision.shape} {vision.dtype}, empathy {clip['empathy']}")
@@ -90,21 +90,21 @@ def demo(
         soft_wrap=True,
     )
     shown.print("  storyframes models list          # the trained weights, and how to get them")
-    if not report.good:
+    if not result.good:
         raise typer.Exit(1)
 
 
-def _show_report(features: str, report: RunReport) -> None:
+def _show_result(features: str, result: RunResult) -> None:
     from storyframes.store import catalogue
     from storyframes.store.layout import open_store
 
-    touched = {(outcome.session_id, outcome.feature) for outcome in report.outcomes}
+    touched = {(outcome.session_id, outcome.feature) for outcome in result.outcomes}
     entries = list(catalogue.scan(open_store(features)))
     if touched:  # else nobody could say what the run did
         entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
     shown = console()
     shown.print(*status_tables(entries), sep="\n")
-    for line in without_clips(report.excluded, report.warnings):
+    for line in without_clips(result.excluded, result.warnings):
         shown.print(line)
-    index = "" if report.problem else f"; the clip index has {counted(report.clips, 'clip')}"
-    shown.print(escape(f"This run: {report}{index}."))
+    index = "" if result.problem else f"; the clip index has {counted(result.clips, 'clip')}"
+    shown.print(escape(f"This run: {result}{index}."))

@@ -1,4 +1,4 @@
-"""One extraction from the command line: checks first, then a server, the flow, and its report."""
+"""One run from the command line: checks first, then a server, the flow, and its result."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from flows.runs.recent import own_tag
 from flows.runs.server import prefect_server
 
 if TYPE_CHECKING:
-    from flows.runs.report import RunReport
+    from flows.runs.result import RunResult
 
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
 _FIRST_WORD_S = 120
 
 
-def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
+def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
     """Extract what is asked for, showing progress on ``console``.
 
     Raises:
@@ -51,12 +51,12 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunReport:
             return _without_server(preparation)
 
 
-def _run_flow(request: ExtractionRequest) -> RunReport:
+def _run_flow(request: ExtractionRequest) -> RunResult:
     from prefect import tags  # Prefect reads its environment when it is imported
 
-    from flows.extraction import result_of
-    from flows.runs.report import RunReport
+    from flows.runs.result import RunResult
     from flows.study import extract_study
+    from flows.work import result_of
 
     deadline = time.monotonic() + _FIRST_WORD_S
     while True:
@@ -71,18 +71,18 @@ def _run_flow(request: ExtractionRequest) -> RunReport:
             if time.monotonic() > deadline:
                 sys.exit("the Prefect server went away before the run began: nothing was started, run it again")
             time.sleep(1)
-    report = result_of(state)
-    if not isinstance(report, RunReport):
+    result = result_of(state)
+    if not isinstance(result, RunResult):
         sys.exit(f"the run ended as {state.name}: {state.message}")
-    return report
+    return result
 
 
-def _without_server(preparation: Preparation) -> RunReport:
-    """The report of a run whose server died too often: the tables are written of all that was published."""
-    from flows.runs.report import RunReport
+def _without_server(preparation: Preparation) -> RunResult:
+    """The result of a run whose server died too often: the tables are written of all that was published."""
+    from flows.runs.result import RunResult
     from flows.study import write_tables
 
     interruption.leave_at_once()
     index, problem = write_tables(preparation)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"
-    return RunReport((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))
+    return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))

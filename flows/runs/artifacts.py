@@ -19,7 +19,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.runs.report import RunReport, sessions_of
+from flows.runs.result import RunResult, sessions_of
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect import markdown
@@ -60,10 +60,10 @@ class ProgressArtifact:
         return f"{self._finished} of {self._due} features{failed}; about {human_time(left)} left"
 
 
-def publish_report(report: RunReport) -> None:
+def publish_result(result: RunResult) -> None:
     """Leave the summary and the table of a run on the server."""
-    create_markdown_artifact(summary(report), key="summary", description=str(report))
-    create_table_artifact(table(report), key="extraction", description=str(report))
+    create_markdown_artifact(summary(result), key="summary", description=str(result))
+    create_table_artifact(table(result), key="extraction", description=str(result))
 
 
 def publish_key_tables(tables: str) -> None:
@@ -71,37 +71,37 @@ def publish_key_tables(tables: str) -> None:
     create_markdown_artifact(tables, key="study", description="The study and its features after this run")
 
 
-def summary(report: RunReport) -> str:
+def summary(result: RunResult) -> str:
     """A run in Markdown: how many sessions and features, how fast, what failed and why, what users must know."""
     parts = {
-        "extracted": report.extracted,
-        "up to date": report.up_to_date,
-        "without input": report.without_input,
-        "failed": report.failed,
+        "extracted": result.extracted,
+        "up to date": result.up_to_date,
+        "without input": result.without_input,
+        "failed": result.failed,
     }
     counts = [(name, sessions_of(outcomes), len(outcomes)) for name, outcomes in parts.items()]
     blocks = [
         "# Extraction",
         markdown.table(("", "sessions", "features"), counts),
-        f"It took {human_time(report.seconds)}; {_index(report)}.",
-        *_rates(report),
-        *_failures(report),
-        *_without_clips(report),
-        *_caveats(report),
+        f"It took {human_time(result.seconds)}; {_index(result)}.",
+        *_rates(result),
+        *_failures(result),
+        *_without_clips(result),
+        *_caveats(result),
     ]
     return "\n\n".join(blocks)
 
 
-def _index(report: RunReport) -> str:
-    return markdown.plain(report.problem) if report.problem else f"the clip index has {report.clips} clips"
+def _index(result: RunResult) -> str:
+    return markdown.plain(result.problem) if result.problem else f"the clip index has {result.clips} clips"
 
 
-def _rates(report: RunReport) -> list[str]:
-    if not report.extracted:
+def _rates(result: RunResult) -> list[str]:
+    if not result.extracted:
         return []
     rows: Counter[str] = Counter()
     seconds: dict[str, float] = defaultdict(float)
-    for outcome in report.extracted:
+    for outcome in result.extracted:
         rows[outcome.feature] += outcome.rows
         seconds[outcome.feature] += outcome.seconds
     rates = {feature: rows[feature] / seconds[feature] if seconds[feature] else 0 for feature in rows}
@@ -110,18 +110,18 @@ def _rates(report: RunReport) -> list[str]:
     return [shown, "Features that share a pass over the frames share its seconds."]
 
 
-def _failures(report: RunReport) -> list[str]:
-    if not report.failed:
+def _failures(result: RunResult) -> list[str]:
+    if not result.failed:
         return []
-    lines = [(outcome.session_id, outcome.feature, outcome.reason) for outcome in report.failed[:_FAILURES_SHOWN]]
-    more = len(report.failed) - _FAILURES_SHOWN
+    lines = [(outcome.session_id, outcome.feature, outcome.reason) for outcome in result.failed[:_FAILURES_SHOWN]]
+    more = len(result.failed) - _FAILURES_SHOWN
     lines += [("…", "", f"and {more} more: see the table of this run")] if more > 0 else []
     return ["## Failed", markdown.table(("session", "feature", "why"), lines)]
 
 
-def _without_clips(report: RunReport) -> list[str]:
+def _without_clips(result: RunResult) -> list[str]:
     blocks: list[str] = []
-    for heading, sessions in (("Sessions without clips", report.excluded), ("Look at these", report.warnings)):
+    for heading, sessions in (("Sessions without clips", result.excluded), ("Look at these", result.warnings)):
         if sessions:
             lines = list(islice(sessions.items(), _FAILURES_SHOWN))
             more = len(sessions) - _FAILURES_SHOWN
@@ -130,9 +130,9 @@ def _without_clips(report: RunReport) -> list[str]:
     return blocks
 
 
-def _caveats(report: RunReport) -> list[str]:
+def _caveats(result: RunResult) -> list[str]:
     having: dict[str, set[str]] = {}
-    for outcome in report.outcomes:
+    for outcome in result.outcomes:
         for caveat in outcome.stamps:
             having.setdefault(caveat, set()).add(outcome.feature)
     if not having:
@@ -141,7 +141,7 @@ def _caveats(report: RunReport) -> list[str]:
     return ["## Caveats: what users of these values must know", "\n".join(lines)]
 
 
-def table(report: RunReport) -> list[dict[str, object]]:
+def table(result: RunResult) -> list[dict[str, object]]:
     """Every session and feature of a run."""
     return [
         {
@@ -153,5 +153,5 @@ def table(report: RunReport) -> list[dict[str, object]]:
             "reason": outcome.reason,
             "caveats": ", ".join(outcome.stamps),
         }
-        for outcome in sorted(report.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
+        for outcome in sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
     ]

@@ -1,7 +1,7 @@
-"""A Prefect server for one command, where none is configured.
+"""The Prefect server of a run: the one that is configured, else one that is started for this command.
 
-Without one, Prefect starts an ephemeral server in the driver and another in every Dask worker. Here one dedicated
-server serves them all and ends with the command, however that ends.
+Left to itself, Prefect would start an ephemeral server in the driver and another in every Dask worker. Here one
+dedicated server serves them all and ends with the command, however that ends.
 """
 
 from __future__ import annotations

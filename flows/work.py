@@ -1,4 +1,4 @@
-"""Running planned work on a Dask cluster: one Prefect task per session and feature."""
+"""Doing planned work on a Dask cluster: one Prefect task per session and feature, or features that share a pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flows.clusters.preflight import check_workers
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Future, Gather, WorkerLostError, Workplace
 from flows.interruption import heeded
-from flows.runs.report import IncompleteError
+from flows.runs.result import IncompleteError
 from storyframes.store.location import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work, extract, not_done, published
@@ -59,7 +59,7 @@ def _do_job() -> State:
     return Completed(message=f"{len(outcomes)} features attempted", data=outcomes)
 
 
-def run_work(
+def do_work(
     work: Sequence[Work],
     cluster: ClusterSettings,
     finished: Callable[[Outcome], None],
@@ -176,4 +176,4 @@ def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:
 def result_of(state: State) -> Any:
     """The data of a state of this process, whatever the state's type."""
     data = getattr(state.data, "result", state.data)
-    return data.report if isinstance(data, IncompleteError) else data
+    return data.result if isinstance(data, IncompleteError) else data

@@ -14,7 +14,7 @@ _NAMED = 5  # sessions in a sentence
 
 
 @dataclass(frozen=True)
-class RunReport:
+class RunResult:
     """What a run did.
 
     Attributes:
@@ -73,7 +73,7 @@ class RunReport:
     def state(self) -> State:
         """Completed; PartialSuccess where some features failed or sessions have no clips; Failed where all failed.
 
-        The report is its data.
+        The result is its data.
         """
         if self.good:
             return Completed(message=str(self), data=self)
@@ -88,9 +88,9 @@ class IncompleteError(Exception):
     the log gets a TypeError that spells out every outcome.
     """
 
-    def __init__(self, report: RunReport) -> None:
-        super().__init__(str(report))
-        self.report = report
+    def __init__(self, result: RunResult) -> None:
+        super().__init__(str(result))
+        self.result = result
 
 
 def sessions_of(outcomes: Sequence[Outcome]) -> int:
