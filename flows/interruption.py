@@ -14,10 +14,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def heeded() -> Iterator[None]:
-    """A block that ends with an error because of a signal ends as the signal's handler wants it.
+    """While the block runs, Ctrl-C and SIGTERM end it with what their handlers raise, wherever they arrive.
 
     A handler raises wherever the program happens to be. In the middle of a serializer of pydantic, where Prefect spends
-    much time, what it raises comes out as a serialization error.
+    much time, what it raises comes out as a serialization error; the handler is then called again here.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # no handler runs here
@@ -53,7 +53,7 @@ _at_once = False
 
 
 def promise(what: str) -> None:
-    """What holds if the command is interrupted from now on."""
+    """Say what holds if the command is interrupted from now on: the last words of the command then."""
     global _promise
     _promise = what
 

@@ -102,7 +102,7 @@ def spare_loopback() -> None:
 
 
 def _environment(home: Path, password: str) -> dict[str, str]:
-    """Of the command's own server: nothing of what is configured for another one, a production database least."""
+    """The environment of the command's own server, without what is configured for another one (its database)."""
     inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
     return inherited | {
         **_QUIET,

@@ -85,7 +85,7 @@ class FeatureStore:
         self._begin(state["cache_bytes"])
 
     def _begin(self, cache_bytes: int) -> None:
-        """With nothing open."""
+        """Begin with no array open and an empty cache."""
         self._versions = _published(self.catalogue)
         self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
         self._specs: dict[tuple[str, str], FeatureSpec] = {}

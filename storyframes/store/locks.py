@@ -62,7 +62,7 @@ def _by_whom(descriptor: int) -> str:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock whose file says that somebody lives: made here, removed at the end."""
+    """Hold a lock on a file that is made for it and removed at the end: it shows others that this process lives."""
     descriptor = _take(path)
     try:
         yield
