@@ -22,6 +22,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
+from tasks.index import write_clip_index
 
 FRAMES, SESSIONS = 60, 6
 SECONDS = FRAMES / FPS
@@ -311,6 +312,8 @@ def test_a_named_input_is_its_feature_under_another_name(study, alias: str, feat
         (ClipInput("brightness", []), "columns is empty"),
         (ClipInput("brightness", axis="word"), "axis of 'brightness' cannot be 'word', only 'frame'"),
         (ClipInput("body_points", ["values"]), "body_points has no array 'values' for a clip; it has near, far, seen"),
+        (ClipInput("brightness", ["count", "mean", "count"]), "'count' is chosen twice"),
+        (ClipInput("body_points", ["near", "near"]), "'near' is chosen twice"),
         (ClipInput("body_points", []), "columns is empty: name an array"),
         (ClipInput("loudness", axis="word"), "axis of 'loudness' cannot be 'word', only 'audio_frame' or 'frame'"),
         (
@@ -404,6 +407,29 @@ def test_sessions_with_steps_of_other_lengths_are_told_apart(tmp_path: Path) -> 
     catalogue.compact(local(root))
     with pytest.raises(ValueError, match=r"how long a row of 'loudness' is \(0.01 s in s00, 0.02 s in s01\)"):
         ClipDataset(root, ["loudness"])
+
+
+def test_a_session_without_any_sound_has_clips_without_rows(tmp_path: Path) -> None:
+    """Whoever finds the rows: the clip index for ``audio``, the feature's times for others."""
+    root = write_features(tmp_path / "features", StudySpec(sessions=2)).root
+    silent = {"values": np.zeros((0, 2), np.float32), "time": np.zeros(0), "voiced": np.zeros(0, np.int8)}
+    publish(root, "s00", SOUND, silent | {"per_frame": np.full((FRAMES, 2), np.nan, np.float32)})
+    publish(root, "s01", SOUND, random_foreign(np.random.default_rng(0))["loudness"])
+    index = FeatureStore(root).clips()
+    index.loc[index["session_id"] == "s00", ["audio_start", "audio_stop"]] = 0
+    write_clip_index(index, local(root))
+    with FeatureWriter(local(root), "s00", FEATURES["opensmile"]) as out:
+        for name, spec in FEATURES["opensmile"].arrays.items():
+            out.write(name, np.zeros((FRAMES if spec.axis is Axis.FRAME else 0, *spec.shape), spec.dtype))
+        out.publish("f", {})
+    catalogue.compact(local(root))
+    for name in ("audio", "opensmile", "loudness"):
+        dataset = ClipDataset(root, [name], "session_id == 's00'")
+        assert dataset.fields[name].shape[0] > 0  # as for the other session
+        for sample in dataset:
+            assert sample[f"{name}_length"] == 0
+            assert not sample[f"{name}_mask"].any()
+            assert not sample[name].any()
 
 
 def test_times_that_do_not_rise_are_told(tmp_path: Path) -> None:

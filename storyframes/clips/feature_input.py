@@ -164,6 +164,9 @@ def _way_to_frames(spec: FeatureSpec, main: Axis) -> str:
 
 def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> list[_Chosen]:
     """The arrays and columns that are wanted; ``there`` names the array for each that can be."""
+    names = wanted.columns or ()
+    if twice := [name for name in there if list(names).count(name) > 1 and name != MAIN_ARRAY]:
+        raise ValueError(f"{twice[0]!r} is chosen twice by columns={list(names)}")
 
     def field(name: str) -> str:
         return wanted.name if name == MAIN_ARRAY else f"{wanted.name}_{name}"
@@ -179,7 +182,7 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
             raise ValueError(f"{wanted.name} has no array {unknown[0]!r} for a clip; it has {', '.join(there)}")
         if not wanted.columns:
             raise ValueError("columns is empty: name an array, or leave it out for all")
-        return [whole(name) for name in dict.fromkeys(wanted.columns)]
+        return [whole(name) for name in wanted.columns]
     values = spec.arrays[there[MAIN_ARRAY]]
     groups = spec.groups if values.columns == spec.columns else {}
     table = ColumnTable(values.columns, groups)
@@ -195,7 +198,7 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
     if columns or not arrays:
         picked = table.choose(columns)
         chosen.append(_Chosen(field(MAIN_ARRAY), there[MAIN_ARRAY], values, picked.names, picked.pieces))
-    return chosen + [whole(name) for name in dict.fromkeys(arrays)]
+    return chosen + [whole(name) for name in arrays]
 
 
 def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
@@ -233,7 +236,7 @@ def _padded(
             )
     finder: RowFinder
     if axis is Axis.AUDIO_FRAME:
-        finder = sound or timed_sound(source.store, source.index, feature)
+        finder = sound or timed_sound(source.store, source.index, source.frames, feature)
     elif axis is Axis.WORD:
         finder = WordsStarting(feature)
     else:

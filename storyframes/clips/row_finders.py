@@ -43,6 +43,8 @@ class IndexedSound(RowFinder):
         rows = self.long_run(clip)
         if clip.audio_start > 0:  # there is sound before the clip, so its first row is within a row of its start
             return rows, 0
+        if clip.audio_stop == 0:  # there is none before its end, and maybe none at all
+            return rows, 0
         (first_s,) = store.view(clip.session_id, self.feature, 0, 1, array="time")
         return rows, int(_rows_before(ticks(first_s), ticks(clip.start_s), ticks(AUDIO_HOP_S)))
 
@@ -83,15 +85,15 @@ class TimedSound(RowFinder):
         return slice(first, stop), before
 
 
-def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str) -> TimedSound:
-    """Look up which rows of a feature each clip of the index has.
+def timed_sound(store: FeatureStore, index: pd.DataFrame, frames: int, feature: str) -> TimedSound:
+    """Look up which rows of a feature each clip of the index has that is of so many frames.
 
     Raises:
         ValueError: a session's times do not rise, or two sessions have rows of different lengths.
     """
     windows: dict[str, np.ndarray] = {}
     steps: dict[str, int] = {}
-    for session, clips in index.groupby("session_id"):
+    for session, clips in index[index["stop_frame"] - index["start_frame"] == frames].groupby("session_id"):
         if not store.has(session, feature):
             continue
         time = ticks(store.view(session, feature, array="time"))
