@@ -7,25 +7,13 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test tests-of-the-demo lint format bench soak clean
+.PHONY: demo test lint format bench soak clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
-test: $(VENV)/.dev ## run all tests
-	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target tests-of-the-demo $(ALONE:%=alone/%)
-
-# Every file of tests in a process of its own, two at a time: one process for all of them may die late in the run, where a
-# child ends and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo
-# share one.
-DEMO := tests/test_cli.py tests/test_report.py tests/test_report_browser.py
-ALONE := tests/dope $(filter-out $(DEMO), $(wildcard tests/test_*.py)) $(wildcard plugins/*/tests)
-
-tests-of-the-demo:
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q $(DEMO)
-
-alone/%:
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q $*
+test: $(VENV)/.dev ## run all tests, as tests/run.py says
+	@$(BIN)/python tests/run.py
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted([*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")])
+FILES = sorted({*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")} - {ROOT / "tests/run.py"})
 OURS = {"flows", "tasks", "storyframes", "benchmarks"}
 CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "getrusage"}
 CLOCKS |= {f"{clock}_ns" for clock in CLOCKS}
@@ -108,9 +109,23 @@ def test_what_is_allowed() -> None:
     assert faults("(Path(__file__).parent / 'docs/store.md').read_text()\nos.utime(path, (time.time(), 0))") == []
 
 
-@pytest.mark.parametrize("package", sorted(path.parent for path in ROOT.glob("tests/support/**/__init__.py")), ids=str)
-def test_every_room_of_support_has_a_map_that_names_what_is_in_it(package: Path) -> None:
-    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
-    inside = [path for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+@pytest.mark.parametrize("room", sorted(ROOT.glob("tests/support/**/__init__.py")), ids=str)
+def test_every_room_of_support_has_a_map_that_names_what_is_in_it(room: Path) -> None:
+    text = ast.get_docstring(ast.parse(room.read_text())) or ""
+    inside = [path for path in room.parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
     missing = {path.stem for path in inside if path.name != "__init__.py" and f"`{path.stem}`" not in text}
     assert missing == set()
+
+
+def test_all_tests_are_run_and_each_once() -> None:
+    groups = runpy.run_path(str(ROOT / "tests/run.py"))["groups"]()
+    run = [ROOT / place for places in groups.values() for place in places]
+    files = [path for place in run for path in ([place] if place.is_file() else place.rglob("test_*.py"))]
+    assert sorted(files) == sorted(path for path in FILES if path.name.startswith("test_"))
+
+
+def test_what_the_order_names_is_there() -> None:
+    runner = runpy.run_path(str(ROOT / "tests/run.py"))
+    named = {f"tests/{file}.py" for files in runner["TOGETHER"].values() for file in files}
+    named |= set(runner["LONGEST"]) - set(runner["TOGETHER"])
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

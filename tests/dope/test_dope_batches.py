@@ -33,20 +33,20 @@ def assert_same(ours: FrameDetections, theirs: FrameDetections) -> None:
 
 
 @pytest.mark.slow
-def test_four_frames_of_one_video(detector: DopeDetector, reference: Reference) -> None:
+def test_frames_of_one_video(detector: DopeDetector, reference: Reference) -> None:
     frame = reference.frame("r0")
-    frames = np.stack([frame[:, ::-1], frame, frame[::-1], np.roll(frame, 40, axis=1)])
+    frames = np.stack([frame[:, ::-1], frame, np.roll(frame, 40, axis=1)])
     together = detector.detect(frames)
     for found, alone in zip(together, frames, strict=True):
         assert_same(found, detector.detect([alone])[0])
-    images = network_input(list(frames), detector.options, detector.device)
-    check_raw_poses(detector.network(images, [frame_size(frame)] * 4)[1], reference, "r0")
+    images = network_input(list(frames[:2]), detector.options, detector.device)
+    check_raw_poses(detector.network(images, [frame_size(frame)] * 2)[1], reference, "r0")
 
 
 @pytest.mark.slow
 def test_frames_of_different_sizes(detector: DopeDetector, reference: Reference) -> None:
     """Padded to one common size, the smaller ones would come out different."""
-    frames = [reference["image1"], reference["image0"], reference["image2"], reference["image3"]]
+    frames = [reference["image1"], reference["image0"], reference["image2"]]
     together = detector.detect(frames)
     for found, frame in zip(together, frames, strict=True):
         assert_same(found, detector.detect([frame])[0])

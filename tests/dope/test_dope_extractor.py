@@ -24,7 +24,7 @@ from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
-FRAMES = 20
+FRAMES = 10  # two batches
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,19 @@ def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=Non
     return {outcome.feature: outcome for outcome in outcomes}
 
 
+@pytest.fixture(scope="module")
+def extracted(study: Path, crowd: Path, tmp_path_factory) -> tuple[Path, Outcome]:
+    """A store in which the crowd's model saw every frame, and what came of that."""
+    root = tmp_path_factory.mktemp("extracted") / "features"
+    return root, run(study, root, model=crowd)["dope"]
+
+
 def read(root: Path, array: str) -> np.ndarray:
     return FeatureStore(root).read("s0001", "dope", array=array)
 
 
-def test_every_array_of_the_participant(study: Path, crowd: Path, store_root: Path) -> None:
-    outcome = run(study, store_root, model=crowd)["dope"]
+def test_every_array_of_the_participant(extracted: tuple[Path, Outcome]) -> None:
+    store_root, outcome = extracted
     assert (str(outcome.status), outcome.rows) == ("done", FRAMES)
     for name, spec in FEATURES["dope"].arrays.items():
         if not spec.optional:
@@ -74,10 +81,10 @@ def test_every_array_of_the_participant(study: Path, crowd: Path, store_root: Pa
     assert (attributes["device"], attributes["precision"], attributes["every_n_frames"]) == ("cpu", "float32", 1)
 
 
-def test_joints_and_units_are_named_in_the_store(study: Path, crowd: Path, store_root: Path) -> None:
+def test_joints_and_units_are_named_in_the_store(extracted: tuple[Path, Outcome]) -> None:
     import zarr
 
-    run(study, store_root, model=crowd)
+    store_root, _ = extracted
     catalogue.compact(local(store_root))
     path = FeatureStore(store_root).catalogue.set_index("feature").loc["dope", "path"]
     group = zarr.open_group(store_root / path, mode="r")
@@ -89,15 +96,16 @@ def test_joints_and_units_are_named_in_the_store(study: Path, crowd: Path, store
     assert group["hands_2d"].metadata.dimension_names == ("frame", "side", "hand_joint", "xy")
 
 
-def test_a_stride_leaves_the_frames_between_empty(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
+def test_a_stride_leaves_the_frames_between_empty(
+    study: Path, crowd: Path, store_root: Path, extracted: tuple[Path, Outcome]
+) -> None:
     run(study, store_root, model=crowd, every_n_frames=3)
     sampled = read(store_root, "sampled").astype(bool)
     np.testing.assert_array_equal(np.flatnonzero(sampled), np.arange(0, FRAMES, 3))
     body, counts = read(store_root, "body_2d"), read(store_root, "n_detected")
     assert np.isnan(body[~sampled]).all()
     assert (counts[~sampled] == -1).all()
-    run(study, tmp_path / "all", model=crowd)
-    np.testing.assert_allclose(body[0], read(tmp_path / "all", "body_2d")[0])
+    np.testing.assert_allclose(body[0], read(extracted[0], "body_2d")[0])
     assert not run(study, store_root, model=crowd)["dope"].skipped  # another stride is another fingerprint
 
 
@@ -129,28 +137,32 @@ def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_r
     assert (faces[having] < face_of_body[of_frame[having] + 1]).all()
 
 
-def test_without_asking_there_are_no_arrays_of_everybody(study: Path, crowd: Path, store_root: Path) -> None:
-    run(study, store_root, model=crowd)
-    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "dope"]
+def test_without_asking_there_are_no_arrays_of_everybody(extracted: tuple[Path, Outcome]) -> None:
+    (entry,) = [entry for entry in catalogue.scan(local(extracted[0])) if entry.feature == "dope"]
     assert not [name for name in entry.current.arrays if name.startswith("all_")]
 
 
 # --- one pass for two ------------------------------------------------------------------------------------------------
 
 
-def test_a_shared_pass_gives_what_two_passes_give(study: Path, crowd: Path, store_root: Path, tmp_path: Path) -> None:
+def test_a_shared_pass_gives_what_two_passes_give(
+    study: Path, crowd: Path, store_root: Path, tmp_path: Path, extracted: tuple[Path, Outcome]
+) -> None:
     settings = ExtractorsSettings(dope={"model": crowd}, resnet50={"allow_untrained": True})
     plan = plan_extraction(load_study(study), tmp_path / "x", settings, Selection(("s0001",), ("dope", "resnet50")))
     assert [work.features for work in plan.work] == [("frames",), ("resnet50", "dope")]
     together = run(study, store_root, ("dope", "resnet50"), model=crowd)
     assert {str(outcome.status) for outcome in together.values()} == {"done"}
     apart = tmp_path / "apart"
-    run(study, apart, ("dope",), model=crowd)
     run(study, apart, ("resnet50",), model=crowd)
-    for feature, array in (("dope", "body_2d"), ("dope", "face_3d"), ("resnet50", "values")):
+    for root, feature, array in (
+        (extracted[0], "dope", "body_2d"),
+        (extracted[0], "dope", "face_3d"),
+        (apart, "resnet50", "values"),
+    ):
         np.testing.assert_array_equal(
             FeatureStore(store_root).read("s0001", feature, array=array),
-            FeatureStore(apart).read("s0001", feature, array=array),
+            FeatureStore(root).read("s0001", feature, array=array),
         )
 
 

@@ -5,10 +5,12 @@ sounds that a test decides) · `video_variants` (of every codec and container) �
 `object_stores` (versions on an object store) · `synthetic_features` (a whole study's features, without any extraction).
 
 Programs: `commands` (the storyframes command) · `terminals` (the command in a terminal) · `processes` (those of a run:
-what they listen on, whether they live) · `prefect_runs` (extractions through the flows).
+what they listen on, whether they live) · `opened_files` (what this process opens) · `prefect_runs` (extractions through
+the flows).
 
 Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·
-`outside_programs`, `outside_faults` (programs of plug-ins, in an environment of their own) ·
+`bad_extractors` (plug-ins that do not work) · `outside_programs`, `outside_faults` (plug-ins' programs, each in an
+environment of its own) ·
 `container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
 (PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them).
 
