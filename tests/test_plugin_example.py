@@ -120,6 +120,12 @@ def test_status_and_show_have_it_also_where_nobody_knows_it(house: House, knowin
     house.storyframes("verify", house.store, knowing=knowing)
 
 
+def test_it_is_in_the_list_of_extractors(house: House) -> None:
+    line = next(line for line in house.storyframes("extractors", "list").splitlines() if "brightness" in line)
+    assert "video" in line
+    assert "brightness" not in house.storyframes("extractors", "list", knowing=False)
+
+
 def test_plan_says_what_it_costs(house: House) -> None:
     plan = json.loads(house.storyframes("plan", house.study, "--config", house.config, "--seconds", "2", "--json"))
     assert "brightness" in json.dumps(plan)
