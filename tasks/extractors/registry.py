@@ -72,12 +72,8 @@ def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
             cls.distribution = origin(point)
             classes[cls.scope, cls.spec.name] = cls
             found[name] = cls
-    while lacking := _without_what_comes_first(found, classes):
-        name, feature = lacking
-        cls = found.pop(name)
-        del classes[cls.scope, cls.spec.name]
-        broken[name] = f"{cls.__name__}.after has {feature!r}: there is no such feature"
-    return tuple(found.values()), broken
+    broken |= _never_begin(found, classes)
+    return tuple(cls for name, cls in found.items() if name not in broken), broken
 
 
 def check_name(cls: type[Extractor[Any]]) -> None:
@@ -90,19 +86,21 @@ def check_name(cls: type[Extractor[Any]]) -> None:
         raise PlugInError(f"no feature can be called {cls.spec.name!r}: the word has another meaning")
 
 
-def _without_what_comes_first(
+def _never_begin(
     found: Mapping[str, type[Extractor[Any]]], classes: Mapping[tuple[Scope, str], type[Extractor[Any]]]
-) -> tuple[str, str] | None:
-    """A plug-in that needs a feature which there is not, and that feature."""
-    return next(
-        (
-            (name, feature)
-            for name, cls in found.items()
-            for feature in cls.after
-            if (cls.scope, feature) not in classes
-        ),
-        None,
-    )
+) -> dict[str, str]:
+    """The plug-ins that wait for a feature which there is not, or for themselves in the end, and why."""
+    begin = {(cls.scope, cls.spec.name) for cls in BUILT_IN}
+    waiting = dict(found)
+    while ready := [name for name, cls in waiting.items() if all((cls.scope, one) in begin for one in cls.after)]:
+        begin |= {(cls.scope, cls.spec.name) for cls in map(waiting.pop, ready)}
+    reasons = {}
+    for name, cls in waiting.items():
+        feature = next(one for one in cls.after if (cls.scope, one) not in begin)
+        there = classes.get((cls.scope, feature))
+        why = f"it waits for {', '.join(map(repr, there.after))} itself" if there else "there is no such feature"
+        reasons[name] = f"{cls.__name__}.after has {feature!r}: {why}"
+    return reasons
 
 
 def broken() -> Mapping[str, str]:
