@@ -77,7 +77,7 @@ class Outcome:
         reason: why not done.
         rows, bytes: of the current version.
         seconds: how long the work took, with what shared its pass.
-        stamps: caveats: what a user of the values must know.
+        caveats: what a user of the values must know.
         transient: it failed for a reason that may pass (a network file system, a busy object store).
     """
 
@@ -90,7 +90,7 @@ class Outcome:
     rows: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    stamps: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
         skipped=skipped,
         rows=current.rows,
         bytes=current.nbytes,
-        stamps=tuple(current.stamps),
+        caveats=tuple(current.caveats),
     )
 
 

@@ -92,7 +92,7 @@ def _extract(storage: Storage, source: _Overheard, extractor: Extractor[Any]) ->
         digest = decided_by.digest
         with FeatureWriter(storage, SESSION, extractor.spec) as out:
             extractor.extract(source, out)
-            caveats = frozenset(out.publish(digest, decided_by.provenance(extractor.libraries)).stamps)
+            caveats = frozenset(out.publish(digest, decided_by.provenance(extractor.libraries)).caveats)
         status = Status.DONE
     except MissingInputError as told:
         status, reason = Status.MISSING, str(told)

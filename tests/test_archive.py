@@ -15,7 +15,7 @@ from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp, seal
+from storyframes.store.records import Caveat, seal
 from storyframes.store.shards import Compression, ShardWriter
 
 
@@ -51,7 +51,7 @@ def archived(store_root: Path, tmp_path: Path) -> Path:
         out.write("values", np.ones((90, 25)), columns)
         out.write("time", np.arange(90) / 100)
         out.write("per_frame", np.ones((6_100, 25)), columns)
-        out.stamp(Stamp.TRUNCATED_VIDEO)
+        out.caveat(Caveat.TRUNCATED_VIDEO)
         out.attributes["feature_set"] = "eGeMAPSv02"
         out.quality["audio_s"] = 0.9
         out.publish("g" * 64, {"inputs": {}})

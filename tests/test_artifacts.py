@@ -15,7 +15,7 @@ def result(*outcomes: Outcome) -> RunResult:
 
 
 DONE = Outcome("s1", "openface", Status.DONE, rows=300, seconds=2.0)
-CAVEAT = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, stamps=("untrained weights",))
+CAVEAT = Outcome("s1", "resnet50", Status.DONE, rows=300, seconds=30.0, caveats=("untrained weights",))
 SKIPPED = Outcome("s2", "openface", Status.DONE, skipped=True, rows=300)
 MISSING = Outcome("s2", "sbert", Status.MISSING, reason="no transcript")
 FAILED = Outcome("s3", "openface", Status.FAILED, reason="row 3 | <b>field</b> 7\nis no number")

@@ -64,13 +64,13 @@ def test_every_damaged_video_fails_clearly_and_publishes_nothing(
 
 
 @pytest.mark.parametrize(("name", "rows"), [("trunc", 448), ("corrupt_mid", 659)])
-def test_a_truncated_video_is_used_if_allowed_and_stamped(
+def test_a_truncated_video_is_used_if_allowed_with_a_caveat(
     shared: Path, tmp_path: Path, store_root: Path, name: str, rows: int
 ) -> None:
     faults = shared / "data/openface/faults"
     study = one_session_study(tmp_path / "study", faults / f"{name}.avi", faults / f"{name}.csv")
     outcomes = run(study, store_root, recording={"allow_truncated": True})
-    assert (outcomes["s1/openface"].rows, outcomes["s1/openface"].stamps) == (rows, ("truncated video",))
+    assert (outcomes["s1/openface"].rows, outcomes["s1/openface"].caveats) == (rows, ("truncated video",))
     provenance = FeatureStore(store_root).attributes("s1", "openface")["provenance"]
     assert provenance["settings"]["allow_truncated"] is True
 

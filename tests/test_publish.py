@@ -18,7 +18,7 @@ from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
-from storyframes.store.records import Current, Stamp, Status
+from storyframes.store.records import Caveat, Current, Status
 
 
 def current(root: Path, session_id: str = "a", feature: str = "openface") -> Current | None:
@@ -94,9 +94,9 @@ def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monk
 def test_stamps_and_provenance_are_in_the_record_and_in_the_attributes(store_root: Path) -> None:
     with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(3) / 15)
-        out.stamp(Stamp.TRUNCATED_VIDEO)
+        out.caveat(Caveat.TRUNCATED_VIDEO)
         out.publish("f", {"code": "storyframes"})
-    assert current(store_root, feature="frames").stamps == ["truncated video"]
+    assert current(store_root, feature="frames").caveats == ["truncated video"]
     catalogue.compact(local(store_root))
     attributes = FeatureStore(store_root).attributes("a", "frames")
     assert attributes["stamps"] == ["truncated video"]

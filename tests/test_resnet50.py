@@ -342,12 +342,12 @@ def test_without_weights_and_without_a_connection_the_feature_fails_and_says_wha
     assert "put it at" in outcome.reason
 
 
-def test_untrained_weights_are_stamped_everywhere(short_study: Path, store_root: Path) -> None:
+def test_untrained_weights_have_a_caveat_everywhere(short_study: Path, store_root: Path) -> None:
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
 
     outcome = extract(short_study, store_root, allow_untrained=True, engine="openvino")
-    assert (outcome.status, outcome.stamps) == ("done", ("untrained weights",))
+    assert (outcome.status, outcome.caveats) == ("done", ("untrained weights",))
     catalogue.compact(local(store_root))
     store = FeatureStore(store_root)
     attributes = store.attributes("s0001", "resnet50")
@@ -369,7 +369,7 @@ def test_what_decides_values_is_another_fingerprint_and_nothing_else_is(
     extract(short_study, store_root, allow_untrained=True)
     assert extract(short_study, store_root, allow_untrained=True).skipped
     trained = extract(short_study, store_root, path=checkpoint)
-    assert (trained.skipped, trained.stamps) == (False, ())
+    assert (trained.skipped, trained.caveats) == (False, ())
     assert extract(short_study, store_root, path=checkpoint, batch_size=3).skipped
     assert extract(short_study, store_root, path=checkpoint, cpus=2).skipped
     assert extract(short_study, store_root, path=checkpoint, engine=ResNet50Settings().resolved().engine).skipped

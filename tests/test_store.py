@@ -103,7 +103,7 @@ def test_a_version_that_gc_removed_under_an_open_store_is_an_error_of_ours(store
     publish_openface(store_root, "a", 25, seed=2)
     catalogue.compact(local(store_root))
     assert list(maintenance.collect(local(store_root), 0))
-    with pytest.raises(StoreError, match=r"a/openface/.* cannot be opened .*: was its version removed by gc\?"):
+    with pytest.raises(StoreError, match=r"a/openface/.* cannot be opened.*: was its version removed by gc\?"):
         use(store)
 
 

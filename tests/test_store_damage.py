@@ -1,5 +1,5 @@
 """What is always the same is written again; a flipped bit in a table is noticed by whoever opens it; and a file system
-that lacks what a store needs is refused, or what it lacks is stamped."""
+that lacks what a store needs is refused, or what it lacks is a caveat."""
 
 from __future__ import annotations
 
@@ -156,12 +156,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
-def test_a_file_system_that_cannot_flush_folders_is_stamped(tmp_path: Path, library: Path, number: int) -> None:
+def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, library: Path, number: int) -> None:
     root = tmp_path / "features"
     result = faulty_disk.run(library, PUBLISH, str(root), **faults(("fsync-folder", number, str(tmp_path))))
     assert result.returncode == 0, result.stderr
     (entry,) = catalogue.scan(local(root))
-    assert entry.current.stamps == ["folders not flushed"]
+    assert entry.current.caveats == ["folders not flushed"]
     assert FeatureStore(root).attributes("a", "openface")["stamps"] == ["folders not flushed"]
     assert not list(maintenance.verify(local(root)))
 

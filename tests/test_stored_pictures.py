@@ -89,8 +89,8 @@ def test_an_interlaced_session_is_deinterlaced_and_says_so_where_pictures_are_re
     study, root = make_study(tmp_path / "study", video="mpeg4_top.avi"), tmp_path / "store"
     make(study, next(variant for variant in INTERLACED if variant.name == "mpeg4_top.avi"), interlaced=True)
     store, outcomes = extract_session(study, root, "resnet50", resnet50=UNTRAINED)
-    assert outcomes["frames"].stamps == ("interlaced video",)
-    assert set(outcomes["resnet50"].stamps) == {"interlaced video", "untrained weights"}
+    assert outcomes["frames"].caveats == ("interlaced video",)
+    assert set(outcomes["resnet50"].caveats) == {"interlaced video", "untrained weights"}
     assert store.attributes("s", "frames")["interlaced_frames"] == 36
     assert store.attributes("s", "resnet50")["deinterlacing"] == POLICY
     stored = store.read("s", "resnet50")
@@ -105,16 +105,16 @@ def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path
     write_openface(study / "faces.csv", frames=36)
     write_wave(study / "sound.wav", np.random.default_rng(1).integers(-9000, 9000, 24_000), 16_000)
     _, outcomes = extract_session(study, tmp_path / "store", "openface", "opensmile")
-    assert outcomes["openface"].stamps == ("interlaced video",)
+    assert outcomes["openface"].caveats == ("interlaced video",)
     assert outcomes["opensmile"].status == "done"
-    assert outcomes["opensmile"].stamps == ()
+    assert outcomes["opensmile"].caveats == ()
 
 
-def test_a_progressive_session_is_not_stamped(tmp_path: Path) -> None:
+def test_a_progressive_session_has_no_caveat(tmp_path: Path) -> None:
     study = make_study(tmp_path / "study", video="mpeg4_b.avi")
     make(study, next(variant for variant in PROGRESSIVE if variant.name == "mpeg4_b.avi"))
     store, outcomes = extract_session(study, tmp_path / "store", "frames")
-    assert outcomes["frames"].stamps == ()
+    assert outcomes["frames"].caveats == ()
     assert "interlaced_frames" not in store.attributes("s", "frames")
     np.testing.assert_allclose(store.read("s", "frames", array="time"), np.arange(36) / 25, atol=1e-9)
 

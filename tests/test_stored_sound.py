@@ -56,7 +56,7 @@ def test_stored_descriptors_are_those_of_the_mean_of_all_channels(tmp_path: Path
     files = {"video": "v.mkv", "audio": "s.wav"} if sidecar else {"video": "v.mkv"}
     store, outcomes = extract_session(make_study(tmp_path, **files), tmp_path / "features", "opensmile")
     np.testing.assert_array_equal(store.read("s", "opensmile"), librarys(wave, channels))
-    assert outcomes["opensmile"].stamps == ()
+    assert outcomes["opensmile"].caveats == ()
 
 
 @pytest.mark.parametrize("rate", [44_100, 48_000])
@@ -136,7 +136,7 @@ def test_a_sidecar_begins_at_second_0_whatever_its_own_clock_says(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("sound_s", "sound_at_s", "stamps"),
+    ("sound_s", "sound_at_s", "caveats"),
     [
         (8.0, 0.0, ()),
         (7.6, 0.3, ()),
@@ -145,27 +145,27 @@ def test_a_sidecar_begins_at_second_0_whatever_its_own_clock_says(tmp_path: Path
         (9.0, 0.0, ("sound longer than the picture",)),
     ],
 )
-def test_sound_that_does_not_fit_the_picture_is_stamped(
-    tmp_path: Path, sound_s: float, sound_at_s: float, stamps: tuple[str, ...]
+def test_sound_that_does_not_fit_the_picture_has_a_caveat(
+    tmp_path: Path, sound_s: float, sound_at_s: float, caveats: tuple[str, ...]
 ) -> None:
     sound = voices(1, 16_000, sound_s)
     write_recording(tmp_path / "v.mkv", 8 * FPS, sound, sound_at_s=sound_at_s)
     store, outcomes = extract_session(make_study(tmp_path, video="v.mkv"), tmp_path / "features", "opensmile")
-    assert outcomes["opensmile"].stamps == stamps
+    assert outcomes["opensmile"].caveats == caveats
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
-    assert tuple(row.stamps) == stamps
+    assert tuple(row.stamps) == caveats
     notes = [str(note) for note in status_tables(list(catalogue.scan(store.storage)))]
-    assert [f"* caveat[/] of opensmile: {stamp} (s)" in " ".join(notes) for stamp in stamps] == [True] * len(stamps)
+    assert [f"* caveat[/] of opensmile: {caveat} (s)" in " ".join(notes) for caveat in caveats] == [True] * len(caveats)
     assert json.loads(row.quality)["audio_s"] == pytest.approx(sound_s, abs=0.001)
     assert json.loads(row.quality)["audio_start_s"] == pytest.approx(sound_at_s, abs=0.001)
 
 
-def test_a_sidecar_of_another_length_is_stamped(tmp_path: Path) -> None:
+def test_a_sidecar_of_another_length_has_a_caveat(tmp_path: Path) -> None:
     write_recording(tmp_path / "v.mkv", 8 * FPS)
     write_wave(tmp_path / "s.wav", voices(1, 16_000, 5.0), 16_000)
     study = make_study(tmp_path, video="v.mkv", audio="s.wav")
     _, outcomes = extract_session(study, tmp_path / "features", "opensmile")
-    assert outcomes["opensmile"].stamps == ("sound shorter than the picture",)
+    assert outcomes["opensmile"].caveats == ("sound shorter than the picture",)
 
 
 def test_resampling_keeps_what_is_below_and_removes_what_is_above(tmp_path: Path) -> None:

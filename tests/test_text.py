@@ -253,7 +253,7 @@ def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **
 def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) -> None:
     outcomes = extract(demo_study, store_root, "glove", "sbert")
     assert outcomes["glove"].rows == 47
-    assert outcomes["glove"].stamps == ("demo word vectors",)
+    assert outcomes["glove"].caveats == ("demo word vectors",)
     assert outcomes["sbert"].rows == 5
     store = FeatureStore(store_root)
     words = json.loads((demo_study / "transcripts/p01-s01.json").read_text())["utterances"]
@@ -329,7 +329,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_are_stamped(
+def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_have_a_caveat(
     study_copy: Path, store_root: Path, name: str
 ) -> None:
     transcribed(study_copy, name, MALFORMED[name])
@@ -343,7 +343,7 @@ def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_are_stamp
     assert (outcomes["glove"].rows, outcomes["sbert"].rows) == (2, 1)
     for entry in catalogue.scan(local(store_root)):
         if entry.feature in ("glove", "sbert"):
-            assert "malformed cues left out" in entry.current.stamps
+            assert "malformed cues left out" in entry.current.caveats
             assert entry.current.quality["malformed_cues"] == 1
             assert entry.current.provenance["settings"]["allow_malformed_cues"] is True
 
@@ -357,7 +357,7 @@ def test_words_after_the_end_of_the_recording_are_said(study_copy: Path, store_r
     outcomes = extract(study_copy, store_root, "glove", "sbert")
     entries = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
     for feature, count in (("glove", 2), ("sbert", 1)):
-        assert "speech after the end of the recording" in outcomes[feature].stamps
+        assert "speech after the end of the recording" in outcomes[feature].caveats
         assert entries[feature].quality["after_end"] == count
 
 
@@ -372,10 +372,10 @@ def test_no_transcript_is_missing(study_copy: Path, store_root: Path) -> None:
     assert outcomes["glove"].reason == "the study names no transcript for this session"
 
 
-def test_interpolated_times_are_stamped(study_copy: Path, store_root: Path) -> None:
+def test_interpolated_times_have_a_caveat(study_copy: Path, store_root: Path) -> None:
     break_transcript(study_copy, '{"utterances": [{"start_s": 1, "end_s": 3, "text": "the garden zebra"}]}')
     outcome = extract(study_copy, store_root, "glove")["glove"]
-    assert "interpolated word times" in outcome.stamps
+    assert "interpolated word times" in outcome.caveats
     (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "glove"]
     assert entry.current.quality == {"word_times_interpolated": 1.0, "words_known": pytest.approx(2 / 3)}
 
@@ -385,11 +385,11 @@ def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, s
     utterances = [{"start_s": number, "end_s": number + 1, "text": text} for number, text in enumerate(texts)]
     break_transcript(study_copy, json.dumps({"utterances": utterances}))
     outcome = extract(study_copy, store_root, "sbert")["sbert"]
-    assert outcome.stamps == ("texts longer than the model reads",)
+    assert outcome.caveats == ("texts longer than the model reads",)
     (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
     assert entry.current.quality["texts_cut"] == 2  # 254 words and the two marks around them just fit
     break_transcript(study_copy, json.dumps({"utterances": utterances[:1]}))
-    assert extract(study_copy, store_root, "sbert")["sbert"].stamps == ()
+    assert extract(study_copy, store_root, "sbert")["sbert"].caveats == ()
 
 
 def test_an_empty_transcript_is_an_empty_feature(study_copy: Path, store_root: Path) -> None:

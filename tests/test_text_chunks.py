@@ -80,7 +80,7 @@ def test_a_long_storys_vector_holds_its_end(tokenizer, tmp_path: Path) -> None:
     rows = [f"s{number},{text}" for number, text in enumerate(texts)]
     (study / "stories.csv").write_text("\n".join(["story_id,text", *rows]) + "\n")
     store, outcomes = extract_session(study, tmp_path / "features", "sbert", session_id="stories")
-    assert outcomes["sbert"].stamps == ()
+    assert outcomes["sbert"].caveats == ()
     assert store.attributes("stories", "sbert")["chunks"] == [2, 2, 1]
     stored = store.read("stories", "sbert")
     assert np.abs(stored[0] - stored[1]).max() > 0.02

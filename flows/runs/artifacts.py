@@ -133,7 +133,7 @@ def _without_clips(result: RunResult) -> list[str]:
 def _caveats(result: RunResult) -> list[str]:
     having: dict[str, set[str]] = {}
     for outcome in result.outcomes:
-        for caveat in outcome.stamps:
+        for caveat in outcome.caveats:
             having.setdefault(caveat, set()).add(outcome.feature)
     if not having:
         return []
@@ -151,7 +151,7 @@ def table(result: RunResult) -> list[dict[str, object]]:
             "rows": outcome.rows,
             "seconds": round(outcome.seconds, 1),
             "reason": outcome.reason,
-            "caveats": ", ".join(outcome.stamps),
+            "caveats": ", ".join(outcome.caveats),
         }
         for outcome in sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
     ]

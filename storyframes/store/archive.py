@@ -15,7 +15,7 @@ from storyframes.store import catalogue
 from storyframes.store.description import OWN_ATTRIBUTES, Version, read_descriptions
 from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Current, RecordError, Stamp, unseal
+from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
 
@@ -75,7 +75,7 @@ def _copy(source: Storage, target: Storage, current: Current) -> Current:
     with FeatureWriter(target, current.session_id, spec, Compression.ZSTD) as out:
         out.attributes = {key: value for key, value in group.attrs.items() if key not in OWN_ATTRIBUTES}
         out.quality = dict(current.quality)
-        out.stamps = {Stamp(stamp) for stamp in current.stamps}
+        out.caveats = set(current.caveats)
         for name in current.arrays:
             array: Any = group[name]
             writer = out.array(name)

@@ -304,7 +304,7 @@ def _row(entry: Entry) -> dict[str, object]:
             "rows": current.rows,
             "bytes": current.nbytes,
             "arrays": json.dumps(arrays),
-            "stamps": current.stamps,
+            "stamps": current.caveats,
             "quality": json.dumps(current.quality),
             "fingerprint": current.fingerprint,
         }

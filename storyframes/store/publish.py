@@ -24,9 +24,9 @@ from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
     Attempt,
+    Caveat,
     Current,
     RecordError,
-    Stamp,
     Status,
     StoredArray,
     StoredFile,
@@ -72,7 +72,7 @@ class FeatureWriter:
         self.spec = spec
         self.version = new_version()
         self.path = f"{make_feature_groups(storage, session_id, spec.name)}/{self.version}"
-        self.stamps: set[Stamp] = set()
+        self.caveats: set[str] = set()
         self.quality: dict[str, float] = {}
         self.attributes: dict[str, Any] = {}
         self._writers: dict[str, ShardWriter] = {}
@@ -113,8 +113,9 @@ class FeatureWriter:
         """The array ``name`` in one go, from ``rows`` of shape (n, \\*row shape)."""
         self.array(name, columns).append(rows)
 
-    def stamp(self, stamp: Stamp) -> None:
-        self.stamps.add(stamp)
+    def caveat(self, caveat: str) -> None:
+        """Note what whoever uses the values must know; see :class:`Caveat` for those that the project knows."""
+        self.caveats.add(str(caveat))
 
     def publish(self, fingerprint: str, provenance: dict[str, Any]) -> Current:
         """Make what was written the current version.
@@ -126,7 +127,7 @@ class FeatureWriter:
         shards = {name: writer.close() for name, writer in self._writers.items()}
         self._check_axes(shards)
         if not self.storage.flushes_folders:
-            self.stamp(Stamp.UNFLUSHED)
+            self.caveat(Caveat.UNFLUSHED)
         self._write_metadata(shards, provenance)
         self.storage.commit(self.folder, self.path)
         current = Current(
@@ -140,7 +141,7 @@ class FeatureWriter:
                 for name, shard in shards.items()
             },
             files=self._read_back(shards),
-            stamps=sorted(self.stamps),
+            caveats=sorted(self.caveats),
             quality=self.quality,
             provenance=provenance,
         )
@@ -200,7 +201,7 @@ class FeatureWriter:
                 )
 
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
-        own = {**describe_feature(self.spec, self._columns), "stamps": sorted(self.stamps)}
+        own = {**describe_feature(self.spec, self._columns), "stamps": sorted(self.caveats)}
         attributes = {**own, **self.attributes, **own, "provenance": provenance}
         group = zarr.create_group(store=self.folder, attributes=attributes)
         for name, shard in shards.items():

@@ -24,8 +24,8 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-class Stamp(StrEnum):
-    """A caveat: what whoever uses the values must know. Stored as ``stamps``, shown by ``status`` under "caveats"."""
+class Caveat(StrEnum):
+    """What whoever uses the values must know. Shown by ``status``; in the store the key is ``stamps``."""
 
     UNTRAINED = "untrained weights"
     DEMO_VECTORS = "demo word vectors"
@@ -62,6 +62,10 @@ class StoredFile:
     mtime_ns: int
 
 
+_KEYS = {"caveats": "stamps"}  # of records, where they are not the names of the fields: the format keeps its keys
+_FIELDS = {key: field for field, key in _KEYS.items()}
+
+
 @dataclass(frozen=True)
 class _Record:
     """What one of the two files says: of which feature of which session, or of the stories."""
@@ -70,7 +74,7 @@ class _Record:
     feature: str
 
     def to_json(self) -> bytes:
-        return seal(dataclasses.asdict(self))
+        return seal({_KEYS.get(name, name): value for name, value in dataclasses.asdict(self).items()})
 
     @classmethod
     def parse(cls, data: bytes | None, where: str) -> Self | None:
@@ -83,7 +87,7 @@ class _Record:
         if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
             return None
         try:
-            return cls(**cls._typed(content))
+            return cls(**cls._typed({_FIELDS.get(key, key): value for key, value in content.items()}))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"{where}: not a record of this format ({error})") from None
 
@@ -105,7 +109,7 @@ class Current(_Record):
         created_at: UTC, ISO 8601.
         arrays: by name.
         files: by path below the version's folder; every file the version has.
-        stamps: its caveats, see :class:`Stamp`.
+        caveats: what whoever uses the values must know, see :class:`Caveat`.
         quality: numbers about the values (tracked share, known words, …).
         provenance: inputs, settings, models, tools and code; no host, no absolute path.
         sequence: counts what was noted of this feature, versions and attempts that gave none; the higher is the later,
@@ -118,7 +122,7 @@ class Current(_Record):
     created_at: str
     arrays: dict[str, StoredArray]
     files: dict[str, StoredFile]
-    stamps: list[str] = field(default_factory=list)
+    caveats: list[str] = field(default_factory=list)
     quality: dict[str, float] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
     sequence: int = 0
@@ -127,7 +131,7 @@ class Current(_Record):
     def __repr__(self) -> str:
         where = f"{self.session_id}/{self.feature}/{self.version}"
         arrays = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in self.arrays.items())
-        caveats = f"; caveats: {', '.join(self.stamps)}" if self.stamps else ""
+        caveats = f"; caveats: {', '.join(self.caveats)}" if self.caveats else ""
         return f"Current({where}: {arrays}; {self.nbytes:,} bytes{caveats})"
 
     @property

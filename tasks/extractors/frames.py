@@ -15,7 +15,7 @@ from storyframes.features import FEATURES
 from storyframes.recording_times import last_frame_end_s, usual_step_s
 from storyframes.store.catalogue import read_entry
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from storyframes.ticks import ticks
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError
@@ -39,9 +39,9 @@ class Frames(Extractor[ExtractorSettings]):
         except RecordingError as error:
             raise ExtractionError(str(error)) from None
         if frames.truncated:
-            out.stamp(Stamp.TRUNCATED_VIDEO)
+            out.caveat(Caveat.TRUNCATED_VIDEO)
         if frames.interlaced:
-            out.stamp(Stamp.INTERLACED_VIDEO)
+            out.caveat(Caveat.INTERLACED_VIDEO)
             out.attributes["interlaced_frames"] = frames.interlaced
         out.write("time", frames.time)
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
@@ -109,13 +109,13 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
         )
     path = f"{session_id}/frames/{current.version}/time"
     time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
-    clock = Clock(time, Stamp.TRUNCATED_VIDEO in current.stamps, Stamp.INTERLACED_VIDEO in current.stamps)
+    clock = Clock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
     if clock.truncated:
-        out.stamp(Stamp.TRUNCATED_VIDEO)
+        out.caveat(Caveat.TRUNCATED_VIDEO)
     return clock
 
 
 def note_interlaced(clock: Clock, out: FeatureWriter) -> None:
     """A caveat of what was made of the pictures of an interlaced video; its sound and its words are as any other's."""
     if clock.interlaced:
-        out.stamp(Stamp.INTERLACED_VIDEO)
+        out.caveat(Caveat.INTERLACED_VIDEO)

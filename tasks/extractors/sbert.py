@@ -12,7 +12,7 @@ import numpy as np
 
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from tasks.extractors.base import (
     ALL,
     Cost,
@@ -158,7 +158,7 @@ def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) ->
     tokens = model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
     limit = model.max_seq_length
     if limit and (cut := sum(len(one) > limit for one in tokens)):
-        out.stamp(Stamp.CUT_TEXT)
+        out.caveat(Caveat.CUT_TEXT)
         out.quality["texts_cut"] = cut
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from storyframes.ticks import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import Clock
@@ -49,7 +49,7 @@ def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out:
                     f"recording ends at {clock.end_s:.2f} s: is it another session's transcript?"
                 )
     if transcript.malformed:
-        out.stamp(Stamp.MALFORMED_CUES)
+        out.caveat(Caveat.MALFORMED_CUES)
         out.quality["malformed_cues"] = len(transcript.malformed)
     return transcript
 
@@ -58,7 +58,7 @@ def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> Non
     """Say how many words or utterances begin when the last frame has ended: no frame and no clip has them."""
     after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
     if after:
-        out.stamp(Stamp.SPEECH_AFTER_END)
+        out.caveat(Caveat.SPEECH_AFTER_END)
         out.quality["after_end"] = after
 
 
@@ -66,7 +66,7 @@ def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
     """Say how many of the words' times were not measured."""
     interpolated = sum(not word.timed for word in words)
     if interpolated:
-        out.stamp(Stamp.INTERPOLATED_WORD_TIMES)
+        out.caveat(Caveat.INTERPOLATED_WORD_TIMES)
     if words:
         out.quality["word_times_interpolated"] = interpolated / len(words)
 

@@ -39,7 +39,7 @@ def session_tables(entries: Sequence[Entry], curves: SessionCurves | None) -> It
             f"[{STYLE[entry.status]}]{entry.status}[/]",
             str(current.rows) if current else "",
             human_bytes(current.nbytes) if current else "",
-            escape("; ".join(current.stamps)) if current else "",
+            escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),
         )
     yield features

@@ -42,7 +42,7 @@ def _cell(entry: Entry | None) -> str:
     if entry is None:
         return "[dim]-[/]"
     if entry.status is Status.DONE and entry.current:
-        caveat = "[yellow]*[/]" if entry.current.stamps else ""
+        caveat = "[yellow]*[/]" if entry.current.caveats else ""
         return f"[green]{entry.current.rows}[/]{caveat}"
     kept = " (old kept)" if entry.current else ""
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
@@ -53,7 +53,7 @@ def _status_notes(entries: Sequence[Entry]) -> list[str]:
     notes = []
     having: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        for caveat in entry.current.stamps if entry.current else ():
+        for caveat in entry.current.caveats if entry.current else ():
             having.setdefault((entry.feature, caveat), []).append(entry.session_id)
     for (feature, caveat), sessions in sorted(having.items()):
         notes.append(f"[yellow]* caveat[/] of {escape(feature)}: {escape(caveat)} ({_named(sessions)})")
@@ -113,7 +113,7 @@ def entry_json(entry: Entry) -> dict[str, Any]:
         "created_at": current.created_at if current else None,
         "rows": current.rows if current else None,
         "bytes": current.nbytes if current else None,
-        "stamps": current.stamps if current else [],
+        "caveats": current.caveats if current else [],
         "quality": current.quality if current else {},
         "fingerprint": current.fingerprint if current else None,
     }

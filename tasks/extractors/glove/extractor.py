@@ -10,7 +10,7 @@ import numpy as np
 
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from tasks.extractors.base import (
     ALL,
     Cost,
@@ -142,7 +142,7 @@ def _load(settings: GloveSettings, out: FeatureWriter) -> KeyedVectors:
     if vectors.vector_size != WIDTH:
         raise ExtractionError(f"the GloVe vectors have {vectors.vector_size} values, not {WIDTH}: take a .300d.txt")
     if settings.demo_vectors:
-        out.stamp(Stamp.DEMO_VECTORS)
+        out.caveat(Caveat.DEMO_VECTORS)
     return vectors
 
 

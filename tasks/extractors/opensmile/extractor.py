@@ -12,7 +12,7 @@ import numpy as np
 from storyframes.features import AUDIO_HOP_S, FEATURES
 from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from tasks.extractors.base import (
     ALL,
     ExtractionError,
@@ -103,9 +103,9 @@ def _note_extent(start_s: float, end_s: float, heard: _Heard, clock: Clock, out:
     if heard.dropped_s:
         out.quality["audio_overlap_s"] = heard.dropped_s
     if start_s > SOUND_FITS_S or end_s < clock.end_s - SOUND_FITS_S or heard.silence_s > SOUND_FITS_S:
-        out.stamp(Stamp.SHORT_SOUND)
+        out.caveat(Caveat.SHORT_SOUND)
     if start_s < -SOUND_FITS_S or end_s > clock.end_s + SOUND_FITS_S:
-        out.stamp(Stamp.LONG_SOUND)
+        out.caveat(Caveat.LONG_SOUND)
 
 
 def _read_sound(source: Source) -> Iterator[AudioBlock]:

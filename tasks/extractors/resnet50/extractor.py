@@ -14,7 +14,7 @@ import numpy as np
 
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.records import Stamp
+from storyframes.store.records import Caveat
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.frame_pass import FrameExtractor
@@ -60,7 +60,7 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
 
         model = self._model()
         if model.path is None:
-            out.stamp(Stamp.UNTRAINED)
+            out.caveat(Caveat.UNTRAINED)
         engine = open_engine(model, self.settings)
         out.attributes["device"] = engine.device
         images = cropper(model.which, self.settings.precision)

@@ -178,7 +178,7 @@ def _leaked(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
 def _versions(current: Iterable[Current]) -> Iterable[VersionRow]:
     alike: dict[tuple[str, str, str], list[Current]] = defaultdict(list)
     for one in current:
-        alike[one.feature, _made_by(one), "; ".join(one.stamps)].append(one)
+        alike[one.feature, _made_by(one), "; ".join(one.caveats)].append(one)
     for (feature, made_by, caveats), of in sorted(alike.items()):
         dates = sorted(one.created_at[:10] for one in of)
         yield VersionRow(feature, made_by, caveats, len(of), dates[0], dates[-1], sum(one.nbytes for one in of))

@@ -33,14 +33,14 @@ class Cell:
         rows: of the version that is there, 0 where none is.
         reason: why it is not done, or why nobody can tell here whether it is stale.
         kept: an older version is there although the last attempt gave none.
-        stamps: caveats: what users of the values must know.
+        caveats: what users of the values must know.
     """
 
     state: CellState
     rows: int = 0
     reason: str = ""
     kept: bool = False
-    stamps: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,15 @@ def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
     if entry is None:
         return Cell(CellState.ABSENT, reason=_without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current
-    rows, stamps = (current.rows, tuple(current.stamps)) if current else (0, ())
+    rows, caveats = (current.rows, tuple(current.caveats)) if current else (0, ())
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
-        return Cell(state, rows, entry.reason, current is not None, stamps)
+        return Cell(state, rows, entry.reason, current is not None, caveats)
     if wanted and not wanted.fingerprint:
-        return Cell(CellState.DONE, rows, f"cannot be compared here: {_without_folders(wanted.reason)}", stamps=stamps)
+        return Cell(
+            CellState.DONE, rows, f"cannot be compared here: {_without_folders(wanted.reason)}", caveats=caveats
+        )
     if wanted and current and wanted.fingerprint != current.fingerprint:
         reason = "an input, a setting, a model or the extractor has changed since: extract again"
-        return Cell(CellState.STALE, rows, reason, stamps=stamps)
-    return Cell(CellState.DONE, rows, stamps=stamps)
+        return Cell(CellState.STALE, rows, reason, caveats=caveats)
+    return Cell(CellState.DONE, rows, caveats=caveats)
