@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from storyframes.clips.filter_expression import parse_filter
 from storyframes.clips.inputs import ClipInput
-from storyframes.clips.named_inputs import needed_features
+from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
 from storyframes.store.feature_store import FeatureStore
 
 
@@ -64,7 +64,7 @@ def complete_clips(
 def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.Series:
     """Which clips cannot give the input."""
     if wanted.name == "story":
-        return ~clips["story_id"].isin(store.story_ids("sbert"))
+        return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
     needs = needed_features(wanted.name, store)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from storyframes.features import STORIES
 from storyframes.spec import shown_names
 from storyframes.store.feature_store import FeatureStore
 
@@ -232,9 +233,12 @@ class PaddedRows(InputReader):
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         before = before if count else 0
         length = before + count
+        taken: dict[str, np.ndarray] = {}  # the mask looks at what has just been copied
 
         def take(array: str) -> np.ndarray:
-            return _rows(store, clip.session_id, self.feature, array, rows)
+            if array not in taken:
+                taken[array] = _rows(store, clip.session_id, self.feature, array, rows)
+            return taken[array]
 
         for part in self.parts:
             target = batch[part.name][place]
@@ -313,11 +317,13 @@ class StoryVector(InputReader):
     """The vector of the story that the clip's rating is about.
 
     Attributes:
-        rows: of each story in the stories' features.
+        feature: of the story texts.
+        rows: of each story in it.
     """
 
     name: str
     field: Field
+    feature: str
     rows: Mapping[str, int]
 
     @property
@@ -326,7 +332,7 @@ class StoryVector(InputReader):
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         row = self.rows[clip.story_id]
-        store.read("stories", "sbert", row, row + 1, out=batch[self.name][place : place + 1])
+        store.read(STORIES, self.feature, row, row + 1, out=batch[self.name][place : place + 1])
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ from storyframes.features import STORIES, VISION
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 
+STORY_FEATURE = "sbert"
+"""The feature of the story texts that ``story`` is."""
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -53,12 +55,10 @@ class NamedInput:
     Attributes:
         features: what a session needs to have.
         readers: makes the readers.
-        feature: the one that the input is, where it is one under another name.
     """
 
     features: tuple[str, ...]
     readers: Callable[[ClipSource, ClipInput], list[InputReader]]
-    feature: str = ""
 
 
 def needed_features(name: str, store: FeatureStore) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
     def readers(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
         return open_feature(source, wanted, feature, sound)
 
-    return NamedInput((feature,), readers, feature)
+    return NamedInput((feature,), readers)
 
 
 def _vision(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
@@ -126,9 +126,9 @@ def _story(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
     _check_axis(wanted, Axis.STORY)
     if wanted.columns is not None:
         raise ValueError("columns of 'story' cannot be chosen")
-    spec = source.store.spec(STORIES, "sbert").arrays[MAIN_ARRAY]
-    rows = {story_id: row for row, story_id in enumerate(source.store.story_ids("sbert"))}
-    return [StoryVector("story", Field(spec.shape, np.dtype(spec.dtype), spec.columns), rows)]
+    spec = source.store.spec(STORIES, STORY_FEATURE).arrays[MAIN_ARRAY]
+    rows = {story_id: row for row, story_id in enumerate(source.store.story_ids(STORY_FEATURE))}
+    return [StoryVector("story", Field(spec.shape, np.dtype(spec.dtype), spec.columns), STORY_FEATURE, rows)]
 
 
 def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
