@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
-test: $(VENV)/.dev ## run all tests, as tests/run.py says
+test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
 	@$(BIN)/python tests/run.py
 
 lint: $(VENV)/.dev ## ruff and mypy
@@ -45,4 +45,11 @@ $(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.pipeline
 	$(BIN)/pip install -e '.[pipeline,loader,s3,explore,slurm,kubernetes,dev]'
+	@touch $@
+
+# Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py).
+PLUGINS := $(wildcard plugins/*)
+$(VENV)/.plugins: $(VENV)/.dev $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*')
+	rm -rf $(VENV)/plugins
+	$(BIN)/pip install --no-deps --target $(VENV)/plugins $(PLUGINS:%=./%)
 	@touch $@

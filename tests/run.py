@@ -5,7 +5,8 @@
 Every file of tests has a process of its own: one process for all of them may die late in the run, where a child ends
 and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo share one,
 so that it is extracted once; and so do the small ones that start neither processes nor threads and load no network,
-as most of their time would go into starting pytest. Plug-ins bring tests of their own, in plugins/*/tests.
+as most of their time would go into starting pytest. Plug-ins bring tests of their own, in plugins/*/tests; the others
+see storyframes as it is without them.
 
 One more at once than there are processors: the files with servers and clusters wait for most of their time.
 """
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
 TOGETHER = {
     "the demo": ("test_cli", "test_report", "test_report_browser"),
     "small files": (
@@ -57,6 +59,8 @@ def test(places: Sequence[str]) -> tuple[int, str, float]:
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *places]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    if places[0].startswith("plugins/"):
+        environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
     done = subprocess.run(
         command,
         cwd=ROOT,
