@@ -7,17 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.opened_files import below, files_opened
 from support.stores import local
 
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import ticks
-from tasks.extractors.base import ExtractionError
+from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock
 from tasks.extractors.glove.extractor import GloveSettings, look_up, vectors_file
 from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
 from tasks.extractors.speech import speaker_labels
+from tasks.extractors.stories import read_stories
+from tasks.planning.sample import as_input
+from tasks.study.load import load_study
 
 
 def vector_line(word: str, value: float, width: int = 300) -> str:
@@ -269,6 +273,20 @@ def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) ->
     assert store.read("p01-s01", "sbert", array="speaker").tolist() == [0, 1, 0, 1, 0]
     frame_utterance = store.read("p01-s01", "sbert", array="frame_utterance")
     assert (frame_utterance[100], frame_utterance[359]) == (1, -1)
+
+
+def test_the_stories_are_read_of_their_own_table_alone(study_copy: Path) -> None:
+    path = study_copy / "stories.csv"
+    source = Source("stories", {"stories": as_input(path)})
+    with files_opened() as opened:
+        stories = read_stories(source)
+    assert list(map(str, below(opened, study_copy))) == ["stories.csv"]
+    assert [story.story_id for story in stories] == sorted(story.story_id for story in load_study(study_copy).stories)
+    (study_copy / "ratings.csv").write_text("nobody reads this now")
+    assert read_stories(source) == stories
+    path.write_text(path.read_text() + "s1,again\ns1,and again\n")
+    with pytest.raises(ExtractionError, match="not valid any more: stories"):
+        read_stories(source)
 
 
 def test_the_stories(demo_study: Path, store_root: Path) -> None:

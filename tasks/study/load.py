@@ -167,6 +167,20 @@ def load_study(root: Path) -> Study:
     return reading.study
 
 
+def load_stories(path: Path) -> list[Story]:
+    """Read and validate one table of a study alone: its stories.
+
+    Raises:
+        StudyError: with every problem found.
+    """
+    tables = TableRows(path.parent, paths={"stories": path})
+    tables.read("stories")
+    tables.check_unique("stories", "story_id")
+    if tables.problems:
+        raise StudyError(path.parent, in_order(tables.problems))
+    return tables.of("stories")
+
+
 def read_study(root: Path) -> Reading:
     """Read the tables of the study at ``root`` and say everything that is wrong with them."""
     tables = TableRows(root.resolve())
