@@ -64,9 +64,12 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["nothing"], "No such command"),
     ],
 )
-def test_bad_usage_ends_with_2_and_a_message(tmp_path: Path, arguments: list[str], message: str) -> None:
-    result = storyframes(*(argument.replace("{out}", str(tmp_path / "out")) for argument in arguments))
-    assert result.returncode == 2, result.stderr
+def test_bad_usage_ends_with_2_and_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, [argument.replace("{out}", str(tmp_path / "out")) for argument in arguments])
+    assert result.exit_code == 2, result.stderr
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
 

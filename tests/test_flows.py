@@ -16,6 +16,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 
 pytestmark = pytest.mark.slow
+ONE: dict[str, dict[str, object]] = {"cluster": {"cpus": 1}}  # a worker less to start, where it is not about them
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,7 @@ def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> 
 def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
     (study / "videos/s0001.avi").write_bytes(b"not a video")
-    state, report = extract(study, tmp_path / "features", only=["openface", "opensmile"])
+    state, report = extract(study, tmp_path / "features", ONE, only=["openface", "opensmile"])
     assert state.name == "PartialSuccess"
     assert state.is_failed()
     assert {(o.session_id, o.feature) for o in report.failed} == {
@@ -177,13 +178,13 @@ def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path,
 def test_a_file_that_is_missing_makes_the_run_a_partial_success(server, small_study: Path, tmp_path: Path) -> None:
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
     (study / "videos/s0001.avi").unlink()
-    state, report = extract(study, tmp_path / "features", only=["opensmile"])
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"])
     assert (state.name, report.good) == ("PartialSuccess", False)
     assert {(o.session_id, o.feature, o.reason) for o in report.failed} == {
         ("s0001", feature, "videos/s0001.avi: the file does not exist") for feature in ("frames", "opensmile")
     }
     assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "opensmile"]
-    state, report = extract(study, tmp_path / "features", only=["opensmile"], session_ids=("s0002",))
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"], session_ids=("s0002",))
     assert (state.name, report.good) == ("Completed", True)
 
 
@@ -193,12 +194,12 @@ def test_absurd_phases_of_one_session_leave_the_others_their_clips(server, small
     assert phases[1].startswith("s0001,")
     phases[1] = "s0001,warm_up,0,1700000000000"
     (study / "phases.csv").write_text("\n".join([phases[0], phases[1], *phases[5:]]) + "\n")
-    state, report = extract(study, tmp_path / "features", only=["frames"])
+    state, report = extract(study, tmp_path / "features", ONE, only=["frames"])
     assert (state.name, report.good, report.failed) == ("PartialSuccess", False, ())
     assert list(report.excluded) == ["s0001"]
     assert "no clips of s0001" in str(report)
     assert set(FeatureStore(tmp_path / "features").clips()["session_id"]) == {"s0002"}
-    state, report = extract(study, tmp_path / "features", only=["frames"], session_ids=("s0002",))
+    state, report = extract(study, tmp_path / "features", ONE, only=["frames"], session_ids=("s0002",))
     assert (state.name, report.excluded) == ("Completed", {})
 
 
@@ -206,7 +207,7 @@ def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Pa
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
     for video in (study / "videos").iterdir():
         video.write_bytes(b"")
-    state, report = extract(study, tmp_path / "features", only=["opensmile"])
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"])
     assert state.name == "Failed"
     assert len(report.failed) == 4
 

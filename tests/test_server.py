@@ -133,14 +133,15 @@ def test_hosts_that_were_spared_from_the_proxy_still_are(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL"])
-def test_the_database_of_another_server_is_left_alone(tmp_path: Path, name: str) -> None:
-    theirs = tmp_path / "theirs.db"
-    environment = {name: f"sqlite+aiosqlite:///{theirs}", "PREFECT_MESSAGING_BROKER": "nobody.has.this"}
+def test_the_database_of_another_server_is_left_alone(tmp_path: Path) -> None:
+    """Called by today's name of the setting and by its former one."""
+    names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+    environment = {name: f"sqlite+aiosqlite:///{tmp_path}/theirs.{number}.db" for number, name in enumerate(names)}
+    environment["PREFECT_MESSAGING_BROKER"] = "nobody.has.this"
     result = storyframes("runs", "--json", environment=environment)
     assert result.returncode == 0, result.stderr
     json.loads(result.stdout)
-    assert not list(tmp_path.glob("theirs.db*"))
+    assert not list(tmp_path.glob("theirs.*"))
 
 
 # --- killed in mid-run ---

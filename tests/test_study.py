@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.work import grows_in_proportion
 
 from tasks.study.load import StudyError, StudyFileError, load_study, read_study
 
@@ -378,27 +379,17 @@ def test_thousands_of_a_kind_are_counted_and_the_first_shown(study_copy: Path) -
     assert len(message) < 6000
 
 
+def refuse(study: Path) -> None:
+    with pytest.raises(StudyError):
+        load_study(study)
+
+
 def test_checking_duplicates_takes_work_in_proportion_to_the_rows(study_copy: Path) -> None:
-    def instructions(rows: int) -> int:
+    def checking(rows: int) -> Callable[[], object]:
         write_ratings(study_copy, ["p01-s01,st-garden,1,4"] * rows)
-        count = 0
+        return lambda: refuse(study_copy)
 
-        def trace(frame, event, argument):
-            nonlocal count
-            frame.f_trace_opcodes = True
-            count += event == "opcode"
-            return trace
-
-        sys.settrace(trace)
-        try:
-            with pytest.raises(StudyError):
-                load_study(study_copy)
-        finally:
-            sys.settrace(None)
-        return count
-
-    few, some, many = (instructions(rows) for rows in (100, 200, 400))
-    assert many - some < 2.1 * (some - few)
+    assert grows_in_proportion(checking, 100)
 
 
 # --- one session's own -----------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ sounds that a test decides) · `video_variants` (of every codec and container) �
 `object_stores` (versions on an object store) · `synthetic_features` (a whole study's features, without any extraction).
 
 Programs: `commands` (the storyframes command) · `terminals` (the command in a terminal) · `processes` (those of a run:
-what they listen on, whether they live) · `opened_files` (what this process opens) · `prefect_runs` (extractions through
-the flows).
+what they listen on, whether they live) · `opened_files` (what this process opens) · `work` (how much it does) ·
+`prefect_runs` (extractions through the flows).
 
 Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·
 `bad_extractors` (plug-ins that do not work) · `outside_programs`, `outside_faults` (plug-ins' programs, each in an
