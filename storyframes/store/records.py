@@ -66,10 +66,6 @@ _KEYS = {"caveats": "stamps"}  # of records, where they are not the names of the
 _FIELDS = {key: field for field, key in _KEYS.items()}
 
 
-_KEYS = {"caveats": "stamps"}  # of records, where they are not the names of the fields: the format keeps its keys
-_FIELDS = {key: field for field, key in _KEYS.items()}
-
-
 @dataclass(frozen=True)
 class _Record:
     """What one of the two files says: of which feature of which session, or of the stories."""
