@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import storyframes
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.extractors.base import Scope
+from tasks.extractors.registry import ExtractorsSettings, broken, build_extractors, registered
 from tasks.extractors.required_tools import missing_tools
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ def check_workers(connection: Connection, work: Sequence[Work]) -> None:
         features=tuple(sorted({feature for unit in work for feature in unit.features})),
     )
     with connection.client() as client:
-        answers: Mapping[str, object] = client.run(problems_here, expected, on_error="return")
+        # First and in words alone: what a worker without the plug-in is sent of it cannot be read there.
+        _refuse(client.run(lacking_plug_ins, _plug_ins(expected.features), on_error="return"))
+        _refuse(client.run(problems_here, expected, on_error="return"))
+
+
+def _refuse(answers: Mapping[str, object]) -> None:
+    """Raise what the workers answered, each problem once, with the workers that have it."""
     problems: dict[str, list[str]] = {}
     for worker, answer in sorted(answers.items()):
         for problem in answer if isinstance(answer, list) else [f"it cannot be asked: {type(answer).__name__}"]:
@@ -73,6 +80,31 @@ def check_workers(connection: Connection, work: Sequence[Work]) -> None:
     if problems:
         lines = [f"  {problem} ({_shown(workers)})" for problem, workers in problems.items()]
         raise ClusterError("\n".join(["this cluster's workers cannot do the work:", *lines]))
+
+
+def _plug_ins(features: Iterable[str]) -> dict[str, str]:
+    """By feature that comes from a plug-in, its distribution and version."""
+    classes = {**registered(Scope.STORIES), **registered()}
+    return {feature: classes[feature].distribution for feature in features if classes[feature].distribution}
+
+
+def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
+    """The plug-ins that this process has not, or in another version, or that cannot be used here.
+
+    Args:
+        expected: by feature, the distribution and version that the flow has.
+    """
+    here = _plug_ins({*registered(), *registered(Scope.STORIES)})
+    found = []
+    for feature, distribution in expected.items():
+        if feature in here:
+            if here[feature] != distribution:
+                found.append(f"it has {here[feature]}, the flow has {distribution}: install that there ({feature})")
+            continue
+        why = [f": {why}" for name, why in broken().items() if name.startswith(f"{distribution}:")]
+        missing = f"the plug-in {distribution} cannot be used" if why else f"it lacks the plug-in {distribution}"
+        found.append(f"{missing}{''.join(why) or ': install it there'} ({feature})")
+    return found
 
 
 def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:

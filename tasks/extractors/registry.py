@@ -164,6 +164,14 @@ class _Sections(BaseModel):
     def _copy(self, sections: Mapping[str, ExtractorSettings]) -> Self:
         return self.model_copy(update={name: section for name, section in sections.items() if name in _sections()})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The sections of plug-ins travel as JSON has them: a process without a plug-in can read all the rest."""
+        classes = {cls.spec.name: cls for cls in _plug_ins()[0]}
+        foreign = {name: section for name, section in self.__dict__.items() if name in classes}
+        own = {name: section for name, section in self.__dict__.items() if name not in classes}
+        written = {name: section.model_dump(mode="json") for name, section in foreign.items()}
+        return _rebuilt, (type(self), own, written, self.model_fields_set)
+
     @field_validator("features")
     @classmethod
     def _exist(cls, features: tuple[str, ...]) -> tuple[str, ...]:
@@ -171,6 +179,16 @@ class _Sections(BaseModel):
             if feature not in registered():
                 raise ValueError(unknown_feature(feature))
         return features
+
+
+def _rebuilt(
+    cls: type[_Sections], own: dict[str, Any], foreign: dict[str, dict[str, Any]], given: set[str]
+) -> _Sections:
+    """Settings from another process; the sections of plug-ins that are not here are left out."""
+    known = {
+        name: _sections()[name].model_validate(section) for name, section in foreign.items() if name in _sections()
+    }
+    return cls.model_construct(_fields_set=given & (own.keys() | known.keys()), **own, **known)
 
 
 def unknown_feature(feature: str) -> str:
