@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -125,7 +126,7 @@ class ContainerPlace(Place):
         ours = [folder.manifest, folder.frame_times]
         command = self.command
         if self.program is not None:
-            ours += [CLIENT, self.program]
+            ours += [_readable_copy(path, folder.root) for path in (CLIENT, self.program)]
             command = (*command, f"/storyframes/{CLIENT.name}", f"/storyframes/{self.program.name}")
         job = ContainerJob(
             name=name,
@@ -139,6 +140,18 @@ class ContainerPlace(Place):
             takes_input=takes_input,
         )
         return self.engine.running(self.image, job)
+
+
+def _readable_copy(source: Path, folder: Path) -> Path:
+    """A copy that the container's user can read, however it was installed; the folder around it is ours alone."""
+    copy = folder / source.name
+    if source.is_file():
+        shutil.copyfile(source, copy)
+    else:
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return copy
 
 
 def _inside(kind: str, path: Path) -> str:
