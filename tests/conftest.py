@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 _prefixes = itertools.count()
 SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
 
+pytest.register_assert_rewrite("support")
+
 # A shell lets what it starts in the background ignore SIGINT, and so would every command that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -25,6 +27,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Caches and state of the tests lie apart from the user's; nothing configured outside gets in."""
     home = tmp_path_factory.mktemp("home")
+    if prepared := os.environ.get("STORYFRAMES_TEST_STATE"):  # by tests/run.py
+        shutil.copytree(prepared, home / "state")
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     patch.setenv("XDG_STATE_HOME", str(home / "state"))

@@ -17,6 +17,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -54,11 +55,19 @@ def groups() -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
 
 
-def test(places: Sequence[str]) -> tuple[int, str, float]:
+def prepare(state: Path) -> None:
+    """A Prefect server's database, which takes seconds to make: each process of tests begins with a copy of it."""
+    code = "from flows.runs.server import prefect_server\nwith prefect_server(): pass"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)
+
+
+def test(places: Sequence[str], state: Path) -> tuple[int, str, float]:
     """How pytest ended, what it printed, and the seconds that took."""
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *places]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state)}
     if places[0].startswith("plugins/"):
         environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
     done = subprocess.run(
@@ -79,8 +88,10 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=processors + 1, help="processes of tests at a time")
     took: dict[str, float] = {}
     failed = []
-    with ThreadPoolExecutor(parser.parse_args().at_once) as pool:
-        running = {pool.submit(test, places): (name, places) for name, places in groups().items()}
+    at_once = parser.parse_args().at_once
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
+        prepare(Path(folder))
+        running = {pool.submit(test, places, Path(folder)): (name, places) for name, places in groups().items()}
         for ended in as_completed(running):
             (name, places), (code, printed, took[name]) = running[ended], ended.result()
             print(f"===== {name}: {' '.join(places)} ({took[name]:.0f} s)\n{printed}", flush=True)
