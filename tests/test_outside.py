@@ -278,3 +278,13 @@ def test_memory_does_not_grow_with_the_session(tmp_path: Path, environment: Requ
         extractor(extractor.Settings(), CommonSettings()).extract(ground.source, out)
         assert peak_kb() - before < 100_000
         assert out.publish("f" * 64, {}).rows == 300
+
+
+def test_a_full_disk_is_named(
+    ground: Ground, tmp_path: Path, environment: Requirements, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    spec = FeatureSpec("shades", "", {"values": ArraySpec(Axis.FRAME, "float32", "", (200_000,), ("many",))})
+    with pytest.raises(ExtractionError, match=r"its program ended with 1: the disk of the temporary folder .* is full"):
+        ground.extract(frames_plug_in(tmp_path, LARGE, environment, spec=spec))
+    assert not list(small_disk.iterdir())

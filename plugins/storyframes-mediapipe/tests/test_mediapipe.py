@@ -18,6 +18,7 @@ from support.commands import storyframes
 from support.studies import extract_session, one_session_study
 
 import storyframes as reader
+from storyframes.testing import check_extractor
 from tasks.extractors.base import CommonSettings, InputFile, Source
 from tasks.extractors.openface.check import cut_clip
 from tasks.extractors.openface.csv_output import read_openface_csv
@@ -202,6 +203,15 @@ from support.studies import extract_session
 _, outcomes = extract_session(Path(sys.argv[1]), Path(sys.argv[2]), "frames", "mediapipe", session_id="s1")
 assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
 """
+
+
+def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, python: Path) -> None:
+    """Damaged and missing inputs, fingerprints, another process, flat memory. There is only one model_complexity."""
+    short, long = tmp_path / "short.avi", tmp_path / "long.avi"
+    for path, seconds in ((short, 2.0), (long, 8.0)):
+        cut_clip(demo_study / "videos/p01-s01.avi", path, seconds)
+    decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model_complexity")
+    check_extractor(MediaPipe, short, longer=long, decides_nothing=decides_nothing)
 
 
 def test_it_needs_no_network(clip: Path, tmp_path: Path, python: Path) -> None:
