@@ -19,13 +19,13 @@ from pathlib import Path
 
 from storyframes.store.folder_storage import LOCK_SUFFIX
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parent.parent
 
 
 def build(folder: Path) -> Path:
     """The compiled library."""
     library = folder / "faulty_disk.so"
-    source = TESTS / "faulty_disk.c"
+    source = Path(__file__).parent / "faulty_disk.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
     return library
 
