@@ -38,7 +38,8 @@ TOGETHER = {
 LONGEST = (
     "tests/test_deployments.py", "the demo", "tests/test_faults.py", "tests/dope", "tests/test_flows.py",
     "tests/test_server.py", "tests/test_soak.py", "tests/test_slurm.py", "tests/test_resnet50.py", "tests/test_text.py",
-    "tests/test_leftovers.py", "tests/test_containers.py", "tests/test_container_faults.py", "tests/test_strangers.py",
+    "tests/test_leftovers.py", "tests/test_containers.py", "plugins/storyframes-mediapipe/tests",
+    "tests/test_outside.py", "tests/test_environments.py", "tests/test_container_faults.py", "tests/test_strangers.py",
     "tests/test_missing_files.py", "tests/test_gc_protocol.py", "tests/test_clusters.py", "recordings",
 )  # fmt: skip
 
