@@ -22,7 +22,7 @@ ONE: dict[str, dict[str, object]] = {"cluster": {"cpus": 1}}  # a worker less to
 @pytest.fixture(scope="module")
 def extracted(server, small_study: Path, tmp_path_factory):
     root = tmp_path_factory.mktemp("features") / "features"
-    state, report = extract(small_study, root)
+    state, report = extract(small_study, root, ONE)  # one worker imports the networks, not two
     return root, state, report
 
 
@@ -153,7 +153,7 @@ def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> 
     study = one_session_study(
         tmp_path / "study", data / "face15fps_480p_audio.avi", data / "face15fps_480p_audio.csv", transcript
     )
-    state = extract_session("s1", request(study, tmp_path / "features"), return_state=True)
+    state = extract_session("s1", request(study, tmp_path / "features", ONE), return_state=True)
     assert state.name == "Completed"
     rows = {outcome.feature: outcome.rows for outcome in result_of(state).outcomes}
     assert rows == {"frames": 180, "openface": 180, "resnet50": 180, "opensmile": 1196, "glove": 2, "sbert": 1}
