@@ -103,7 +103,7 @@ def test_a_hung_tool_is_ended_and_leaves_no_process(
 
 def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_disk: Path, tmp_path: Path) -> None:
     root = small_disk / "features"
-    sections = {"resnet50": {"allow_untrained": True}}
+    sections = {"resnet50": {"allow_untrained": True}, "cluster": {"cpus": 1}}
     state, report = extract(small_study, root, sections, only=["frames"])
     assert state.name == "Completed"
     before = current(root, "frames")
