@@ -26,7 +26,7 @@ from storyframes.store.publish import FeatureWriter, PublishError, record_attemp
 from storyframes.store.records import Current, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
-from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
+from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
@@ -138,8 +138,8 @@ def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
         with FeatureWriter(storage, work.session_id, due.extractor.spec) as out:
             due.extractor.extract(work.source, out)
             return done(_publish(due, out))
-    except Exception as error:
-        return failed(storage, work.session_id, due.extractor, error, due.fingerprint.digest)
+    except BaseException as error:
+        return failed(storage, work.session_id, due.extractor, contained(error), due.fingerprint.digest)
 
 
 def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Outcome]:
@@ -266,19 +266,31 @@ def _explain_os_error(error: OSError, storage: Storage, *, name_file: bool) -> s
             return f"{no_room_for_temporary_files()}; nothing was published"
         return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
     where = f"{Path(error.filename).name}: " if name_file and isinstance(error.filename, str) else ""
-    return f"{where}{os.strerror(error.errno) if error.errno else type(error).__name__}"
+    return f"{where}{os.strerror(error.errno) if error.errno else _kind(error)}"
 
 
 def _where(error: Exception) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    kind = next(cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "builtins")  # no name made of words
-    return f"unexpected {kind} at {Path(frame.filename).name}:{frame.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if Path(frame.filename).is_file()), frames[0])
+    return f"unexpected {_kind(error)} at {Path(frame.filename).name}:{frame.lineno}"
+
+
+def _kind(error: BaseException) -> str:
+    """What error it is, by a name that is Python's or ours: one of a plug-in's own may be made of words."""
+    return next(cls.__name__ for cls in type(error).__mro__ if _root(cls.__module__) in ("builtins", *_OURS))
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether this program itself raised it, and so wrote its text."""
-    last: TracebackType | None = error.__traceback__
-    while last and last.tb_next:
-        last = last.tb_next
-    module = str(last.tb_frame.f_globals.get("__name__", "")) if last else ""
-    return module.partition(".")[0] in _OURS
+    """Whether this program itself raised it, and nobody else's code had a hand in it: so it wrote its text."""
+    step: TracebackType | None = error.__traceback__
+    if step is None:
+        return False
+    while step:
+        if _root(str(step.tb_frame.f_globals.get("__name__", ""))) not in _OURS:
+            return False
+        step = step.tb_next
+    return True
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
@@ -111,6 +112,12 @@ class _RowsWriter:
     def add(self, batch: FrameBatch) -> None:
         found = self._extractor.rows(replace(batch, previous=self._previous))
         arrays = found if isinstance(found, Mapping) else {"values": found}
+        if unknown := arrays.keys() - self._extractor.spec.arrays.keys():
+            which = "an array" if self._extractor.is_private else f"the array {min(unknown)!r},"  # words may name it
+            raise ExtractionError(
+                f"{self._extractor.name}: rows() gave {which} which its spec does not have; it has "
+                f"{_listed(self._extractor.spec.arrays)}"
+            )
         if self._writers and arrays.keys() != self._writers.keys():
             raise ExtractionError(
                 f"{self._extractor.name}: frame {batch.first}: rows() gave {_listed(arrays)}, but before "
@@ -121,12 +128,7 @@ class _RowsWriter:
         self._previous = batch.rgb[-1].copy()
 
     def _append(self, name: str, rows: np.ndarray, batch: FrameBatch) -> None:
-        spec = self._extractor.spec.arrays.get(name)
-        if spec is None:
-            raise ExtractionError(
-                f"{self._extractor.name}: rows() gave the array {name!r}, which its spec does not have; "
-                f"it has {_listed(self._extractor.spec.arrays)}"
-            )
+        spec = self._extractor.spec.arrays[name]
         expected = (len(batch), *spec.shape)
         if rows.shape != expected:
             raise ExtractionError(
@@ -139,6 +141,18 @@ class _RowsWriter:
 
     def finish(self) -> None:
         """Nothing is kept back."""
+
+
+def contained(error: BaseException) -> Exception:
+    """What an extractor raised, as an error of its own feature: a plug-in that ends the process ends nobody else's.
+
+    In the main thread that is left to go on, as what a signal's handler raised may arrive anywhere there.
+    """
+    if isinstance(error, Exception):
+        return error
+    if threading.current_thread() is threading.main_thread():
+        raise error
+    return RuntimeError("it tried to end the process").with_traceback(error.__traceback__)
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -165,8 +179,8 @@ def run_frame_pass(
                 note_interlaced(clocks[0], out)
                 if clocks[0].interlaced:
                     out.attributes["deinterlacing"] = DEINTERLACING
-            except Exception as error:
-                failures[extractor] = error
+            except BaseException as error:
+                failures[extractor] = contained(error)
         if consumers:
             _feed(source, len(clocks[0]), consumers, failures)
     except Exception as error:  # the video itself: it concerns all that are still at it
@@ -187,8 +201,8 @@ def _feed(
         for extractor, consumer in list(consumers.items()):
             try:
                 step(consumer)
-            except Exception as error:
-                failures[extractor] = error
+            except BaseException as error:
+                failures[extractor] = contained(error)
                 del consumers[extractor]
 
     rows = 0
