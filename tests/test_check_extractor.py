@@ -59,6 +59,10 @@ def test_good_ones_keep_every_rule(video: Path, transcript: Path, cls: type) -> 
         (bad.OneRowTooMany, f"'values' has {FRAMES + 1} rows, but one for each frame is {FRAMES}"),
         (bad.Fractions, r"gives no version: ValueError: values: 0\.5 does not fit uint8"),
         (bad.OtherShape, r"gives no version: .*shape \(8, 2\), which must be \(8,\)"),
+        (
+            bad.OtherArray,
+            "gives no version: .*rows.. gave the array 'brightness', which its spec does not have; it has",
+        ),
         (bad.AlwaysNew, "another one each time"),
         (bad.SettingForgotten, r"stays the same with scale = 2\.0, 3\.0, 4\.0: name the setting in value_settings"),
         (bad.Opaque, "no other value of the setting 'table' can be thought up: give one in others"),

@@ -108,6 +108,11 @@ class OtherShape(Good):
         return np.zeros((len(batch), 2))
 
 
+class OtherArray(Good):
+    def rows(self, batch: Any) -> dict[str, np.ndarray]:  # type: ignore[override]
+        return {"brightness": np.zeros(len(batch))}
+
+
 class Random(Good):
     def rows(self, batch: Any) -> np.ndarray:
         return np.frombuffer(secrets.token_bytes(len(batch)), np.uint8).astype(np.float32)
