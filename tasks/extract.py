@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from storyframes.features import CLOCK
+from storyframes.spec import Axis
 from storyframes.store.catalogue import Entry, read_entry
 from storyframes.store.durable import sha256_file
 from storyframes.store.location import open_storage
@@ -165,7 +167,22 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
 
 def _publish(due: _Due, out: FeatureWriter) -> Current:
     _check_unchanged(due.fingerprint)
+    _check_frames(due.extractor, out)
     return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries))
+
+
+def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
+    """Refuse rows for frames that are not as many as the session has frames: they would lie at other times."""
+    rows = out.rows(Axis.FRAME)
+    if rows is None or extractor.name == CLOCK:
+        return
+    entry = read_entry(out.storage, out.session_id, CLOCK)
+    frames = entry.current.rows if entry and entry.current else 0
+    if rows != frames:
+        raise ExtractionError(
+            f"{extractor.name} has {rows} rows for frames, but the session's clock has {frames} frames: the extractor "
+            "has to write one row for each of them"
+        )
 
 
 def _check_unchanged(fingerprint: Fingerprint) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from storyframes.spec import FeatureSpec
+from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
@@ -112,6 +112,11 @@ class FeatureWriter:
     def write(self, name: str, rows: np.ndarray, columns: Sequence[str] | None = None) -> None:
         """The array ``name`` in one go, from ``rows`` of shape (n, \\*row shape)."""
         self.array(name, columns).append(rows)
+
+    def rows(self, axis: Axis) -> int | None:
+        """How many rows arrays of this axis have by now; None where none is written."""
+        of_axis = (writer.rows for name, writer in self._writers.items() if self.spec.arrays[name].axis is axis)
+        return max(of_axis, default=None)
 
     def caveat(self, caveat: str) -> None:
         """Note what whoever uses the values must know; see :class:`Caveat` for those that the project knows."""
