@@ -518,10 +518,10 @@ def test_tables_that_cannot_be_added_to_are_left_alone(tmp_path: Path, study: Pa
     path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")])
     frame = pd.DataFrame({"session_id": ["s1"], "scheme": ["mood"], "value": ["glad"]})
     frame.to_parquet(study / "labels.parquet")
-    assert "only a CSV table can be added to" in run(study, path, "mood=mood:nominal", session_id="s1")
+    assert "only a CSV table can be changed" in run(study, path, "mood=mood:nominal", session_id="s1")
     (study / "labels.parquet").unlink()
     frame.to_csv(study / "labels.csv", sep=";", index=False)
-    assert "mend it before labels are added to it" in run(study, path, "mood=mood:nominal", session_id="s1")
+    assert "mend it before it is changed" in run(study, path, "mood=mood:nominal", session_id="s1")
     (study / "labels.csv").write_text("session_id,scheme\n")
     with pytest.raises(StudyError):
         run(study, path, "mood=mood:nominal", session_id="s1")

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import av
+import numpy as np
 import pandas as pd
 import pytest
+from support.recordings import write_wave
 
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
@@ -175,3 +177,30 @@ def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path
     assert "the file is empty (0 bytes)" in result.stderr
     assert "not read of sessions: video2\n" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# --- tracks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["video", "audio"])
+@pytest.mark.parametrize(
+    ("session_s", "apart"), [(1000.0, True), (-1000.0, True), (1.0, False), (-1.0, False)], ids=str
+)
+def test_a_track_that_shares_nothing_in_time_with_its_session(
+    study_copy: Path, kind: str, session_s: float, apart: bool
+) -> None:
+    session = first_session(study_copy)
+    if kind == "audio":
+        write_wave(study_copy / "lapel.wav", np.ones(8 * 8000), 8000)
+    name = "lapel.wav" if kind == "audio" else session["video"]
+    (study_copy / "tracks.csv").write_text(f"session_id,track,{kind},clock\n{session['session_id']},b,{name},k\n")
+    (study_copy / "clocks.csv").write_text(
+        f"session_id,clock,clock_s,session_s\n{session['session_id']},k,0,{session_s}\n"
+    )
+    found = problems(study_copy)
+    if not apart:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem.startswith(f"tracks, row 1, {kind} = '{name}': by its clock it was recorded from {session_s:.2f} to")
+    assert "they share nothing in time" in problem

@@ -1,8 +1,8 @@
 """The ``storyframes`` command.
 
 ``entry`` is where it begins and ends, ``app`` puts the commands together. One file a group of commands: ``study``
-(check, synthesize), ``init``, ``import_labels``, ``plan``, ``extract`` (extract, demo), ``index``, ``status`` (status,
-runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``, ``models``,
+(check, synthesize), ``init``, ``import_labels``, ``sync``, ``plan``, ``extract`` (extract, demo), ``index``, ``status``
+(status, runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``, ``models``,
 ``extractors``, ``deploy``.
 
 ``terminal`` is what they share, ``tables`` what they show. ``run`` is one extraction and ``run_progress`` what is seen

@@ -30,6 +30,7 @@ from flows.cli import (
     report,
     status,
     study,
+    sync,
     terminal,
     upkeep,
 )
@@ -60,6 +61,7 @@ def _root(
 for command in (
     init.init,
     study.check,
+    sync.sync,
     plan.plan,
     deploy.deploy,
     extract.extract,

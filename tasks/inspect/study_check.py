@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import av
+
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -46,6 +48,7 @@ def check_study(
         progress(number, len(reading.files))
         problems += _check_session(reading.study, files, settings, remarks, lengths_s)
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
+    problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
@@ -75,6 +78,7 @@ def _check_session(
                     lengths_s[file.session_id, file.track or MAIN] = header_length_s(header)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
+                    lengths_s.setdefault((file.session_id, file.track or MAIN), _sound_length_s(path))
                 case Input.TRANSCRIPT:
                     _check_transcript(path, header, settings)
                 case Input.OPENFACE:
@@ -97,6 +101,34 @@ def _parts_beyond_the_end(parts: list[NamedPart], lengths_s: Mapping[tuple[str, 
                 "header: are these its times, in seconds?"
             )
             yield Problem(part.table, part.row, "end_s", repr(str(part.end_s)), rule, part.line, "beyond")
+
+
+def _apart_from_the_session(
+    files: list[list[NamedFile]], study: Study, lengths_s: Mapping[tuple[str, str], float]
+) -> Iterator[Problem]:
+    """Tracks that by their clock recorded nothing while the session was recorded: nothing could be read together."""
+    seen = set()
+    for file in (file for of_row in files for file in of_row if file.table == "tracks" and file.track):
+        key = file.session_id, str(file.track)
+        length_s, session_s = lengths_s.get(key, 0.0), lengths_s.get((file.session_id, MAIN), 0.0)
+        if key in seen or not (length_s and session_s) or file.track not in study.tracks.get(file.session_id, {}):
+            continue
+        seen.add(key)
+        clock = study.tracks[file.session_id][file.track].clock
+        if clock is not None and clock not in study.clocks.get(file.session_id, {}):
+            continue  # which is said already
+        first_s, last_s = study.clock(*key).to_session([0.0, length_s])
+        if first_s >= session_s or last_s <= 0:
+            yield file.problem(
+                f"by its clock it was recorded from {first_s:.2f} to {last_s:.2f} s of the session, which is from 0 to "
+                f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it"
+            )
+
+
+def _sound_length_s(path: Path) -> float:
+    """How long a sound file is by its header; 0 where it does not say."""
+    with open_container(path) as container:
+        return (container.duration or 0) / av.time_base
 
 
 def _check_curve(path: Path, relative: str, study: Study) -> list[str]:

@@ -1,6 +1,6 @@
 """What the commands show, at most 100 columns wide in a terminal, and the same as JSON for scripts.
 
-``study`` (of ``check``), ``clips`` (of ``index``), ``status``, ``upkeep`` (of ``verify`` and ``gc``), ``runs``,
-``models``, ``extractors``, ``session`` (of ``show``), ``report``, ``comparison`` (of ``compare``). ``finite_json``
-writes what a script reads.
+``study`` (of ``check``), ``clocks`` (of ``sync``), ``clips`` (of ``index``), ``status``, ``upkeep`` (of ``verify``
+and ``gc``), ``runs``, ``models``, ``extractors``, ``session`` (of ``show``), ``report``, ``comparison`` (of
+``compare``). ``finite_json`` writes what a script reads.
 """

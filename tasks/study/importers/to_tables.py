@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.durable import write_atomically
+from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError, places
 from tasks.study.importers.mapping import Target, check_tiers, session_from
 from tasks.study.labels import EMPATHY, Scheme, SchemeType
-from tasks.study.load import Study, load_study, read_study
+from tasks.study.load import Study, load_study
 from tasks.study.problems import shortened
-from tasks.study.rows import TABLES
-from tasks.study.strict_tables import read_table
 from tasks.study.table_rows import TableRows
 
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
@@ -78,11 +72,15 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
         raise ImportFaultError(f"{file.name}: the tiers that are mapped have no annotation with a value")
     new = _new_schemes(file, how, root, study, chosen)
     rows = [_row(file, how, one) for one in chosen]
-    content = {"schemes": _extended(root, "schemes", [_scheme_row(scheme) for scheme in new])} if new else {}
-    content["labels"] = _extended(root, "labels", rows)
-    _check(file, root, content)
-    for table, written in content.items():  # schemes first: one without labels is a valid study
-        _replace(root / f"{table}.csv", written)
+    added = {"schemes": [_scheme_row(scheme) for scheme in new]} if new else {}
+    added["labels"] = rows
+    content = {table: _extended(root, table, more) for table, more in added.items()}
+    if wrong := problems_with(root, content):
+        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+        raise ImportFaultError(
+            f"{file.name}: with its labels the study would not be valid; nothing is written:\n{shown}"
+        )
+    put_in_place(root, content)  # schemes first: one without labels is a valid study
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["scheme"]] = counts.get(row["scheme"], 0) + 1
@@ -169,55 +167,9 @@ def _scheme_row(scheme: Scheme) -> dict[str, str]:
 
 
 def _extended(root: Path, table: str, rows: Sequence[Mapping[str, str]]) -> bytes:
-    """The table as it is, as CSV, with these rows behind it.
-
-    Raises:
-        ImportFaultError: it is Parquet, or not as a table should be.
-    """
-    if (root / f"{table}.parquet").exists():
-        raise ImportFaultError(f"{table}.parquet: only a CSV table can be added to: save it as {table}.csv")
-    columns: list[str] = []
-    before: list[tuple[str, ...]] = []
-    path = root / f"{table}.csv"
-    if path.is_symlink():
-        raise ImportFaultError(f"{table}.csv: is a link, which would be replaced by a file: make it one")
-    if path.exists():
-        there = read_table(path)
-        if there.faults or there.remarks:
-            fault = there.faults[0].rule if there.faults else there.remarks[0]
-            raise ImportFaultError(f"{table}.csv: {fault}: mend it before labels are added to it")
-        columns, before = list(there.columns), [row.values for row in there.rows]
-    order = [name for name in TABLES[table].model_fields if any(name in row for row in rows)]
-    columns += [name for name in order if name not in columns]
-    written = io.StringIO(newline="")
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([*row, *[""] * (len(columns) - len(row))] for row in before)
-    writer.writerows([row.get(name, "") for name in columns] for row in rows)
-    return written.getvalue().encode()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """The table with this content; whoever might read it before still may."""
-    mode = path.stat().st_mode & 0o777 if path.exists() else None
-    write_atomically(path, content)
-    if mode is not None:
-        path.chmod(mode)
-
-
-def _check(file: AnnotationFile, root: Path, content: Mapping[str, bytes]) -> None:
-    """Refuse what would make the study invalid: a copy of its tables is read with the new ones in their place."""
-    with tempfile.TemporaryDirectory(prefix="storyframes-import-") as folder:
-        for name in os.listdir(root):
-            if Path(name).suffix.lower() in (".csv", ".parquet") and name not in {f"{table}.csv" for table in content}:
-                (Path(folder) / name).symlink_to((root / name).absolute())
-        for table, written in content.items():
-            (Path(folder) / f"{table}.csv").write_bytes(written)
-        reading = read_study(Path(folder))
-    wrong = [problem for problem in reading.problems if problem.table in ("study", *content)]
-    wrong += [problem for problem in reading.session_problems if problem.table in content]
-    if wrong:
-        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise ImportFaultError(
-            f"{file.name}: with its labels the study would not be valid; nothing is written:\n{shown}"
-        )
+    try:
+        changed = open_table(root, table)
+    except TableChangeError as error:
+        raise ImportFaultError(str(error)) from None
+    changed.add(rows)
+    return changed.content()

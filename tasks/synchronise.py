@@ -1,0 +1,153 @@
+"""The clocks of a study's tracks, measured by their sound and written into its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tasks.media.container import RecordingError
+from tasks.media.sound_bands import SoundBands, read_bands
+from tasks.media.sync import Match, SyncError, match_sound
+from tasks.media.video_header import read_header
+from tasks.study.clock_rows import MeasuredClock
+from tasks.study.load import Study, StudyError, StudyFileError, read_study
+from tasks.study.tracks import MAIN, Track
+
+_IN_TIME_S = 0.01  # three metres of air between two microphones
+
+
+class Outcome(StrEnum):
+    """What came of one clock."""
+
+    MEASURED = "measured"
+    IN_TIME = "in time"  # the track has no clock and needs none
+    KEPT = "kept"  # has rows already, and was not measured
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One clock of a session.
+
+    Attributes:
+        session_id, track, clock: which; a track without a clock gets one of its own name.
+        outcome: what came of it.
+        match: what was measured; None where nothing could be, or was.
+        reason: why it was refused; else empty.
+    """
+
+    session_id: str
+    track: str
+    clock: str
+    outcome: Outcome
+    match: Match | None = None
+    reason: str = ""
+
+    @property
+    def measured(self) -> MeasuredClock:
+        """The rows that it makes.
+
+        Raises:
+            ValueError: none were measured.
+        """
+        if self.match is None:
+            raise ValueError(f"the clock of {self.session_id}, {self.track} was not measured")
+        return MeasuredClock(self.session_id, self.track, self.clock, self.match.device_s, self.match.session_s)
+
+
+def read_unsynchronised(root: Path) -> Study:
+    """The study at ``root``, whose tracks may name clocks that have no rows yet.
+
+    Raises:
+        StudyError: anything else is wrong with its tables.
+    """
+    reading = read_study(root)
+    wrong = [one for one in reading.problems if (one.table, one.kind) != ("tracks", "unknown clock")]
+    if wrong:
+        raise StudyError(root, wrong)
+    return reading.study
+
+
+def propose_clocks(
+    study: Study,
+    session_ids: Collection[str],
+    *,
+    replace: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[Proposal]:
+    """The clocks of these sessions, one after the other; what is wrong with one of them costs the others nothing.
+
+    Args:
+        study: from :func:`read_unsynchronised`.
+        session_ids: which sessions.
+        replace: measure clocks as well that have rows already.
+        progress: called with what is being listened to.
+    """
+    for session_id in session_ids:
+        own: SoundBands | str | None = None
+        for clock, tracks in _clocks(study, session_id).items():
+            if clock in study.clocks.get(session_id, {}) and not replace:
+                yield Proposal(session_id, tracks[0].name, clock, Outcome.KEPT)
+                continue
+            if own is None:
+                progress(f"{session_id}, {MAIN}")
+                own = _sound(study, study.tracks[session_id][MAIN])
+            for track in tracks:  # devices that share a clock: the first whose sound tells it
+                progress(f"{session_id}, {track.name}")
+                proposal = _propose(study, own, track, clock)
+                if proposal.outcome is not Outcome.REFUSED:
+                    break
+            yield proposal
+
+
+def _clocks(study: Study, session_id: str) -> dict[str, list[Track]]:
+    """The tracks by their clock, those of the session's own files left out."""
+    tracks = [track for name, track in study.tracks.get(session_id, {}).items() if name != MAIN]
+    named = {track.clock for track in tracks} | {*study.clocks.get(session_id, {})}
+    clocks: dict[str, list[Track]] = {}
+    for track in tracks:
+        own = track.name if track.name not in named else f"{track.name}-clock"
+        clocks.setdefault(track.clock or own, []).append(track)
+    return clocks
+
+
+def _propose(study: Study, own: SoundBands | str, track: Track, clock: str) -> Proposal:
+    def refused(reason: str) -> Proposal:
+        return Proposal(track.session_id, track.name, clock, Outcome.REFUSED, reason=reason)
+
+    if isinstance(own, str):
+        return refused(f"the session's own files: {own}")
+    sound = _sound(study, track)
+    if isinstance(sound, str):
+        return refused(sound)
+    try:
+        match = match_sound(own, sound)
+    except SyncError as error:
+        return refused(str(error))
+    is_in_time = track.clock is None and all(
+        abs(there - here) <= _IN_TIME_S for here, there in zip(match.device_s, match.session_s, strict=True)
+    )
+    outcome = Outcome.IN_TIME if is_in_time else Outcome.MEASURED
+    return Proposal(track.session_id, track.name, clock, outcome, match)
+
+
+def _sound(study: Study, track: Track) -> SoundBands | str:
+    """A track's sound, as the extractors take it: its own file, else the video's; or why there is none."""
+    try:
+        if track.audio:
+            return read_bands(study.path(track.audio), None)
+        if track.video:
+            video = study.path(track.video)
+            return read_bands(video, read_header(video).start_s)
+    except (RecordingError, StudyFileError) as error:
+        return str(error)
+    except OSError as error:
+        return f"{track.audio or track.video}: cannot be read: {error.strerror or type(error).__name__}"
+    return "names no audio and no video, so there is no sound"
+
+
+def clocks_to_write(proposals: Sequence[Proposal]) -> list[MeasuredClock]:
+    """Those of the proposals that are rows of tables."""
+    return [proposal.measured for proposal in proposals if proposal.outcome is Outcome.MEASURED]

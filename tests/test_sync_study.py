@@ -1,0 +1,213 @@
+"""``storyframes sync``: which clocks of a study it measures, and how it writes them into the tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import storyframes
+from support.recordings import FPS, write_recording, write_wave
+from support.speech import RATE, recorded, speech
+
+from tasks.study.changed_tables import TableChangeError
+from tasks.study.clock_rows import MeasuredClock, write_clocks
+from tasks.study.load import StudyError, load_study
+from tasks.synchronise import Outcome, propose_clocks, read_unsynchronised
+
+ROOM = speech(60, 1)
+SESSIONS = "session_id,participant_id,video,audio\ns1,p1,s1.mkv,\ns2,p2,s2.mkv,s2.wav\n"
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session with a camera that began 3.2 s later and a lapel microphone that began 5 s earlier; another session."""
+    folder = tmp_path_factory.mktemp("media")
+    write_recording(folder / "s1.mkv", 45 * FPS, recorded(ROOM, 6, 45, 1), picture_at_s=0.5, sound_at_s=0.5)
+    # Its sound begins .4 s before the first picture, which is second 0.
+    write_recording(folder / "s1-b.mkv", 40 * FPS, recorded(ROOM, 8.8, 41, 2), picture_at_s=0.4)
+    write_wave(folder / "s1-lapel.wav", recorded(ROOM, 1, 50, 3, rate=22_050, channels=2, ppm=-120), 22_050)
+    write_wave(folder / "s1-rig.wav", recorded(ROOM, 6, 45, 4), RATE)
+    write_recording(folder / "s2.mkv", 40 * FPS)
+    write_wave(folder / "s2.wav", recorded(speech(60, 2), 0, 40, 5), RATE)
+    return folder
+
+
+@pytest.fixture
+def study(tmp_path: Path, media: Path) -> Path:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    for path in media.iterdir():
+        (folder / path.name).hardlink_to(path)
+    (folder / "sessions.csv").write_text(SESSIONS)
+    return folder
+
+
+def tracks(study: Path, *rows: str, columns: str = "session_id,track,video,audio,clock") -> None:
+    (study / "tracks.csv").write_text("\n".join([columns, *rows, ""]))
+
+
+def tables(study: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in study.glob("*.csv")}
+
+
+def test_cameras_and_microphones_get_their_clocks(study: Path) -> None:
+    """A clock that is named and has no rows yet, a track without a clock, and one that needs none."""
+    tracks(study, "s1,cam_b,s1-b.mkv,,clock_b", "s1,lapel,,s1-lapel.wav,", "s1,rig,,s1-rig.wav,")
+    with pytest.raises(StudyError):  # clock_b has no rows
+        load_study(study)
+    before = tables(study)
+    done = storyframes("sync", study)
+    assert done.returncode == 0, done.stderr
+    assert "not written: 2 clocks; --write" in done.stdout
+    assert tables(study) == before
+    done = storyframes("sync", study, "--write")
+    assert done.returncode == 0, done.stderr
+    assert "written: 2 clocks into" in done.stdout
+    loaded = load_study(study)
+    assert {name: track.clock for name, track in loaded.tracks["s1"].items()} == {
+        "main": None,
+        "cam_b": "clock_b",
+        "lapel": "lapel",
+        "rig": None,
+    }
+    assert loaded.clock("s1", "cam_b").to_session(0.0) == pytest.approx(3.2, abs=0.01)
+    at = np.linspace(0, 50, 20)
+    np.testing.assert_allclose(loaded.clock("s1", "lapel").to_session(at), -5 + at / (1 - 120e-6), rtol=0, atol=0.01)
+    written = tables(study)
+    again = storyframes("sync", study, "--write")  # what is there stays
+    assert again.returncode == 0
+    assert re.search(r"cam_b.*kept", again.stdout)
+    assert tables(study) == written
+
+
+def test_rows_that_are_there_are_replaced_on_request_only(study: Path) -> None:
+    tracks(study, "s1,cam_b,s1-b.mkv,,clock_b", "s2,x,,s2.wav,y")
+    (study / "clocks.csv").write_text("session_id,clock,clock_s,session_s,note\ns2,y,0,1,by hand\ns1,clock_b,0,9,\n")
+    before = tables(study)
+    assert storyframes("sync", study, "--write").returncode == 0
+    assert tables(study) == before
+    assert storyframes("sync", study, "--replace", "--write", "--session", "s1").returncode == 0
+    header, by_hand, *rows = (study / "clocks.csv").read_text().splitlines()
+    assert (header, by_hand) == ("session_id,clock,clock_s,session_s,note", "s2,y,0,1,by hand")
+    assert load_study(study).clock("s1", "cam_b").to_session(0.0) == pytest.approx(3.2, abs=0.01)
+    assert len(rows) == 1
+    assert tables(study)["tracks.csv"] == before["tracks.csv"]
+
+
+def test_what_is_wrong_with_one_track_costs_the_others_nothing(study: Path) -> None:
+    (study / "bad.wav").write_bytes(b"RIFF")
+    tracks(
+        study,
+        "s1,cam_b,s1-b.mkv,,clock_b",
+        "s1,bad,,bad.wav,c1",
+        "s1,gone,,gone.wav,c2",
+        "s1,mute,s2.mkv,,c3",
+        "s2,other,,s1-lapel.wav,c4",
+    )
+    done = storyframes("sync", study, "--write")
+    assert done.returncode == 1
+    assert "written: 1 clock into" in done.stdout
+    assert (study / "clocks.csv").read_text().splitlines()[1:] == [
+        line for line in (study / "clocks.csv").read_text().splitlines() if line.startswith("s1,clock_b,0,3.")
+    ]
+    reasons = {line.split(": ")[0]: line for line in done.stderr.splitlines() if line.startswith("refused")}
+    assert "is no media file" in reasons["refused s1, bad"] or "bad.wav" in reasons["refused s1, bad"]
+    assert "gone.wav" in reasons["refused s1, gone"]
+    assert "has no audio track" in reasons["refused s1, mute"]
+    assert "nothing in common" in reasons["refused s2, other"]
+    with pytest.raises(StudyError, match="c4"):  # is without rows as before
+        load_study(study)
+
+
+def test_a_session_whose_own_sound_is_none(study: Path) -> None:
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns2,p2,s2.mkv\n")
+    tracks(study, "s2,x,,s2.wav,")
+    (proposal,) = propose_clocks(read_unsynchronised(study), ["s2"])
+    assert (proposal.outcome, proposal.clock) == (Outcome.REFUSED, "x")
+    assert proposal.reason == "the session's own files: s2.mkv: has no audio track"
+
+
+def test_devices_on_one_clock_are_told_by_the_first_that_has_sound(study: Path) -> None:
+    tracks(study, "s1,silent,s2.mkv,,rig", "s1,cam_b,s1-b.mkv,,rig", "s1,rig,,s1-rig.wav,")
+    first, second = propose_clocks(read_unsynchronised(study), ["s1"])
+    assert (first.clock, first.track, first.outcome) == ("rig", "cam_b", Outcome.MEASURED)
+    assert (second.clock, second.track, second.outcome) == ("rig-clock", "rig", Outcome.IN_TIME)
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "message"),
+    [
+        ((), (), "no other cameras or microphones"),
+        (("s1,b,s1-b.mkv,,",), ("--session", "s9"), "the study has no session s9"),
+        (("s1,b,s1-b.mkv,,",), ("--session", "s2"), "no other cameras or microphones"),
+        (("s9,b,s1-b.mkv,,",), (), "is not a valid study"),
+    ],
+)
+def test_bad_usage(study: Path, rows: tuple[str, ...], arguments: tuple[str, ...], message: str) -> None:
+    if rows:
+        tracks(study, *rows)
+    done = storyframes("sync", study, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+LAPEL = MeasuredClock("s1", "lapel", "lapel", (0.0, 50.0), (-5.0, 45.006))
+
+
+def test_everything_else_in_the_tables_stays(study: Path) -> None:
+    tracks(study, "s1,lapel,,s1-lapel.wav,k,1", 's1,b,,s1-rig.wav,"a, b",', columns="session_id,track,video,audio,who,")
+    (study / "tracks.csv").chmod(0o640)
+    write_clocks(study, [LAPEL])
+    assert (study / "tracks.csv").read_text().splitlines() == [
+        "session_id,track,video,audio,who,,clock",
+        "s1,lapel,,s1-lapel.wav,k,1,lapel",
+        's1,b,,s1-rig.wav,"a, b",,',
+    ]
+    assert (study / "tracks.csv").stat().st_mode & 0o777 == 0o640
+    assert (
+        study / "clocks.csv"
+    ).read_text() == "session_id,clock,clock_s,session_s\ns1,lapel,0,-5\ns1,lapel,50,45.006\n"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_rows_that_are_there_stop_what_would_overwrite_them(study: Path, replace: bool) -> None:
+    tracks(study, "s1,lapel,,s1-lapel.wav,lapel")
+    (study / "clocks.csv").write_text("session_id,clock,clock_s,session_s\n s1 ,lapel,0,1\n")
+    before = tables(study)
+    if replace:
+        write_clocks(study, [LAPEL], replace=True)
+        assert load_study(study).clock("s1", "lapel").session_s == (-5.0, 45.006)
+        return
+    with pytest.raises(TableChangeError, match="has rows for lapel of s1 already"):
+        write_clocks(study, [LAPEL])
+    assert tables(study) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (lambda study: (study / "clocks.csv").symlink_to(study / "other.csv"), "is a link"),
+        (lambda study: (study / "clocks.csv").write_text("session_id;clock;clock_s;session_s\n"), "mend it"),
+        (lambda study: (study / "clocks.parquet").write_text(""), "only a CSV table can be changed"),
+    ],
+    ids=["link", "semicolons", "parquet"],
+)
+def test_tables_that_cannot_be_changed_are_left_alone(study: Path, fault, message: str) -> None:
+    tracks(study, "s1,lapel,,s1-lapel.wav,")
+    fault(study)
+    before = tables(study) if message != "is a link" else (study / "tracks.csv").read_bytes()
+    with pytest.raises(TableChangeError, match=message):
+        write_clocks(study, [LAPEL])
+    assert before == (tables(study) if message != "is a link" else (study / "tracks.csv").read_bytes())
+
+
+def test_a_clock_that_the_study_refuses_is_not_written(study: Path) -> None:
+    tracks(study, "s1,lapel,,s1-lapel.wav,")
+    before = tables(study)
+    with pytest.raises(TableChangeError, match="runs? .* ppm|never runs backwards"):
+        write_clocks(study, [MeasuredClock("s1", "lapel", "lapel", (0.0, 50.0), (5.0, 4.0))])
+    assert tables(study) == before
