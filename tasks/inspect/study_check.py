@@ -109,12 +109,13 @@ def _apart_from_the_session(
     """Tracks that by their clock recorded nothing while the session was recorded: nothing could be read together."""
     seen = set()
     for file in (file for of_row in files for file in of_row if file.table == "tracks" and file.track):
-        key = file.session_id, str(file.track)
+        track = str(file.track)
+        key = file.session_id, track
         length_s, session_s = lengths_s.get(key, 0.0), lengths_s.get((file.session_id, MAIN), 0.0)
-        if key in seen or not (length_s and session_s) or file.track not in study.tracks.get(file.session_id, {}):
+        if key in seen or not (length_s and session_s) or track not in study.tracks.get(file.session_id, {}):
             continue
         seen.add(key)
-        clock = study.tracks[file.session_id][file.track].clock
+        clock = study.tracks[file.session_id][track].clock
         if clock is not None and clock not in study.clocks.get(file.session_id, {}):
             continue  # which is said already
         first_s, last_s = study.clock(*key).to_session([0.0, length_s])
