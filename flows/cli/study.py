@@ -11,6 +11,7 @@ from rich.markup import escape
 from flows.cli.tables.study import not_read, study_table
 from flows.cli.terminal import ConfigOption, StudyArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted
+from tasks.media.synthetic_shape import Shape
 
 
 def check(
@@ -50,12 +51,15 @@ def synthesize(
     sessions: Annotated[int, typer.Option(min=1, help="How many sessions.")] = 4,
     seconds: Annotated[float, typer.Option(min=1, help="Length of each.")] = 30,
     seed: Annotated[int, typer.Option(help="Seeds everything that is drawn.")] = 0,
+    shape: Annotated[
+        Shape, typer.Option(help="A robot and its visitor; or two people, with cameras and microphones on own clocks.")
+    ] = Shape.EMPATHIC_STORIES,
 ) -> None:
     """Make a study of synthetic recordings, for benchmarks and for trying things."""
     from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
 
     errors = error_console()
-    plan = SyntheticStudy(sessions=sessions, seconds=seconds, seed=seed)
+    plan = SyntheticStudy(sessions=sessions, seconds=seconds, seed=seed, shape=shape)
     with errors.status("synthesizing") as spinner:
         try:
             write_study(folder, plan, lambda name: spinner.update(f"synthesizing {name}"))

@@ -1,7 +1,7 @@
 """A study of synthetic recordings: the layout of a real one, for benchmarks and for trying things.
 
 Moving shapes for video, a tone with pauses for sound, random words, and OpenFace-shaped tables of smooth random
-numbers. Nothing in it means anything.
+numbers. Nothing in it means anything. Studies of two people each are made in ``synthetic_pairs``.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
 import pandas as pd
 
 from storyframes.features import OPENFACE_COLUMNS
+from tasks.media.synthetic_files import SAMPLE_RATE, random_background, write_video
+from tasks.media.synthetic_pairs import write_dyads, write_groups
+from tasks.media.synthetic_shape import Shape
 
 _WORDS = (
     "the a and I you we they was felt said home friend garden bread rain letter city school mother father walk quiet "
     "first last year night spring door window road bread river song laugh cry listen wait carry leave return".split()
 )
 _PHASES = (("warm_up", 0.0, 0.08), ("story_share", 0.08, 0.5), ("story_receive", 0.5, 0.54), ("reflection", 0.54, 0.96))
-_SAMPLE_RATE = 16_000
 
 
 class SynthesisError(Exception):
@@ -43,6 +43,7 @@ class SyntheticStudy:
         fps: frames per second.
         width, height: of the video, pixels.
         sessions_per_participant: about how many sessions a participant has.
+        shape: of the study; the others than ``empathicstories`` have frame rates and participants of their own.
     """
 
     sessions: int
@@ -52,6 +53,7 @@ class SyntheticStudy:
     width: int = 320
     height: int = 240
     sessions_per_participant: float = 269 / 41
+    shape: Shape = Shape.EMPATHIC_STORIES
 
     @property
     def frames(self) -> int:
@@ -66,13 +68,21 @@ def write_study(folder: Path, plan: SyntheticStudy, progress: Callable[[str], No
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SynthesisError(f"{folder} exists and is not empty: give a new folder")
+    if plan.shape is not Shape.EMPATHIC_STORIES:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write = write_dyads if plan.shape is Shape.DYAD else write_groups
+        write(folder, plan.sessions, plan.seconds, plan.seed, (plan.width, plan.height), progress)
+        return
     for name in ("videos", "transcripts", "openface"):
         (folder / name).mkdir(parents=True, mode=0o700)
     ids = [f"s{number:04d}" for number in range(1, plan.sessions + 1)]
     for number, session_id in enumerate(ids):
         progress(session_id)
         generator = np.random.default_rng([plan.seed, number])
-        _write_video(folder / "videos" / f"{session_id}.avi", plan, generator)
+        video = folder / "videos" / f"{session_id}.avi"
+        size = plan.width, plan.height
+        background = random_background(size, generator)
+        write_video(video, plan.frames, plan.fps, size, background, _sound(plan, generator))
         _write_transcript(folder / "transcripts" / f"{session_id}.json", session_id, plan, generator)
         _write_openface(folder / "openface" / f"{session_id}.csv.gz", plan, generator)
     _write_tables(folder, ids, plan)
@@ -114,37 +124,8 @@ def _write_tables(folder: Path, ids: list[str], plan: SyntheticStudy) -> None:
         table.to_csv(folder / f"{name}.csv", index=False)
 
 
-def _write_video(path: Path, plan: SyntheticStudy, generator: np.random.Generator) -> None:
-    with av.open(str(path), "w") as container:
-        video = container.add_stream("mpeg4", rate=plan.fps)
-        video.width, video.height, video.pix_fmt = plan.width, plan.height, "yuv420p"
-        audio = container.add_stream("pcm_s16le", rate=_SAMPLE_RATE, layout="mono")
-        background = generator.integers(0, 120, (plan.height // 8, plan.width // 8, 3), dtype=np.uint8)
-        background = background.repeat(8, axis=0).repeat(8, axis=1)
-        samples = _sound(plan, generator)
-        for number in range(plan.frames):
-            frame = av.VideoFrame.from_ndarray(_picture(background, number, plan), format="rgb24")
-            container.mux(video.encode(frame))
-            first, stop = (round(_SAMPLE_RATE * edge / plan.fps) for edge in (number, number + 1))
-            sound = av.AudioFrame.from_ndarray(samples[None, first:stop], format="s16", layout="mono")
-            sound.sample_rate, sound.pts, sound.time_base = _SAMPLE_RATE, first, Fraction(1, _SAMPLE_RATE)
-            container.mux(audio.encode(sound))
-        container.mux(video.encode(None))
-        container.mux(audio.encode(None))
-
-
-def _picture(background: np.ndarray, number: int, plan: SyntheticStudy) -> np.ndarray:
-    picture = background.copy()
-    height, width = background.shape[:2]
-    size = height // 3
-    x = round((width - size) * (0.5 + 0.5 * math.sin(number / plan.fps)))
-    y = round((height - size) * (0.5 + 0.5 * math.cos(number / plan.fps / 2)))
-    picture[y : y + size, x : x + size] = (220, 180, 150)
-    return picture
-
-
 def _sound(plan: SyntheticStudy, generator: np.random.Generator) -> np.ndarray:
-    time = np.arange(math.ceil(plan.frames / plan.fps * _SAMPLE_RATE) + 1) / _SAMPLE_RATE
+    time = np.arange(math.ceil(plan.frames / plan.fps * SAMPLE_RATE) + 1) / SAMPLE_RATE
     voice = sum(np.sin(2 * np.pi * 120 * harmonic * time) / harmonic for harmonic in range(1, 6))
     loud = (np.sin(2 * np.pi * time / 3) > 0) * 0.2
     noise = generator.normal(0, 0.002, len(time))
