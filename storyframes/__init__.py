@@ -28,6 +28,7 @@ from storyframes.clips.oversampling import (
     PaperOrderOversamplingSampler,
 )
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
+from storyframes.clips.split_spec import SplitSpec
 from storyframes.features import FEATURES, Axis
 from storyframes.store.feature_store import FeatureStore
 
@@ -46,6 +47,7 @@ __all__ = [
     "PaperOrderOversamplingSampler",
     "SequentialSampler",
     "SessionBlockSampler",
+    "SplitSpec",
     "UniformSampler",
     "__version__",
 ]

@@ -44,6 +44,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (store.spec("s00", "opensmile").arrays["time"], "ArraySpec(audio_frame, float64, s)"),
         (dataset, f"240 clips of 10 sessions in {root}, of ClipInput('openface', ['gaze']), ClipInput('words')"),
         (dataset, "openface: (13, 8) float32"),
+        (
+            storyframes.ClipDataset(store, ["label"], split=storyframes.SplitSpec(3, (0.5, 0.3, 0.2))),
+            "split anew: SplitSpec(seed=3, shares=(0.5, 0.3, 0.2))",
+        ),
+        (storyframes.SplitSpec(), "SplitSpec(seed=0, shares=(0.7, 0.2, 0.1))"),
         (dataset.fields["openface"], "Field((13, 8), float32, columns gaze_0_x"),
         (storyframes.ClipInput("audio", axis="frame"), "ClipInput('audio', axis='frame')"),
         (

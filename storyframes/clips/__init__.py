@@ -1,5 +1,7 @@
 """Clips for training: ``window_spec`` and ``windows`` (the clip index) → ``dataset`` → ``loader``.
 
+``split_spec`` draws other splits than the index's.
+
 ``inputs`` is what a clip may hold: any feature (``feature_input``), or one of the ``named_inputs``. ``columns`` chooses
 of it, ``row_finders`` tell which rows are a clip's where they are not frames, and ``input_readers`` fill it.
 ``clip_filter`` and ``filter_expression`` choose clips, ``samplers`` and ``oversampling`` order them, ``buffers``

@@ -16,6 +16,7 @@ from storyframes.clips.clip_filter import complete_clips, filter_clips
 from storyframes.clips.input_readers import Batch, Clip, Field
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
+from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 
 
@@ -38,9 +39,12 @@ class ClipDataset:
             see :func:`~storyframes.clips.filter_expression.parse_filter`) or pyarrow's
             (``pc.field("split") == "train"``); None takes all.
         drop_missing: leave out clips that lack an input; otherwise they are an error.
+        split: draw participants into splits anew, instead of taking the clip index's own; ``where`` and ``clips`` have
+            these. None takes those of the index.
 
     Attributes:
         clips: the clips' rows of the clip index; sample i is row i.
+        split: as given.
         fields: shape, dtype and column names of each array of a sample.
 
     Raises:
@@ -67,10 +71,14 @@ class ClipDataset:
         where: str | pc.Expression | None = None,
         *,
         drop_missing: bool = False,
+        split: SplitSpec | None = None,
     ) -> None:
+        if not isinstance(split, SplitSpec | None):
+            raise TypeError(f"split={split!r} is no SplitSpec; the clips of one split are where='split == \"train\"'")
         self.store = store if isinstance(store, FeatureStore) else FeatureStore(store)
+        self.split = split
         wanted = _distinct(inputs)
-        index = self.store.clips()
+        index = self.store.clips() if split is None else split.applied(self.store.clips())
         chosen = filter_clips(index, where)
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
@@ -98,6 +106,7 @@ class ClipDataset:
     def __repr__(self) -> str:
         where = f"{len(self._sessions)} sessions in {self.store.storage.location}"
         lines = [f"ClipDataset: {len(self):,} clips of {where}, of {', '.join(map(repr, self._inputs))}"]
+        lines += [f"  split anew: {self.split!r}"] if self.split else []
         return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ on them is not what is measured on each clip once. :class:`PaperOrderOversamplin
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class PaperOrderOversamplingSampler(ClipSampler):
         self.split = split
         copies = balanced(dataset.clips["empathy"].to_numpy(), np.random.default_rng(seed))
         self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
+        self._digest = hashlib.sha256(self._copies.astype("<i8").tobytes()).hexdigest()[:16]  # follows from the splits
 
     @property
     def total(self) -> int:
@@ -98,7 +100,7 @@ class PaperOrderOversamplingSampler(ClipSampler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "split": self.split}
+        return {**super().settings, "split": self.split, "copies": self._digest}
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self._copies)
