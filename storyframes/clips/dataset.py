@@ -93,6 +93,7 @@ class ClipDataset:
                     raise ValueError(f"the input {each.name!r} has the field {name!r}, which another input has already")
                 self.fields[name] = field
             self._readers += readers
+        self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
         self.fields["index"] = Field((), np.dtype(np.int64))
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
 
@@ -125,7 +126,8 @@ class ClipDataset:
         """Clips stacked: every field with the clips as its first dimension.
 
         Args:
-            indices: which clips; a negative one counts from the end.
+            indices: which clips; a negative one counts from the end. The rows of a window are read once, however many
+                of them are its clips.
             out: arrays to fill, as :meth:`allocate` makes them for as many clips.
 
         Returns:
@@ -139,14 +141,43 @@ class ClipDataset:
         numbers = [places[index] for index in indices]
         clips = [self._clip(number) for number in numbers]
         batch = self.allocate(len(clips)) if out is None else out
-        for clip in clips:
+        first: dict[tuple[str, int], int] = {}  # the place of the first clip of each window
+        alike = [first.setdefault((clip.session_id, clip.start_frame), place) for place, clip in enumerate(clips)]
+        for place in first.values():
             for reader in self._readers:
-                reader.will_need(self.store, clip)
-        for place, clip in enumerate(clips):
+                reader.will_need(self.store, clips[place])
+        for place, (clip, same) in enumerate(zip(clips, alike, strict=True)):
             for reader in self._readers:
-                reader.read(self.store, clip, batch, place)
+                if same == place or not reader.of_window:
+                    reader.read(self.store, clip, batch, place)
+            if same != place:
+                for name in self._of_window:
+                    batch[name][place] = batch[name][same]
         batch["index"][: len(clips)] = numbers
         return batch
+
+    def windows(self) -> pd.DataFrame:
+        """The distinct windows of the clips: what would be read twice for several labels, say, is one of these.
+
+        Returns:
+            One row per window, in the order of their first clips: session_id, start_frame, stop_frame, start_s, stop_s,
+            and clips, the places of its clips in the dataset, (n,) int64, rising.
+
+        Example:
+            >>> dataset = ClipDataset("FEATURES", ["vision", "label"])
+            >>> windows = dataset.windows()
+            >>> len(dataset), len(windows)  # every session has three ratings
+            (60, 20)
+            >>> batch = dataset.read([clips[0] for clips in windows["clips"]])  # each window once
+            >>> labels = [dataset.clips["empathy"].iloc[clips].tolist() for clips in windows["clips"]]
+            >>> batch["vision"].shape, len(labels), len(labels[0])
+            ((20, 120, 2762), 20, 3)
+        """
+        columns = ["session_id", "start_frame", "stop_frame", "start_s", "stop_s"]
+        window = self.clips.groupby(["session_id", "start_frame"], sort=False).ngroup().to_numpy()
+        _, first = np.unique(window, return_index=True)
+        clips = np.split(np.argsort(window, kind="stable"), np.cumsum(np.bincount(window))[:-1])
+        return self.clips.loc[first, columns].reset_index(drop=True).assign(clips=pd.Series(clips, dtype=object))
 
     def allocate(self, count: int) -> dict[str, np.ndarray]:
         """Arrays for ``count`` clips, to be filled."""

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,13 @@ class Field:
 
 
 class InputReader(ABC):
-    """Fills its fields for one clip at a time."""
+    """Fills its fields for one clip at a time.
+
+    Attributes:
+        of_window: all clips of one window have the same in them; what else a clip is decides nothing.
+    """
+
+    of_window: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -91,6 +97,7 @@ class FrameRows(InputReader):
     name: str
     field: Field
     parts: tuple[FramePart, ...]
+    of_window: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -127,6 +134,7 @@ class FrameMask(InputReader):
     frames: int
     feature: str
     rule: MaskRule
+    of_window: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -219,6 +227,7 @@ class PaddedRows(InputReader):
     parts: tuple[RowPart, ...]
     mask: MaskRule
     finder: RowFinder
+    of_window: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
@@ -285,6 +294,7 @@ class SpokenPerFrame(InputReader):
     parts: tuple[RowPart, ...]
     mask: MaskRule
     frame_row: str
+    of_window: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
