@@ -263,6 +263,10 @@ def _frame_row(axis: Axis) -> ArraySpec:
     return ArraySpec(Axis.FRAME, "int32", f"the {axis} spoken at this frame's time, -1 where none is", fill=-1)
 
 
+def _speaker(axis: Axis, *, optional: bool = False) -> ArraySpec:
+    return ArraySpec(axis, "int16", "index into the attribute 'speakers'", fill=-1, optional=optional)
+
+
 _GLOVE = FeatureSpec(
     name="glove",
     about="GloVe word vectors (Pennington et al., 2014)",
@@ -270,6 +274,7 @@ _GLOVE = FeatureSpec(
         "values": _word_vector(Axis.WORD, "the word's vector; NaN where the word is unknown"),
         **_span(Axis.WORD),
         "known": ArraySpec(Axis.WORD, "uint8", "1 where the vocabulary has the word", fill=0),
+        "speaker": _speaker(Axis.WORD, optional=True),  # older stores have it not
         "frame_word": _frame_row(Axis.WORD),
     },
     mask="known",
@@ -281,7 +286,7 @@ _SBERT = FeatureSpec(
     arrays={
         "values": _sentence_vector(Axis.UTTERANCE, "the utterance's embedding, unit length"),
         **_span(Axis.UTTERANCE),
-        "speaker": ArraySpec(Axis.UTTERANCE, "int16", "index into the attribute 'speakers'", fill=-1),
+        "speaker": _speaker(Axis.UTTERANCE),
         "frame_utterance": _frame_row(Axis.UTTERANCE),
     },
 )

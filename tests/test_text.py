@@ -271,6 +271,10 @@ def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) ->
     assert store.read("p01-s01", "glove", array="known").all()
     assert store.attributes("p01-s01", "sbert")["speakers"] == ["robot", "participant"]
     assert store.read("p01-s01", "sbert", array="speaker").tolist() == [0, 1, 0, 1, 0]
+    speakers = [utterance["speaker"] for utterance in words for _ in utterance["words"]]
+    names = store.attributes("p01-s01", "glove")["speakers"]
+    assert names == ["robot", "participant"]
+    assert [names[number] for number in store.read("p01-s01", "glove", array="speaker")] == speakers
     frame_utterance = store.read("p01-s01", "sbert", array="frame_utterance")
     assert (frame_utterance[100], frame_utterance[359]) == (1, -1)
 

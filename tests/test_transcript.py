@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.study.transcript import Transcript, TranscriptError, read_transcript
+from tasks.study.transcript import Transcript, TranscriptError, Utterance, Word, read_transcript
 
 SECRET = "zebra"
 OWN = {"start_s": 0, "end_s": 9, "text": ""}
@@ -44,6 +44,21 @@ def test_assemblyai(tmp_path: Path) -> None:
     utterances = [{"speaker": "A", "start": 250, "end": 900, "text": "Hi you.", "words": words, "confidence": 0.9}]
     content = {"id": "x", "utterances": utterances, "words": words}
     assert spans(read_transcript(write(tmp_path, content))) == [("Hi", 0.25, 0.5, True), ("you.", 0.5, 0.9, True)]
+
+
+def test_words_know_their_utterance_where_two_talk_at_once() -> None:
+    said = [("robot", [0.0, 1.0, 2.0]), ("participant", [0.5, 1.5]), ("robot", []), ("participant", [1.0])]
+    utterances = tuple(
+        Utterance(
+            speaker, min(starts, default=1.0), 3.0, "…", tuple(Word(speaker, start, start + 0.4) for start in starts)
+        )
+        for speaker, starts in said
+    )
+    transcript = Transcript(utterances)
+    words, holders = transcript.words(), transcript.utterances_of_words()
+    assert [word.start_s for word in words] == [0.0, 0.5, 1.0, 1.0, 1.5, 2.0]
+    assert holders == [0, 1, 0, 3, 1, 0]
+    assert [utterances[number].speaker for number in holders] == [word.text for word in words]
 
 
 def test_assemblyai_without_speakers_is_cut_into_sentences(tmp_path: Path) -> None:

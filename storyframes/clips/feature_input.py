@@ -26,6 +26,7 @@ from storyframes.clips.input_readers import (
 )
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
+from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 
 PER_FRAME = "per_frame"
@@ -63,9 +64,10 @@ def open_feature(
         sound: finds the rows of each clip, where they are steps of the sound; without it their times do.
 
     Raises:
-        ValueError: it has no such columns, arrays or rows, or its sessions differ in what they are.
+        ValueError: it has no such columns, arrays, rows or speakers, or its sessions differ in what they are.
     """
-    spec = common_spec(source, feature, groups=wanted.columns is not None)
+    needs_speaker = wanted.speakers is not None or SPEAKER in (wanted.columns or ())
+    spec = common_spec(source, feature, groups=wanted.columns is not None, but="" if needs_speaker else SPEAKER)
     arrays = _by_axis(spec)
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
@@ -78,6 +80,7 @@ def open_feature(
         raise ValueError(
             f"axis of {wanted.name!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
         )
+    speakers = find_speakers(source, wanted, spec, main if through else axis)
     if through == PER_FRAME:
         chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
         return _of_frames(source, wanted, feature, chosen, _mask(spec, [PER_FRAME]))
@@ -85,19 +88,20 @@ def open_feature(
     chosen = _choose(wanted, spec, {name: name for name in there})
     mask = _mask(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
     if through:
-        return [SpokenPerFrame(wanted.name, feature, _parts(chosen, source.frames), mask, through)]
+        return [SpokenPerFrame(wanted.name, feature, _parts(chosen, source.frames), mask, through, speakers)]
     if axis is Axis.FRAME:
         return _of_frames(source, wanted, feature, chosen, mask)
-    return [_padded(source, wanted, feature, spec, axis, chosen, mask, sound)]
+    return [_padded(source, wanted, feature, spec, axis, chosen, mask, sound, speakers)]
 
 
-def common_spec(source: ClipSource, feature: str, *, groups: bool = False) -> FeatureSpec:
+def common_spec(source: ClipSource, feature: str, *, groups: bool = False, but: str = "") -> FeatureSpec:
     """What the feature is, which has to be the same in all sessions that are read.
 
     Args:
         source: what to read.
         feature: the feature.
         groups: whether the groups of columns have to be the same as well.
+        but: an array beside ``values`` that only some sessions may have, because nobody reads it.
 
     Raises:
         ValueError: two sessions differ; the message names both.
@@ -105,7 +109,7 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False) -> Fe
     specs = source.store.specs(source.sessions, feature)
     first, spec = next(iter(specs.items()))
     for session, other in specs.items():
-        if other is not spec and (difference := _difference(spec, other, groups=groups)):
+        if other is not spec and (difference := _difference(spec, other, groups=groups, but=but)):
             what, here, there = difference
             raise ValueError(
                 f"sessions differ in {what} of {feature!r} ({here} in {first}, {there} in {session}): extract them "
@@ -114,22 +118,23 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False) -> Fe
     return spec
 
 
-def _difference(one: FeatureSpec, other: FeatureSpec, *, groups: bool) -> tuple[str, str, str] | None:
+def _difference(one: FeatureSpec, other: FeatureSpec, *, groups: bool, but: str) -> tuple[str, str, str] | None:
     """What differs, and what it is in each."""
-    if list(one.arrays) != list(other.arrays):
-        return "the arrays", ", ".join(one.arrays), ", ".join(other.arrays)
-    for name, here in one.arrays.items():
-        there = other.arrays[name]
+    names, others = ([a for a in each.arrays if a != but or MAIN_ARRAY not in each.arrays] for each in (one, other))
+    if names != others:
+        return "the arrays", ", ".join(names), ", ".join(others)
+    for name in names:
+        here, there = one.arrays[name], other.arrays[name]
         if (here.dimension_names, here.shape) != (there.dimension_names, there.shape):
             return f"the shape of the array {name!r}", _shape(here), _shape(there)
         if here.dtype != there.dtype:
             return f"the dtype of the array {name!r}", here.dtype, there.dtype
-        for what, labels, others in (
+        for what, labels, other_labels in (
             ("columns", here.columns, there.columns),
             ("joints", here.joints, there.joints),
         ):
-            if labels != others:
-                pairs = zip(labels or ("no name",), others or ("no name",), strict=False)
+            if labels != other_labels:
+                pairs = zip(labels or ("no name",), other_labels or ("no name",), strict=False)
                 a, b = next((a, b) for a, b in pairs if a != b)
                 return f"the {what} of the array {name!r}", repr(a), repr(b)
     if one.mask != other.mask:
@@ -227,6 +232,7 @@ def _padded(
     chosen: list[_Chosen],
     mask: MaskRule,
     sound: IndexedSound | None,
+    speakers: Speakers | None,
 ) -> InputReader:
     for clock in CLOCKS[axis]:
         if clock not in spec.arrays or spec.arrays[clock].axis is not axis:
@@ -241,6 +247,7 @@ def _padded(
         finder = WordsStarting(feature)
     else:
         finder = UtterancesOverlapping(feature)
+    finder = RowsOfSpeakers(finder, speakers) if speakers else finder
     longest = finder.longest(source.store, source.index)
     return PaddedRows(wanted.name, feature, _parts(chosen, longest), mask, finder)
 

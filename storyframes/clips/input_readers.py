@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ import pandas as pd
 from storyframes.features import STORIES
 from storyframes.spec import shown_names
 from storyframes.store.feature_store import FeatureStore
+
+if TYPE_CHECKING:
+    from storyframes.clips.speakers import Speakers
 
 Batch = Mapping[str, np.ndarray]
 """The arrays of a batch by field; the first dimension counts clips."""
@@ -287,6 +290,7 @@ class SpokenPerFrame(InputReader):
 
     Attributes:
         frame_row: the array that says which row each frame has, -1 for none.
+        speakers: whose rows; a frame that has another's has none. None takes everybody's.
     """
 
     name: str
@@ -294,6 +298,7 @@ class SpokenPerFrame(InputReader):
     parts: tuple[RowPart, ...]
     mask: MaskRule
     frame_row: str
+    speakers: Speakers | None = None
     of_window: ClassVar[bool] = True
 
     @property
@@ -304,6 +309,8 @@ class SpokenPerFrame(InputReader):
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         row = store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=self.frame_row)
         spoken = row >= 0
+        if self.speakers:
+            spoken[spoken] = self.speakers.have(store, clip.session_id, row[spoken])
 
         def take(array: str) -> np.ndarray:
             return _rows(store, clip.session_id, self.feature, array, row[spoken])

@@ -25,10 +25,13 @@ class ClipInput:
             ("body_2d", "hands_3d").
         axis: what a row stands for, by default what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
             words or utterances one row per frame, if it is stored so.
+        speakers: of words and utterances, only those of these speakers, by the names that the store has for them
+            (``participant``, ``robot``); None takes everybody's.
 
     Raises:
-        TypeError: ``columns`` is one string.
-        ValueError: there is no such axis. Whether there is such an input and such columns, :class:`ClipDataset` says.
+        TypeError: ``columns`` or ``speakers`` is one string.
+        ValueError: there is no such axis, or ``speakers`` is empty. Whether there is such an input and such columns and
+            speakers, :class:`ClipDataset` says.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -43,14 +46,20 @@ class ClipInput:
     name: str
     columns: Sequence[str] | None = None
     axis: Axis | None = None
+    speakers: Sequence[str] | None = None
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
-        return f"ClipInput({self.name!r}{columns}{f', axis={str(self.axis)!r}' if self.axis else ''})"
+        axis = f", axis={str(self.axis)!r}" if self.axis else ""
+        speakers = "" if self.speakers is None else f", speakers={list(self.speakers)!r}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers})"
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str):
-            raise TypeError(f"columns={self.columns!r} is one string; give a sequence of names: [{self.columns!r}]")
+        for what, names in (("columns", self.columns), ("speakers", self.speakers)):
+            if isinstance(names, str):
+                raise TypeError(f"{what}={names!r} is one string; give a sequence of names: [{names!r}]")
+        if self.speakers is not None and not len(self.speakers):
+            raise ValueError("speakers is empty: name at least one, or leave it out for all")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
 

@@ -39,6 +39,7 @@ from storyframes.clips.input_readers import (
 )
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import IndexedSound
+from storyframes.clips.speakers import refuse_speakers
 from storyframes.features import STORIES, VISION
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
@@ -139,6 +140,7 @@ def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
 
 
 def _check_axis(wanted: ClipInput, only: Axis) -> None:
+    refuse_speakers(wanted)
     if wanted.axis not in (None, only):
         raise ValueError(f"axis of {wanted.name!r} cannot be {str(wanted.axis)!r}, only {str(only)!r}")
 

@@ -61,7 +61,15 @@ class Transcript:
 
     def words(self) -> list[Word]:
         """All words in the order of their start."""
-        return sorted((word for u in self.utterances for word in u.words), key=lambda word: word.start_s)
+        return [word for word, _ in self._in_order()]
+
+    def utterances_of_words(self) -> list[int]:
+        """For each of :meth:`words`, the number of the utterance that holds it."""
+        return [number for _, number in self._in_order()]
+
+    def _in_order(self) -> list[tuple[Word, int]]:
+        words = [(word, number) for number, utterance in enumerate(self.utterances) for word in utterance.words]
+        return sorted(words, key=lambda pair: pair[0].start_s)
 
 
 def read_transcript(path: Path, *, allow_malformed: bool = False) -> Transcript:

@@ -25,7 +25,7 @@ from tasks.extractors.base import (
 from tasks.extractors.frames import read_clock
 from tasks.extractors.glove.word_forms import is_symbol, split_forms, whole_forms
 from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
-from tasks.extractors.speech import note_after_end, note_interpolation, read_speech
+from tasks.extractors.speech import note_after_end, note_interpolation, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.models import weights
 from tasks.models.digests import model_digest
@@ -71,11 +71,14 @@ class Glove(_FromVectors):
     """The ``glove`` extractor of a session."""
 
     spec = FEATURES["glove"]
+    version = 3
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
-        words = read_speech(source, clock, self.common.transcript, out).words()
+        transcript = read_speech(source, clock, self.common.transcript, out)
+        speakers, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances])
+        words, utterances = transcript.words(), transcript.utterances_of_words()
         vectors = _load(self.settings, out)
         values, known = look_up([word.text for word in words], vectors)
         start, end = np.array([word.start_s for word in words]), np.array([word.end_s for word in words])
@@ -83,7 +86,9 @@ class Glove(_FromVectors):
         out.write("start", start)
         out.write("end", end)
         out.write("known", known.astype(np.uint8))
+        out.write("speaker", np.array(speakers, np.int16)[utterances])
         out.write("frame_word", clock.rows_at(start, end))
+        out.attributes["speakers"] = labels
         note_after_end(start, clock, out)
         note_interpolation(words, out)
         if words:
