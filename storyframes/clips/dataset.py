@@ -82,7 +82,7 @@ class ClipDataset:
         chosen = filter_clips(index, where)
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
-        source = ClipSource(self.store, index, self._sessions, _frames(self.clips))
+        source = ClipSource(self.store, index, self._sessions, self.clips)
         self._inputs = wanted
         self._readers = []
         self.fields: dict[str, Field] = {}
@@ -203,14 +203,6 @@ def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"input {twice[0]!r} is named twice")
     return wanted
-
-
-def _frames(clips: pd.DataFrame) -> int:
-    """The frames of every clip."""
-    lengths = (clips["stop_frame"] - clips["start_frame"]).unique()
-    if len(lengths) > 1:
-        raise ValueError(f"clips have {sorted(lengths)} frames: filter those of one length, or index the study again")
-    return int(lengths[0])
 
 
 def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:

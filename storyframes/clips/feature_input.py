@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes.clips.columns import ColumnTable
+from storyframes.clips.grid import Grid, open_grid
 from storyframes.clips.input_readers import (
     Field,
     FrameMask,
@@ -27,6 +28,7 @@ from storyframes.clips.input_readers import (
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
 from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers
+from storyframes.features import CLOCK
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 
 PER_FRAME = "per_frame"
@@ -88,9 +90,13 @@ def open_feature(
     chosen = _choose(wanted, spec, {name: name for name in there})
     mask = _mask(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
     if through:
-        return [SpokenPerFrame(wanted.name, feature, _parts(chosen, source.frames), mask, through, speakers)]
+        grid = grid_of(source, wanted, CLOCK)
+        parts = _parts(chosen, len(grid) if grid else source.frames)
+        return [SpokenPerFrame(wanted.name, feature, parts, mask, through, speakers, grid)]
     if axis is Axis.FRAME:
         return _of_frames(source, wanted, feature, chosen, mask)
+    if wanted.rate is not None:
+        return _on_clock(source, wanted, feature, spec, axis, chosen, mask)
     return [_padded(source, wanted, feature, spec, axis, chosen, mask, sound, speakers)]
 
 
@@ -214,13 +220,47 @@ def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
 
 
 def _of_frames(
-    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule
+    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, clock: str = CLOCK
 ) -> list[InputReader]:
+    grid = grid_of(source, wanted, clock)
+    count = len(grid) if grid else source.frames
     rows = [
-        FrameRows(each.field, each.shaped(source.frames), (FramePart(feature, each.array, each.pieces),))
+        FrameRows(each.field, each.shaped(count), (FramePart(feature, each.array, each.pieces),), grid, each.spec.fill)
         for each in chosen
     ]
-    return [*rows, FrameMask(f"{wanted.name}_mask", source.frames, feature, mask)]
+    return [*rows, FrameMask(f"{wanted.name}_mask", count, feature, mask, grid)]
+
+
+def grid_of(source: ClipSource, wanted: ClipInput, clock: str) -> Grid | None:
+    """The grid that an input is wanted on, over the rows that ``clock`` has the times of; None where it is on none."""
+    if wanted.rate is None:
+        return None
+    return open_grid(source.store, source.clips, source.index, wanted.rate, clock, wanted.name)
+
+
+def _on_clock(
+    source: ClipSource,
+    wanted: ClipInput,
+    feature: str,
+    spec: FeatureSpec,
+    axis: Axis,
+    chosen: list[_Chosen],
+    mask: MaskRule,
+) -> list[InputReader]:
+    """Rows that are no frames and have times of their own, on a grid."""
+    if axis is not Axis.AUDIO_FRAME:
+        raise ValueError(f"{wanted.name!r} has a row for each {axis}, which has no rate: give axis='frame' as well")
+    _check_clock(feature, spec, axis)
+    return _of_frames(source, wanted, feature, chosen, mask, feature)
+
+
+def _check_clock(feature: str, spec: FeatureSpec, axis: Axis) -> None:
+    for clock in CLOCKS[axis]:
+        if clock not in spec.arrays or spec.arrays[clock].axis is not axis:
+            raise ValueError(
+                f"{feature!r} has a row for each {axis}, but no array {clock!r} that says when one is (float64 seconds "
+                "on the recording's clock): which rows are a clip's cannot be told"
+            )
 
 
 def _padded(
@@ -234,12 +274,7 @@ def _padded(
     sound: IndexedSound | None,
     speakers: Speakers | None,
 ) -> InputReader:
-    for clock in CLOCKS[axis]:
-        if clock not in spec.arrays or spec.arrays[clock].axis is not axis:
-            raise ValueError(
-                f"{feature!r} has a row for each {axis}, but no array {clock!r} that says when one is (float64 seconds "
-                "on the recording's clock): which rows are a clip's cannot be told"
-            )
+    _check_clock(feature, spec, axis)
     finder: RowFinder
     if axis is Axis.AUDIO_FRAME:
         finder = sound or timed_sound(source.store, source.index, source.frames, feature)

@@ -21,6 +21,7 @@ from storyframes.spec import shown_names
 from storyframes.store.feature_store import FeatureStore
 
 if TYPE_CHECKING:
+    from storyframes.clips.grid import Grid
     from storyframes.clips.speakers import Speakers
 
 Batch = Mapping[str, np.ndarray]
@@ -95,11 +96,17 @@ class FramePart:
 
 @dataclass(frozen=True)
 class FrameRows(InputReader):
-    """The clip's rows of one or several per-frame arrays side by side."""
+    """The clip's rows of one or several per-frame arrays side by side, or those at the points of a grid.
+
+    Attributes:
+        grid: its points have the rows nearest to them, and ``fill`` where none is near; without it frames have theirs.
+    """
 
     name: str
     field: Field
     parts: tuple[FramePart, ...]
+    grid: Grid | None = None
+    fill: float | int = math.nan
     of_window: ClassVar[bool] = True
 
     @property
@@ -108,35 +115,53 @@ class FrameRows(InputReader):
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         target, filled = batch[self.name][place], 0
+        span, chosen, there = _rows_of(self.grid, store, clip)
         for part in self.parts:
-            rows = store.view(clip.session_id, part.feature, clip.start_frame, clip.stop_frame, array=part.array)
+            rows = store.view(clip.session_id, part.feature, span.start, span.stop, array=part.array)
+            if len(rows) == 0:  # of a grid, where nothing is near
+                continue
             if part.columns:
-                filled = _copy_columns(rows, part.columns, target, filled)
-            else:
+                filled = _copy_columns(rows, part.columns, target, filled, chosen)
+            elif chosen is None:
                 target[...] = rows
+            else:
+                np.take(rows, chosen, axis=0, out=target, mode="clip")  # checked; "raise" would make a copy first
+        if there is not None:
+            target[~there] = self.fill
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
-        for part in self.parts:
-            store.will_need(clip.session_id, part.feature, clip.start_frame, clip.stop_frame, array=part.array)
+        run = self.grid.run(clip) if self.grid else slice(clip.start_frame, clip.stop_frame)
+        if run is not None:
+            for part in self.parts:
+                store.will_need(clip.session_id, part.feature, run.start, run.stop, array=part.array)
 
 
-def _copy_columns(rows: np.ndarray, columns: tuple[slice, ...], target: np.ndarray, filled: int = 0) -> int:
-    """Copy columns behind those that are filled already; returns how many are filled then."""
+def _rows_of(grid: Grid | None, store: FeatureStore, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
+    """A clip's rows: from which to which, which of them for each point, and where there is one (None: all)."""
+    return grid.find(store, clip) if grid else (slice(clip.start_frame, clip.stop_frame), None, None)
+
+
+def _copy_columns(
+    rows: np.ndarray, columns: tuple[slice, ...], target: np.ndarray, filled: int = 0, chosen: np.ndarray | None = None
+) -> int:
+    """Copy columns of all rows, or the chosen, behind those that are filled already; returns how many are then."""
     for piece in columns:
         width = piece.stop - piece.start
-        target[..., filled : filled + width] = rows[..., piece]
+        values = rows[..., piece]
+        target[..., filled : filled + width] = values if chosen is None else values[chosen]
         filled += width
     return filled
 
 
 @dataclass(frozen=True)
 class FrameMask(InputReader):
-    """True where a frame's row of a feature is a measurement."""
+    """True where a frame's row of a feature, or the row at a point of a grid, is a measurement."""
 
     name: str
     frames: int
     feature: str
     rule: MaskRule
+    grid: Grid | None = None
     of_window: ClassVar[bool] = True
 
     @property
@@ -144,10 +169,19 @@ class FrameMask(InputReader):
         return {self.name: Field((self.frames,), np.dtype(bool))}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        def rows(array: str) -> np.ndarray:
-            return store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=array)
+        span, chosen, there = _rows_of(self.grid, store, clip)
 
-        batch[self.name][place] = self.rule.of(rows)
+        def rows(array: str) -> np.ndarray:
+            return store.view(clip.session_id, self.feature, span.start, span.stop, array=array)
+
+        target = batch[self.name][place]
+        if there is not None and not there.any():
+            target[...] = False
+            return
+        mask = self.rule.of(rows)
+        target[...] = mask[chosen] if chosen is not None and isinstance(mask, np.ndarray) else mask
+        if there is not None:
+            target &= there
 
 
 @dataclass(frozen=True)
@@ -291,6 +325,7 @@ class SpokenPerFrame(InputReader):
     Attributes:
         frame_row: the array that says which row each frame has, -1 for none.
         speakers: whose rows; a frame that has another's has none. None takes everybody's.
+        grid: what is spoken at its points: at the frame nearest to each; without it at each frame.
     """
 
     name: str
@@ -299,6 +334,7 @@ class SpokenPerFrame(InputReader):
     mask: MaskRule
     frame_row: str
     speakers: Speakers | None = None
+    grid: Grid | None = None
     of_window: ClassVar[bool] = True
 
     @property
@@ -307,8 +343,13 @@ class SpokenPerFrame(InputReader):
         return {**{part.name: part.field for part in self.parts}, f"{self.name}_mask": mask}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        row = store.view(clip.session_id, self.feature, clip.start_frame, clip.stop_frame, array=self.frame_row)
-        spoken = row >= 0
+        span, nearest, there = _rows_of(self.grid, store, clip)
+        row = store.view(clip.session_id, self.feature, span.start, span.stop, array=self.frame_row)
+        if there is not None and not there.any():
+            row = np.full(len(there), -1, np.int32)
+        elif nearest is not None:
+            row = row[nearest]
+        spoken = row >= 0 if there is None else (row >= 0) & there
         if self.speakers:
             spoken[spoken] = self.speakers.have(store, clip.session_id, row[spoken])
 

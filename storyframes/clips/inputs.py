@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,11 +28,13 @@ class ClipInput:
             words or utterances one row per frame, if it is stored so.
         speakers: of words and utterances, only those of these speakers, by the names that the store has for them
             (``participant``, ``robot``); None takes everybody's.
+        rate: points a second of a grid that begins with the clip; each has the row nearest to it, whatever rate the
+            feature has. None takes the rows as they are.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
-        ValueError: there is no such axis, or ``speakers`` is empty. Whether there is such an input and such columns and
-            speakers, :class:`ClipDataset` says.
+        ValueError: there is no such axis or rate, or ``speakers`` is empty. Whether there is such an input and such
+            columns and speakers, :class:`ClipDataset` says.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -47,12 +50,14 @@ class ClipInput:
     columns: Sequence[str] | None = None
     axis: Axis | None = None
     speakers: Sequence[str] | None = None
+    rate: float | None = None
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
         axis = f", axis={str(self.axis)!r}" if self.axis else ""
         speakers = "" if self.speakers is None else f", speakers={list(self.speakers)!r}"
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers})"
+        rate = "" if self.rate is None else f", rate={self.rate:g}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate})"
 
     def __post_init__(self) -> None:
         for what, names in (("columns", self.columns), ("speakers", self.speakers)):
@@ -60,6 +65,8 @@ class ClipInput:
                 raise TypeError(f"{what}={names!r} is one string; give a sequence of names: [{names!r}]")
         if self.speakers is not None and not len(self.speakers):
             raise ValueError("speakers is empty: name at least one, or leave it out for all")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise ValueError(f"rate={self.rate!r} has to be more than 0 rows a second")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
 
@@ -72,10 +79,25 @@ class ClipSource:
         store: the store.
         index: the whole clip index.
         sessions: the sessions of the clips that will be read; each has what the input needs.
-        frames: frames of a clip.
+        clips: the clips that will be read.
     """
 
     store: FeatureStore
     index: pd.DataFrame
     sessions: Sequence[str]
-    frames: int
+    clips: pd.DataFrame
+
+    @property
+    def frames(self) -> int:
+        """The frames of every clip.
+
+        Raises:
+            ValueError: some have more than others.
+        """
+        lengths = (self.clips["stop_frame"] - self.clips["start_frame"]).unique()
+        if len(lengths) > 1:
+            raise ValueError(
+                f"clips have {sorted(lengths.tolist())} frames: filter those of one length, give each input that has a "
+                "row per frame a rate= in rows a second, or index the study again"
+            )
+        return int(lengths[0])

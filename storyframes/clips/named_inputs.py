@@ -26,7 +26,7 @@ from itertools import groupby
 import numpy as np
 
 from storyframes.clips.columns import side_by_side
-from storyframes.clips.feature_input import common_spec, open_feature
+from storyframes.clips.feature_input import common_spec, grid_of, open_feature
 from storyframes.clips.input_readers import (
     Field,
     FrameMask,
@@ -40,7 +40,7 @@ from storyframes.clips.input_readers import (
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import IndexedSound
 from storyframes.clips.speakers import refuse_speakers
-from storyframes.features import STORIES, VISION
+from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 
@@ -104,9 +104,12 @@ def _vision(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
         FramePart(feature, columns=tuple(piece for _, piece in pieces))
         for feature, pieces in groupby(_by_feature(chosen.pieces, specs), key=lambda pair: pair[0])
     )
-    field = Field((source.frames, len(chosen.names)), _FLOAT32, chosen.names)
+    grid = grid_of(source, wanted, CLOCK)
+    count = len(grid) if grid else source.frames
+    field = Field((count, len(chosen.names)), _FLOAT32, chosen.names)
     tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
-    return [FrameRows("vision", field, parts), FrameMask("vision_mask", source.frames, specs[0].name, tracked)]
+    mask = FrameMask("vision_mask", count, specs[0].name, tracked, grid)
+    return [FrameRows("vision", field, parts, grid), mask]
 
 
 def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, slice]]:
@@ -141,6 +144,8 @@ def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
 
 def _check_axis(wanted: ClipInput, only: Axis) -> None:
     refuse_speakers(wanted)
+    if wanted.rate is not None and only is not Axis.FRAME:
+        raise ValueError(f"{wanted.name!r} is one value a clip, which has no rate")
     if wanted.axis not in (None, only):
         raise ValueError(f"axis of {wanted.name!r} cannot be {str(wanted.axis)!r}, only {str(only)!r}")
 

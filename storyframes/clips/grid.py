@@ -1,0 +1,177 @@
+"""Clips on a grid: points at one rate from each clip's start, and the row nearest to each of them.
+
+Points and rows are compared as whole microseconds (:mod:`storyframes.ticks`). A row is near enough to stand for a point
+if it is no further off than half a step of the coarser of both, and a millisecond, to which containers round. Of two
+that are equally far, the earlier one is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from storyframes.clips.input_readers import Clip
+from storyframes.store.feature_store import FeatureStore
+from storyframes.ticks import PER_SECOND, ticks
+
+ROUNDING = PER_SECOND // 1000
+"""Ticks by which two times may be off because a container counts milliseconds, as Matroska does."""
+LENGTHS = 0.05
+"""Share by which clips on one grid may differ in length: frames come irregularly, and some are lost."""
+_AT_ONCE = 4096  # windows that are looked up together
+
+
+class Nearest(NamedTuple):
+    """The rows of a clip's points.
+
+    Attributes:
+        span: the rows from the first to the last of them.
+        rows: (k,) of each point its row, counted from the span's start; None where the span is just these.
+        there: (k,) whether there is a row near enough; None where there is one for every point.
+    """
+
+    span: slice
+    rows: np.ndarray | None
+    there: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Finds the rows of clips' points.
+
+    Attributes:
+        offsets: (k,) of the points from a clip's start, ticks.
+        clock: the feature whose array ``time`` says when each row is.
+        tolerance: by session, how far off a row may be, ticks.
+        runs: by session, by the first frame of a window whose rows are neighbours, one for each point: the first one.
+    """
+
+    offsets: np.ndarray
+    clock: str
+    tolerance: Mapping[str, int]
+    runs: Mapping[str, Mapping[int, int]]
+    _last: list[tuple[tuple[str, int], Nearest]] = field(
+        default_factory=lambda: [(("", -1), Nearest(slice(0, 0), None, None))], repr=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def run(self, clip: Clip) -> slice | None:
+        """The rows of a clip, where they are neighbours, one for each point."""
+        first = self.runs[clip.session_id].get(clip.start_frame)
+        return None if first is None else slice(first, first + len(self))
+
+    def find(self, store: FeatureStore, clip: Clip) -> Nearest:
+        """The rows of a clip's points."""
+        if run := self.run(clip):
+            return Nearest(run, None, None)
+        key, nearest = self._last[0]
+        if key != (clip.session_id, clip.start_frame):  # rows and their mask are asked for one after the other
+            nearest = self._look_up(store, clip)
+            self._last[0] = (clip.session_id, clip.start_frame), nearest  # another thread's costs a look-up, no more
+        return nearest
+
+    def _look_up(self, store: FeatureStore, clip: Clip) -> Nearest:
+        time = store.view(clip.session_id, self.clock, array="time")
+        begin = max(int(np.searchsorted(time, clip.start_s)) - 2, 0)
+        end = int(np.searchsorted(time, clip.stop_s)) + 2
+        if len(time[begin:end]) == 0:
+            return Nearest(slice(0, 0), None, np.zeros(len(self), bool))
+        start, stop = ticks(clip.start_s), ticks(clip.stop_s)
+        points = start + self.offsets
+        rows, there = nearest_rows(ticks(time[begin:end]), points, self.tolerance[clip.session_id])
+        there &= points < stop
+        first, last = int(rows[0]), int(rows[-1])
+        return Nearest(slice(begin + first, begin + last + 1), rows - first, None if there.all() else there)
+
+
+def open_grid(
+    store: FeatureStore, clips: pd.DataFrame, index: pd.DataFrame, rate: float, clock: str, name: str
+) -> Grid:
+    """The grid of a dataset's clips.
+
+    Args:
+        store: the store.
+        clips: the clips that will be read.
+        index: the whole clip index: clips of other datasets get as many points.
+        rate: points a second.
+        clock: the feature whose ``time`` says when each row is.
+        name: of the input, for messages.
+
+    Raises:
+        ValueError: the clips differ in length, no point lies in one, or a session's times do not rise.
+    """
+    seconds = _length_s(clips, index, name)
+    count = round(seconds * rate)
+    if count < 1:
+        raise ValueError(f"rate={rate:g} of {name!r} gives no point in a clip of {seconds:g} s")
+    offsets = np.rint(np.arange(count) * (PER_SECOND / rate)).astype(np.int64)
+    tolerance, runs = {}, {}
+    for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
+        time = ticks(store.view(session, clock, array="time"))
+        steps = np.diff(time)
+        if (steps < 0).any():
+            row = int(np.argmax(steps < 0)) + 1
+            raise ValueError(f"{session}/{clock}/time: row {row} is earlier than the one before it: extract it again")
+        step = max(PER_SECOND / rate, float(np.median(steps)) if len(steps) else 0.0)
+        tolerance[session] = int(step / 2) + ROUNDING
+        runs[session] = _runs(time, windows, offsets, tolerance[session])
+    return Grid(offsets, clock, tolerance, runs)
+
+
+def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
+    """The row nearest to each point, and whether it is near enough.
+
+    Args:
+        time: (n,) of the rows, in order, at least one; ticks.
+        points: of any shape, ticks.
+        tolerance: how far off a row may be.
+
+    Returns:
+        int64 and bool of the points' shape.
+    """
+    after = np.searchsorted(time, points)
+    before = np.maximum(after - 1, 0)
+    after = np.minimum(after, len(time) - 1)
+    rows = np.where(np.abs(points - time[before]) <= np.abs(time[after] - points), before, after)
+    return rows, np.abs(points - time[rows]) <= tolerance
+
+
+def _runs(time: np.ndarray, windows: pd.DataFrame, offsets: np.ndarray, tolerance: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    if len(time) < len(offsets):
+        return found
+    for first in range(0, len(windows), _AT_ONCE):
+        some = windows.iloc[first : first + _AT_ONCE]
+        start, stop = (ticks(some[column])[:, None] for column in ("start_s", "stop_s"))
+        rows, there = nearest_rows(time, start + offsets, tolerance)
+        there &= start + offsets < stop
+        neighbours = (rows == rows[:, :1] + np.arange(len(offsets))).all(axis=1) & there.all(axis=1)
+        found |= dict(zip(some["start_frame"][neighbours].tolist(), rows[neighbours, 0].tolist(), strict=True))
+    return found
+
+
+def _length_s(clips: pd.DataFrame, index: pd.DataFrame, name: str) -> float:
+    """Seconds of a clip: as they usually are in the index, or else in these clips."""
+    lengths = (clips["stop_s"] - clips["start_s"]).to_numpy()
+    usual = [float(np.median(of["stop_s"] - of["start_s"])) for of in (index, clips)]
+    for seconds in usual:
+        if (np.abs(lengths - seconds) <= LENGTHS * seconds).all():
+            return seconds
+    raise ValueError(_differing(clips, lengths, usual[1], name))
+
+
+def _differing(clips: pd.DataFrame, lengths: np.ndarray, usual: float, name: str) -> str:
+    shortest, longest = int(lengths.argmin()), int(lengths.argmax())
+    ids: Sequence[str] = clips["clip_id"]
+    low, high = (1 - LENGTHS) * usual, (1 + LENGTHS) * usual
+    return (
+        f"{name!r} has one rate, but the clips are {lengths[shortest]:.3g} s ({ids[shortest]}) to "
+        f"{lengths[longest]:.3g} s ({ids[longest]}) long: read those of one length, "
+        f"where='stop_s - start_s > {low:.3g} and stop_s - start_s < {high:.3g}', or cut windows of equal seconds"
+    )

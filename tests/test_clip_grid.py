@@ -1,0 +1,270 @@
+"""Inputs on a grid of one rate, against what brute force finds."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stores import local
+from support.synthetic_features import STORY_IDS, publish, random_features
+
+from storyframes import ClipDataset, ClipInput, FeatureStore
+from storyframes.clips.grid import Grid, nearest_rows
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.features import STORIES, Axis
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
+from storyframes.ticks import ticks
+from tasks.index import build_clip_index, write_clip_index
+
+FRAMES, WINDOW = 90, 20
+RATES = {"s15": 15.0, "s25": 25.0, "s29": 30000 / 1001, "s30": 30.0}
+SESSIONS = [*RATES, "vfr", "gap", "ms"]
+every_session = pytest.mark.parametrize("session", SESSIONS)
+
+
+def frame_times(session: str) -> np.ndarray:
+    """Of constant rate; irregular; with half a second missing; in whole milliseconds."""
+    if session in RATES:
+        return np.arange(FRAMES) / RATES[session]
+    generator = np.random.default_rng(5)
+    if session == "vfr":
+        return np.cumsum(generator.uniform(0.055, 0.078, FRAMES)) - 0.05
+    if session == "gap":
+        return np.arange(FRAMES) / 15 + 0.5 * (np.arange(FRAMES) >= 33)
+    return np.round(np.arange(FRAMES) / 15, 3)
+
+
+Arrays = dict[tuple[str, str, str], np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Arrays]:
+    root = tmp_path_factory.mktemp("study") / "features"
+    create_store(root)
+    arrays: Arrays = {}
+    for number, session in enumerate(SESSIONS):
+        time = frame_times(session)
+        for feature, values in random_features(np.random.default_rng(number), FRAMES).items():
+            if feature == "frames":
+                values["time"] = time
+            if feature == "opensmile":
+                values["time"] = values["time"] * (time[-1] / 6) + 0.2  # sound begins late, and has its own step
+            publish(root, session, feature, values, {"speakers": ["participant"]})
+            arrays |= {(session, feature, name): rows for name, rows in values.items()}
+    publish(root, STORIES, "sbert", {"values": np.zeros((5, 384), np.float32)}, {"story_ids": STORY_IDS})
+    catalogue.compact(local(root))
+    write_clip_index(index_of(root), local(root))
+    return root, arrays
+
+
+def index_of(root: Path):
+    import pandas as pd
+
+    ends = {session: frame_times(session)[-1] + 1 for session in SESSIONS}
+    tables = {
+        "sessions": pd.DataFrame({"session_id": SESSIONS, "participant_id": SESSIONS}),
+        "phases": pd.DataFrame(
+            [(session, "share", 0.0, ends[session]) for session in SESSIONS],
+            columns=["session_id", "phase", "start_s", "end_s"],
+        ),
+        "ratings": pd.DataFrame(
+            [(session, STORY_IDS[0], 1, 3) for session in SESSIONS],
+            columns=["session_id", "story_id", "position", "empathy"],
+        ),
+    }
+    source = SimpleNamespace(frame=tables.get, excluded={})
+    return build_clip_index(source, WindowSpec(window=WINDOW, stride=7), FeatureStore(root)).clips
+
+
+def open_one(root: Path, session: str, *inputs: str | ClipInput) -> ClipDataset:
+    near = "" if session != "gap" else " and stop_s - start_s < 1.4"
+    return ClipDataset(root, inputs, f"session_id == '{session}'{near}")
+
+
+def points_of(clip, rate: float, count: int) -> list[float]:
+    return [clip["start_s"] + number / rate for number in range(count)]
+
+
+def brute_force(time: np.ndarray, clip, rate: float, count: int) -> list[int]:
+    """Of each point the nearest row, -1 where it is too far off or the clip is over."""
+    tolerance = max(1 / rate, float(np.median(np.diff(time)))) / 2 + 0.001
+    rows = []
+    for point in points_of(clip, rate, count):
+        distances = np.abs(time - point)
+        row = int(np.argmin(np.round(distances, 6)))
+        over = ticks(point) >= ticks(clip["stop_s"])
+        rows.append(-1 if over or distances[row] > tolerance else row)
+    return rows
+
+
+def same(got: np.ndarray, expected: np.ndarray, rows: list[int], time: np.ndarray, points: list[float]) -> None:
+    """Equal, row for row; of two rows that are equally far but for rounding either will do."""
+    for place, row in enumerate(rows):
+        candidates = [row]
+        if row >= 0:
+            off = abs(time[row] - points[place])
+            candidates = [
+                n
+                for n in (row - 1, row, row + 1)
+                if 0 <= n < len(time) and abs(abs(time[n] - points[place]) - off) < 3e-6
+            ]
+        assert any(np.array_equal(got[place], expected[n], equal_nan=True) for n in candidates), (place, row)
+
+
+RATES_ASKED = st.one_of(st.sampled_from([5.0, 7.5, 15.0, 25.0, 30000 / 1001, 30.0, 60.0]), st.floats(2, 80))
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+@settings(max_examples=12, deadline=None)
+@given(rate=RATES_ASKED)
+def test_every_point_has_the_row_nearest_to_it(study, session: str, rate: float) -> None:
+    root, arrays = study
+    dataset = open_one(root, session, *(ClipInput(name, rate=rate) for name in ("openface", "vision", "audio", "dope")))
+    frame_time, sound_time = (arrays[session, feature, "time"] for feature in ("frames", "opensmile"))
+    seconds = float(np.median(dataset.clips["stop_s"] - dataset.clips["start_s"]))
+    count = dataset.fields["openface"].shape[0]
+    assert abs(count - seconds * rate) <= 0.5 + 0.06 * seconds * rate
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        points = points_of(clip, rate, count)
+        for name, feature, array, mask, time in (
+            ("openface", "openface", "values", "valid", frame_time),
+            ("dope_hands_3d", "dope", "hands_3d", "sampled", frame_time),
+            ("dope_n_detected", "dope", "n_detected", "sampled", frame_time),
+            ("audio", "opensmile", "values", None, sound_time),
+        ):
+            rows = brute_force(time, clip, rate, count)
+            values = arrays[session, feature, array]
+            near = np.array(rows) >= 0
+            same(sample[name][near], values, [row for row in rows if row >= 0], time, np.array(points)[near].tolist())
+            fill = -1 if array == "n_detected" else np.nan
+            assert np.array_equal(sample[name][~near], np.full_like(sample[name][~near], fill), equal_nan=True)
+            of_mask = sample[f"{name.split('_')[0]}_mask"]
+            assert not of_mask[~near].any()
+            counts = np.ones(len(time), bool) if mask is None else arrays[session, feature, mask] == 1
+            same(of_mask[near], counts, [row for row in rows if row >= 0], time, np.array(points)[near].tolist())
+        np.testing.assert_array_equal(sample["vision"][:, :714], sample["openface"])
+        np.testing.assert_array_equal(sample["vision_mask"], sample["openface_mask"])
+
+
+@pytest.mark.parametrize(
+    ("session", "rate"), [*RATES.items(), ("ms", 15), ("s29", 30), ("s30", 30000 / 1001), ("s25", 25.02)]
+)
+def test_the_recordings_own_frames_are_read_as_they_lie(study, session: str, rate: float, monkeypatch) -> None:
+    root, _ = study
+    found: Counter[bool] = Counter()
+    find = Grid.find
+
+    def counted(grid, store, clip):
+        nearest = find(grid, store, clip)
+        found[nearest.rows is None and nearest.there is None] += 1
+        assert nearest.span == slice(clip.start_frame, clip.stop_frame)
+        return nearest
+
+    monkeypatch.setattr(Grid, "find", counted)
+    names = ["vision", "resnet50", "dope"]
+    dataset = open_one(root, session, *(ClipInput(name, rate=rate) for name in names))
+    plain = open_one(root, session, *names)
+    assert dataset.fields == plain.fields
+    for one, other in zip(dataset, plain, strict=True):
+        for name in plain.fields:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    assert found[True]
+    assert not found[False]
+
+
+def test_a_clip_in_a_gap_is_masked_and_another_is_whole(study) -> None:
+    root, _ = study
+    dataset = ClipDataset(root, [ClipInput("resnet50", rate=15)], "session_id == 'gap' and stop_s - start_s < 1.4")
+    assert all(sample["resnet50_mask"].all() for sample in dataset)
+    with_gap = "session_id == 'gap' and stop_s - start_s > 1.4"
+    for sample in ClipDataset(root, [ClipInput("resnet50", rate=15)], with_gap):
+        masked = ~sample["resnet50_mask"]
+        assert 6 <= masked.sum() <= 8  # half a second
+        assert np.isnan(sample["resnet50"][masked]).all()
+
+
+@every_session
+def test_words_at_the_points_are_those_of_the_nearest_frames(study, session: str) -> None:
+    root, arrays = study
+    wanted = [ClipInput("words", axis=Axis.FRAME, rate=10), ClipInput("audio", axis=Axis.FRAME, rate=10)]
+    dataset = open_one(root, session, *wanted)
+    time, known = arrays[session, "frames", "time"], arrays[session, "glove", "known"]
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        starts = ticks(clip["start_s"]) + np.rint(np.arange(len(sample["words"])) * 1e5).astype(int)
+        frames, there = nearest_rows(ticks(time), starts, 10**9)
+        frames = np.where(there & (starts < ticks(clip["stop_s"])), frames, -1)
+        near = np.array(brute_force(time, clip, 10, len(frames))) >= 0
+        word = np.where(near, arrays[session, "glove", "frame_word"][frames], -1)
+        np.testing.assert_array_equal(sample["words_mask"], (word >= 0) & (known[word] == 1))
+        np.testing.assert_array_equal(sample["words"][word >= 0], arrays[session, "glove", "values"][word[word >= 0]])
+        assert not sample["words"][word < 0].any()
+        np.testing.assert_array_equal(sample["audio"][near], arrays[session, "opensmile", "per_frame"][frames[near]])
+
+
+def test_sessions_of_several_rates_are_read_on_one_grid(study) -> None:
+    root, _ = study
+    clips = FeatureStore(root).clips()
+    both = clips["session_id"].isin(["s15", "ms"])
+    dataset = ClipDataset(root, [ClipInput("openface", rate=30)], "session_id in ['s15', 'ms']")
+    assert len(dataset) == both.sum()
+    assert dataset.fields["openface"].shape == (40, 714)
+    assert all(not np.isnan(sample["openface"][:, 0]).any() for sample in dataset)
+
+
+def test_clips_of_several_lengths_are_refused_with_the_filter_that_helps(study) -> None:
+    root, _ = study
+    with pytest.raises(
+        ValueError, match=r"'openface' has one rate, but the clips are 0.667 s \(s30:.*\) to 1.8"
+    ) as caught:
+        ClipDataset(root, [ClipInput("openface", rate=15)])
+    where = str(caught.value).split("where='")[1].split("'")[0]
+    assert len(ClipDataset(root, [ClipInput("openface", rate=15)], where))
+
+
+def test_a_grid_can_be_pickled_and_is_in_the_repr(study) -> None:
+    root, _ = study
+    dataset = open_one(root, "vfr", ClipInput("resnet50", rate=12.5))
+    assert "ClipInput('resnet50', rate=12.5)" in repr(dataset)
+    for one, other in zip(dataset, pickle.loads(pickle.dumps(dataset)), strict=True):
+        np.testing.assert_array_equal(one["resnet50"], other["resnet50"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (
+            {"name": "words", "rate": 15},
+            "'words' has a row for each word, which has no rate: give axis='frame' as well",
+        ),
+        ({"name": "sentence", "rate": 15}, "give axis='frame' as well"),
+        ({"name": "story", "rate": 15}, "'story' is one value a clip, which has no rate"),
+        ({"name": "label", "rate": 15}, "'label' is one value a clip, which has no rate"),
+        ({"name": "openface", "rate": 0}, "rate=0 has to be more than 0 rows a second"),
+        ({"name": "openface", "rate": float("nan")}, "rate=nan has to be more than 0"),
+        ({"name": "openface", "rate": 0.3}, "rate=0.3 of 'openface' gives no point in a clip of 1.333 s"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(study, wanted, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClipDataset(study[0], [ClipInput(**wanted)], "session_id == 's15'")
+
+
+@given(
+    gaps=st.lists(st.integers(0, 50), min_size=1, max_size=30),
+    points=st.lists(st.integers(-60, 900), max_size=40),
+    tolerance=st.integers(0, 60),
+)
+def test_nearest_rows_are_the_nearest(gaps: list[int], points: list[int], tolerance: int) -> None:
+    time = np.cumsum(gaps)
+    rows, near = nearest_rows(time, np.array(points, int), tolerance)
+    for point, row, there in zip(points, rows, near, strict=True):
+        distance = np.abs(time - point).min()
+        assert abs(time[row] - point) == distance
+        assert there == (distance <= tolerance)
