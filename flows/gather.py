@@ -182,8 +182,9 @@ def _awaited(ranked: Sequence[_Ranked]) -> Mapping[int, set[int]]:
     holding: dict[tuple[str, str], list[int]] = defaultdict(list)
     for each in ranked:
         for feature in each.unit.features:
-            holding[each.unit.session_id, feature].append(each.rank)
-    return {
-        each.rank: {rank for feature in each.unit.after for rank in holding.get((each.unit.session_id, feature), ())}
-        for each in ranked
-    }
+            holding[each.unit.session_id, each.unit.stored(feature)].append(each.rank)
+
+    def before(unit: Work) -> set[int]:
+        return {rank for feature in unit.after for rank in holding.get((unit.session_id, unit.stored(feature)), ())}
+
+    return {each.rank: before(each.unit) for each in ranked}

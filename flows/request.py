@@ -16,6 +16,7 @@ from tasks.planning.selection import Selection
 # Prefect's server checks a deployment's parameters by these before a run is made of them. In Python the selection is
 # checked against the study, whose messages are better.
 _SessionId = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
+_TrackName = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
 _FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(registered())})]
 # A deployment's flow starts in a folder of its own, where a relative path leads nowhere.
 _Path = Annotated[Path, WithJsonSchema({"type": "string", "format": "path", "pattern": "^/"})]
@@ -32,6 +33,7 @@ class ExtractionRequest(BaseModel):
         cluster: a cluster's YAML file or the address of a Dask scheduler, in the place of the configuration's.
         session_ids: only these sessions; all of them and the stories otherwise.
         only: only these features.
+        tracks: only these tracks; ``main`` are the sessions' own files.
         force: extract again what is up to date.
         replace_study: the feature store was made of another study, whose place this one takes.
     """
@@ -48,6 +50,9 @@ class ExtractionRequest(BaseModel):
         default=None, description="Only these sessions; without it all of them and the stories."
     )
     only: tuple[_FeatureName, ...] | None = Field(default=None, description="Only these features.")
+    tracks: tuple[_TrackName, ...] | None = Field(
+        default=None, description="Only these tracks; main are the sessions' own files. Without it all of them."
+    )
     force: bool = Field(default=False, description="Extract again what is up to date.")
     replace_study: bool = Field(
         default=False, description="Take the place of another study, of which the feature store was made."
@@ -55,7 +60,7 @@ class ExtractionRequest(BaseModel):
 
     @property
     def selection(self) -> Selection:
-        return Selection(self.session_ids or None, self.only or None, self.force)
+        return Selection(self.session_ids or None, self.only or None, self.force, self.tracks or None)
 
     def load_settings(self) -> Settings:
         """The configuration, with the cluster asked for.

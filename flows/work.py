@@ -168,7 +168,7 @@ def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:
     """The outcomes of work whose worker could not tell them: the store knows what was published before it died."""
     storage = open_storage(unit.store)
     return [
-        published(unit, feature) or not_done(storage, unit.session_id, feature, Status.FAILED, reason, "")
+        published(unit, feature) or not_done(storage, unit.session_id, unit.stored(feature), Status.FAILED, reason, "")
         for feature in unit.features
     ]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
+from storyframes.tracks import MAIN, feature_and_track
 
 __all__ = [
     "AUDIO_HOP_S",
@@ -337,9 +338,17 @@ VISION: tuple[str, ...] = ("openface", "resnet50")
 
 
 def in_order(features: Iterable[str]) -> list[str]:
-    """Features as they are shown: the built-in ones in the order of :data:`FEATURES`, then the others by name."""
-    there = set(features)
-    return [*(name for name in FEATURES if name in there), *sorted(there - FEATURES.keys())]
+    """Features as they are shown: the built-in ones in the order of :data:`FEATURES`, then the others by name.
+
+    Those of the sessions' own files come first, then those of other tracks, track by track.
+    """
+    place = {name: number for number, name in enumerate(FEATURES)}
+
+    def key(stored: str) -> tuple[bool, str, int, str]:
+        feature, track = feature_and_track(stored)
+        return track != MAIN, track, place.get(feature, len(place)), feature
+
+    return sorted(set(features), key=key)
 
 
 def feature_spec(session_id: str, feature: str) -> FeatureSpec:

@@ -27,6 +27,7 @@ from storyframes.store.maintenance import is_intact
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.store.records import Current, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
+from storyframes.tracks import of_track
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
@@ -38,16 +39,16 @@ _OURS = ("storyframes", "tasks")  # packages whose own messages never quote what
 
 @dataclass(frozen=True)
 class Work:
-    """What is due of one session, done in one go.
+    """What is due of one track of a session, done in one go.
 
     Attributes:
         store: the feature store's location.
-        source: the session's files as they were when the work was planned.
+        source: the track's files as they were when the work was planned.
         features: one feature, or several that share one pass over the frames.
         settings: of all extractors.
         since: by feature that is forced, the count of the version that was current when the work was planned: a later
             one with the right fingerprint is this work done, by whomever. Of other features any will do.
-        after: features of the same session that must have ended before this begins, well or not, where they are due as
+        after: features of the same track that must have ended before this begins, well or not, where they are due as
             well.
         cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first.
     """
@@ -65,8 +66,16 @@ class Work:
         return self.source.session_id
 
     @property
+    def track(self) -> str:
+        return self.source.track
+
+    @property
     def name(self) -> str:
-        return f"{self.session_id}/{'+'.join(self.features)}"
+        return f"{self.session_id}/{'+'.join(map(self.stored, self.features))}"
+
+    def stored(self, feature: str) -> str:
+        """How the feature is called in the store."""
+        return of_track(feature, self.track)
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,7 @@ class Outcome:
     """What came of one feature of one session: small, and free of anything private.
 
     Attributes:
+        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
         status: as recorded.
         skipped: nothing was done because the current version is up to date.
         reason: why not done.
@@ -131,17 +141,22 @@ def _look_at(storage: Storage, work: Work, feature: str) -> _Due | Outcome:
         if current := up_to_date(storage, work, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
-        return failed(storage, work.session_id, extractor, error, "")
+        return failed(storage, work, extractor, error, "")
     return _Due(extractor, fingerprint)
 
 
 def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
     try:
-        with FeatureWriter(storage, work.session_id, due.extractor.spec) as out:
+        with _writer(storage, work, due) as out:
             due.extractor.extract(work.source, out)
             return done(_publish(due, out))
     except BaseException as error:
-        return failed(storage, work.session_id, due.extractor, contained(error), due.fingerprint.digest)
+        return failed(storage, work, due.extractor, contained(error), due.fingerprint.digest)
+
+
+def _writer(storage: Storage, work: Work, due: _Due) -> FeatureWriter:
+    frames = not work.source.frameless
+    return FeatureWriter(storage, work.session_id, due.extractor.spec, track=work.track, frames=frames)
 
 
 def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Outcome]:
@@ -152,8 +167,7 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            spec = one.extractor.spec
-            writers[one.extractor] = stack.enter_context(FeatureWriter(storage, work.session_id, spec))
+            writers[one.extractor] = stack.enter_context(_writer(storage, work, one))
         failures = run_frame_pass(work.source, writers)
         for one, (extractor, out) in zip(due, writers.items(), strict=True):
             try:
@@ -161,7 +175,7 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(storage, work.session_id, extractor, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, work, extractor, error, one.fingerprint.digest))
     return outcomes
 
 
@@ -176,7 +190,7 @@ def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
     rows = out.rows(Axis.FRAME)
     if rows is None or extractor.name == CLOCK:
         return
-    entry = read_entry(out.storage, out.session_id, CLOCK)
+    entry = read_entry(out.storage, out.session_id, of_track(CLOCK, out.track))
     frames = entry.current.rows if entry and entry.current else 0
     if rows != frames:
         raise ExtractionError(
@@ -207,7 +221,7 @@ def published(work: Work, feature: str) -> Outcome | None:
 def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
     """The current version if it is what the work would give, and intact; None otherwise."""
     return current_if_sound(
-        storage, read_entry(storage, work.session_id, feature), fingerprint, work.since.get(feature)
+        storage, read_entry(storage, work.session_id, work.stored(feature)), fingerprint, work.since.get(feature)
     )
 
 
@@ -242,10 +256,11 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
     )
 
 
-def failed(storage: Storage, session_id: str, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:
+def failed(storage: Storage, work: Work, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:
     """The outcome of an error, whichever it is."""
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
-    outcome = not_done(storage, session_id, extractor.name, status, explain(storage, extractor, error), fingerprint)
+    reason = explain(storage, extractor, error)
+    outcome = not_done(storage, work.session_id, work.stored(extractor.name), status, reason, fingerprint)
     return replace(outcome, transient=may_pass(error))
 
 
@@ -268,7 +283,7 @@ def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> st
 
 
 def not_done(storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str) -> Outcome:
-    """The outcome of an attempt that gave no version, noted in the store."""
+    """The outcome of an attempt that gave no version, noted in the store; ``feature`` as it is called there."""
     try:
         record_attempt(storage, session_id, feature, status, reason, fingerprint)
     except OSError as error:  # a full disk takes this note too; the outcome still says what happened

@@ -18,6 +18,7 @@ from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track
 from tasks.study.load import Study
 
 ROW_GROUP = 16_384
@@ -75,7 +76,7 @@ def _features(store: FeatureStore) -> list[str]:
     """The built-in features, so that a filter by any of them means something, and whatever else was ever attempted."""
     table = store.catalogue
     there = table["feature"][(table["session_id"] != STORIES) & (table["feature"] != WHOLE_SESSION)]
-    return in_order([*FEATURES, *there])
+    return in_order([*FEATURES, *(name for name in there if feature_and_track(name)[1] == MAIN)])
 
 
 def _phases_beyond_the_end(phases: pd.DataFrame, signals: Mapping[str, SessionSignals]) -> Iterator[tuple[str, str]]:

@@ -30,6 +30,10 @@ def extract(
     features: FeaturesArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this track, main for the sessions' own files; repeat for more."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Extract again what is up to date.")] = False,
     replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
@@ -49,6 +53,7 @@ def extract(
         cluster=cluster,
         session_ids=tuple(session or ()),
         only=tuple(only or ()),
+        tracks=tuple(track or ()),
         force=force,
         replace_study=replace_study,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from storyframes.store.catalogue import read_entry
 from storyframes.store.maintenance import Finding, is_intact
 from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track
 
 
 def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
@@ -17,7 +18,8 @@ def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
     if len(untouched) < len(damaged):
         lines.append("The next 'storyframes extract' makes again what is missing or was changed.")
     for session_id, feature in untouched:
-        only = f"--only {feature} --force"
+        kind, track = feature_and_track(feature)
+        only = f"--only {kind} --force" if track == MAIN else f"--track {track} --only {kind} --force"
         lines.append(
             f"Sizes and times of {session_id}/{feature} are as they were published, so only force makes it again: "
             f"'storyframes extract' with {only if session_id == 'stories' else f'--session {session_id} {only}'}."

@@ -18,6 +18,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
+from storyframes.tracks import feature_and_track
 
 _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's length
 
@@ -72,7 +73,8 @@ def _copy(source: Storage, target: Storage, current: Current) -> Current:
     group = zarr.open_group(mode="r", **source.zarr(path))
     version = Version(path, tuple(current.arrays))
     (spec,) = read_descriptions(source, {(current.session_id, current.feature): version})
-    with FeatureWriter(target, current.session_id, spec, Compression.ZSTD) as out:
+    _, track = feature_and_track(current.feature)
+    with FeatureWriter(target, current.session_id, spec, Compression.ZSTD, track=track) as out:
         out.attributes = {key: value for key, value in group.attrs.items() if key not in OWN_ATTRIBUTES}
         out.quality = dict(current.quality)
         out.caveats = set(current.caveats)

@@ -1,8 +1,8 @@
 """What a store says of the features in it, so that whoever reads it need not know them.
 
-Beside the values lie, as attributes of the Zarr group: ``feature``, ``about``, ``mask`` and ``groups`` (columns of
-``values``, by name, as [start, stop]); and of each array: ``about``, ``units``, ``columns``, ``joints``, and the names
-of its dimensions, of which the first says what a row is.
+Beside the values lie, as attributes of the Zarr group: ``feature``, ``track`` (of another than the session's own),
+``about``, ``mask`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and of each array: ``about``,
+``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says what a row is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from storyframes.features import FEATURES, STORIES, STORY_FEATURES
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import ZARR_JSON, StoreError
 from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track
 
-OWN_ATTRIBUTES = frozenset({"feature", "about", "mask", "groups", "stamps", "provenance"})
+OWN_ATTRIBUTES = frozenset({"feature", "track", "about", "mask", "groups", "stamps", "provenance"})
 """The attributes of a group that publishing writes; all others are the extractor's."""
 
 
@@ -30,14 +31,17 @@ class Version(NamedTuple):
     arrays: tuple[str, ...]
 
 
-def describe_feature(spec: FeatureSpec, columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def describe_feature(spec: FeatureSpec, columns: Mapping[str, Sequence[str]], track: str = MAIN) -> dict[str, Any]:
     """The attributes of a feature's group.
 
     Args:
         spec: of the feature.
         columns: of its arrays as they were written. The groups are those of the specification's own columns.
+        track: of which of the session's tracks it is.
     """
     attributes: dict[str, Any] = {"feature": spec.name, "about": spec.about}
+    if track != MAIN:
+        attributes["track"] = track
     if spec.mask:
         attributes["mask"] = spec.mask
     if spec.groups and tuple(columns.get(MAIN_ARRAY, ())) == spec.columns:
@@ -62,6 +66,8 @@ def read_descriptions(
 ) -> list[FeatureSpec]:
     """What the store says of features, in their order; equal ones are one object.
 
+    A feature of another track than the session's own has the feature's name, without the track's.
+
     A version of before the store said so has the mask and the groups of the built-in feature of its name.
 
     Args:
@@ -80,8 +86,9 @@ def read_descriptions(
         shared.setdefault(spec.name, []).append(spec)
     specs = []
     for (session_id, feature), (path, arrays) in versions.items():
-        spec = _parse(contents, session_id, feature, path, arrays)
-        like = shared.setdefault(feature, [])
+        name, _ = feature_and_track(feature)
+        spec = _parse(contents, session_id, name, path, arrays)
+        like = shared.setdefault(name, [])
         if spec not in like:
             like.append(spec)
         specs.append(like[like.index(spec)])

@@ -12,6 +12,7 @@ import numpy as np
 
 from storyframes.features import in_order
 from storyframes.spec import ArraySpec, Axis
+from storyframes.tracks import feature_and_track, of_track
 
 if TYPE_CHECKING:
     import xarray
@@ -36,7 +37,7 @@ class SessionView:
 
     def __repr__(self) -> str:
         lines = [f"SessionView {self.session_id} of {self.store.storage.location}"]
-        for feature in in_order(self.store.features(self.session_id)):
+        for feature in in_order(self._features()):
             arrays = self.store.spec(self.session_id, feature).arrays
             lines += [f"  {feature}/{name}: {array!r}" for name, array in arrays.items()]
         return "\n".join(lines)
@@ -44,13 +45,20 @@ class SessionView:
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.
 
+        A feature of another track than the session's own is the node ``<feature>@<track>``; its times are that track's.
+
         Raises:
             StoreError: the store has no such session.
         """
         import xarray
 
-        nodes = {feature: self._dataset(feature) for feature in self.store.features(self.session_id)}
+        nodes = {feature: self._dataset(feature) for feature in self._features()}
         return xarray.DataTree.from_dict(nodes, name=self.session_id)
+
+    def _features(self) -> list[str]:
+        """The session's features, those of other tracks with the track in their names."""
+        tracks = self.store.tracks(self.session_id)
+        return [of_track(name, track) for track in tracks for name in self.store.features(self.session_id, track)]
 
     def _dataset(self, feature: str) -> xarray.Dataset:
         import xarray
@@ -63,17 +71,17 @@ class SessionView:
             variables[name] = xarray.Variable(array.dimension_names, data, attrs=_notes(group[name]))
             coordinates |= _labels(array)
         frames = [variable.sizes[Axis.FRAME] for variable in variables.values() if Axis.FRAME in variable.dims]
-        time = self._frame_times()
+        time = self._frame_times(of_track("frames", feature_and_track(feature)[1]))
         if time is not None and frames and set(frames) == {len(time)}:  # of an older recording it may have others
             notes = {"units": "s", "about": "presentation time of the frame"}
             coordinates.setdefault("frame_time", (str(Axis.FRAME), time, notes))
         there = {name: value for name, value in coordinates.items() if name not in variables}
         return xarray.Dataset(variables, coords=there, attrs=_notes(group))
 
-    def _frame_times(self) -> np.ndarray | None:
-        if not self.store.has(self.session_id, "frames"):
+    def _frame_times(self, clock: str) -> np.ndarray | None:
+        if not self.store.has(self.session_id, clock):
             return None
-        return self.store.read(self.session_id, "frames", array="time")
+        return self.store.read(self.session_id, clock, array="time")
 
 
 def _labels(array: ArraySpec) -> dict[str, Any]:

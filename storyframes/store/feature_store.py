@@ -25,6 +25,7 @@ from storyframes.store.records import StoredArray
 from storyframes.store.rows import MappedRows, ZarrRows, open_rows
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track, of_track
 
 if TYPE_CHECKING:
     from storyframes.store.explore import SessionView
@@ -106,12 +107,19 @@ class FeatureStore:
 
     @property
     def all_features(self) -> list[str]:
-        """The features that any session has, those of this installation first."""
-        return in_order({feature for session_id, feature in self._versions if session_id != STORIES})
+        """The features that any session's own files have, those of this installation first; not of other tracks."""
+        stored = (feature_and_track(name) for session_id, name in self._versions if session_id != STORIES)
+        return in_order(feature for feature, track in stored if track == MAIN)
 
-    def features(self, session_id: str) -> list[str]:
-        """The features that the session has."""
-        return sorted(feature for session, feature in self._versions if session == session_id)
+    def features(self, session_id: str, track: str = MAIN) -> list[str]:
+        """The features that a track of the session has, without the track in their names."""
+        stored = (feature_and_track(name) for session, name in self._versions if session == session_id)
+        return sorted(feature for feature, of in stored if of == track)
+
+    def tracks(self, session_id: str) -> list[str]:
+        """The tracks of which the session has features: ``main``, its own files, first, then the others by name."""
+        stored = {feature_and_track(name)[1] for session, name in self._versions if session == session_id}
+        return sorted(stored, key=lambda track: (track != MAIN, track))
 
     def has(self, session_id: str, feature: str) -> bool:
         """Whether the session has the feature."""
@@ -131,7 +139,9 @@ class FeatureStore:
 
         Args:
             session_id: the session, or ``stories``.
-            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32.
+            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. Of
+                another track than the session's own, ``<feature>@<track>``: its rows are of that track's own frames
+                or sound, and its times are the device's own.
             start: first row, 0 or more.
             stop: row after the last; None reads to the end.
             array: which of the feature's arrays.
@@ -143,8 +153,9 @@ class FeatureStore:
         Raises:
             StoreError: the store has no such session, feature or array, or not these rows.
         """
-        if feature == "vision":
-            return self._read_vision(session_id, start, stop, out)
+        kind, track = feature_and_track(feature)
+        if kind == "vision":
+            return self._read_vision(session_id, track, start, stop, out)
         rows = self.view(session_id, feature, start, stop, array=array)
         if out is None:
             return np.array(rows)
@@ -232,7 +243,7 @@ class FeatureStore:
         Raises:
             StoreError: the store has no such session.
         """
-        if not self.features(session_id):
+        if not self.tracks(session_id):
             raise StoreError(self._absence(session_id, "frames"))
         from storyframes.store.explore import SessionView
 
@@ -275,12 +286,15 @@ class FeatureStore:
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
         return catalogue.read_parquet(content, CLIPS)
 
-    def _read_vision(self, session_id: str, start: int, stop: int | None, out: np.ndarray | None) -> np.ndarray:
-        parts = [self._array(session_id, feature, "values") for feature in VISION]
+    def _read_vision(
+        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None
+    ) -> np.ndarray:
+        features = [of_track(feature, track) for feature in VISION]
+        parts = [self._array(session_id, feature, "values") for feature in features]
         lengths = {part.shape[0] for part in parts}
         if len(lengths) != 1:
-            raise StoreError(f"{session_id}: {' and '.join(VISION)} have {sorted(lengths)} rows: extract them again")
-        rows = [self.view(session_id, feature, start, stop) for feature in VISION]
+            raise StoreError(f"{session_id}: {' and '.join(features)} have {sorted(lengths)} rows: extract them again")
+        rows = [self.view(session_id, feature, start, stop) for feature in features]
         shape = (len(rows[0]), sum(part.shape[1] for part in parts))
         if out is None:
             out = np.empty(shape, np.float32)
@@ -303,7 +317,7 @@ class FeatureStore:
         rows = of_session[of_session["feature"].isin([feature, catalogue.WHOLE_SESSION])]
         if len(rows):
             return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
-        if there := self.features(session_id):
+        if there := sorted(name for session, name in self._versions if session == session_id):
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 

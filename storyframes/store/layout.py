@@ -18,6 +18,7 @@ from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.location import open_storage
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
+from storyframes.tracks import MAIN, SIGN, feature_and_track
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
@@ -66,10 +67,17 @@ def new_version() -> str:
 def feature_path(session_id: str, feature: str) -> str:
     """The folder of a feature's versions.
 
+    Args:
+        session_id: the session, or ``stories``.
+        feature: the feature; of another track than the session's own, ``<feature>@<track>``.
+
     Raises:
         StoreError: an id could leave the store.
     """
-    for name in (session_id, feature):
+    kind, track = feature_and_track(feature)
+    if SIGN in feature and track.lower() == MAIN:
+        raise StoreError(f"{feature!r}: the features of the track {MAIN!r} are called without it, {kind!r}")
+    for name in (session_id, kind, track):
         if not ID_PATTERN.fullmatch(name):
             raise StoreError(
                 f"{name!r} is no id: letters, digits, '.', '_' and '-', at most 64, first a letter or digit"

@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from storyframes.spec import Axis, FeatureSpec
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
@@ -36,6 +36,7 @@ from storyframes.store.records import (
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, of_track
 
 
 class PublishError(Exception):
@@ -58,20 +59,32 @@ class FeatureWriter:
         session_id: the session, or ``stories``.
         spec: what the feature is. It is written beside the values, so that readers need not know the feature.
         compression: of the arrays' chunks.
+        track: of which of the session's tracks it is.
+        frames: whether the track has a video. Without one, arrays with a row for each frame are not written.
 
     Raises:
-        StoreError: there can be no session of that name.
+        StoreError: there can be no session, or no track, of that name.
     """
 
     def __init__(
-        self, storage: Storage, session_id: str, spec: FeatureSpec, compression: Compression = Compression.NONE
+        self,
+        storage: Storage,
+        session_id: str,
+        spec: FeatureSpec,
+        compression: Compression = Compression.NONE,
+        *,
+        track: str = MAIN,
+        frames: bool = True,
     ) -> None:
         self.storage = storage
         self.compression = Compression(compression)
         self.session_id = session_id
         self.spec = spec
+        self.track = track
+        self.feature = of_track(spec.name, track)
         self.version = new_version()
-        self.path = f"{make_feature_groups(storage, session_id, spec.name)}/{self.version}"
+        self.path = f"{make_feature_groups(storage, session_id, self.feature)}/{self.version}"
+        self._frames = frames
         self.caveats: set[str] = set()
         self.quality: dict[str, float] = {}
         self.attributes: dict[str, Any] = {}
@@ -137,7 +150,7 @@ class FeatureWriter:
         self.storage.commit(self.folder, self.path)
         current = Current(
             session_id=self.session_id,
-            feature=self.spec.name,
+            feature=self.feature,
             version=self.version,
             fingerprint=fingerprint,
             created_at=now(),
@@ -152,14 +165,14 @@ class FeatureWriter:
         )
         current = self._make_current(current)
         self._published = True
-        self.storage.remove([attempt_path(self.session_id, self.spec.name)])
+        self.storage.remove([attempt_path(self.session_id, self.feature)])
         return current
 
     def _make_current(self, current: Current) -> Current:
         """The one step that readers see. In the order that docs/store.md gives reasons for: what ``current.json`` says,
         then whether the version is whole, then its replacement on condition that it has not changed meanwhile.
         """
-        path = current_path(self.session_id, self.spec.name)
+        path = current_path(self.session_id, self.feature)
         published = current
 
         def change(before: bytes | None) -> bytes | None:
@@ -170,7 +183,7 @@ class FeatureWriter:
             if self.version in forbidden:
                 raise RemovedError(f"{self.path} was taken for a dead writer's, and removed; extract it again")
             self._check_whole(current)
-            number = 1 + latest_sequence(self.storage, self.session_id, self.spec.name, current=before)
+            number = 1 + latest_sequence(self.storage, self.session_id, self.feature, current=before)
             published = replace(current, sequence=number, condemned=forbidden)
             return published.to_json()
 
@@ -185,16 +198,21 @@ class FeatureWriter:
 
     def _may_be_current(self) -> bool:
         """Whether readers may see this version: also where an error struck after the commit, or the answer to it."""
-        path = current_path(self.session_id, self.spec.name)
+        path = current_path(self.session_id, self.feature)
         try:
             return self._published or _names(self.storage.read(path), path) == self.version
         except OSError:
             return True
 
     def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
-        absent = [name for name, spec in self.spec.arrays.items() if name not in shards and not spec.optional]
+        needed = (name for name, spec in self.spec.arrays.items() if not (spec.optional or self._cannot_be(spec)))
+        absent = [name for name in needed if name not in shards]
         if absent:
             raise PublishError(f"{self.spec.name}: no array {', '.join(absent)} was written")
+        if there := [name for name in shards if self._cannot_be(self.spec.arrays[name])]:
+            raise PublishError(
+                f"{self.feature}: {', '.join(there)} has a row for each video frame, but this track has no video"
+            )
         lengths: dict[str, tuple[str, int]] = {}
         for name, shard in shards.items():
             axis = self.spec.arrays[name].axis
@@ -205,8 +223,12 @@ class FeatureWriter:
                     f"'{axis}'"
                 )
 
+    def _cannot_be(self, array: ArraySpec) -> bool:
+        """Whether the array is one of frames, and there are none."""
+        return not self._frames and array.axis in (Axis.FRAME, Axis.FRAME_EDGE)
+
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
-        own = {**describe_feature(self.spec, self._columns), "stamps": sorted(self.caveats)}
+        own = {**describe_feature(self.spec, self._columns, self.track), "stamps": sorted(self.caveats)}
         attributes = {**own, **self.attributes, **own, "provenance": provenance}
         group = zarr.create_group(store=self.folder, attributes=attributes)
         for name, shard in shards.items():

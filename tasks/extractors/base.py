@@ -91,6 +91,9 @@ class Extractor(ABC, Generic[S]):
         inputs: what it reads (see :class:`Input`). Their content is part of every fingerprint. May depend on the
             settings, as a property.
         after: the features of the session that have to be there first.
+        needs_frames: without a video there is nothing to make it of. Where this is False, a track that has only sound,
+            or only a transcript, has the feature too: without arrays that have a row for each frame, and
+            ``source.frameless`` says so.
         scope: see :class:`Scope`.
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).
@@ -118,6 +121,7 @@ class Extractor(ABC, Generic[S]):
     version: ClassVar[int]
     inputs: tuple[str, ...] = (Input.VIDEO,)
     after: tuple[str, ...] = ("frames",)
+    needs_frames: ClassVar[bool] = True
     scope: ClassVar[Scope] = Scope.SESSION
     run: ClassVar[Run] = Run.INLINE
     private: ClassVar[bool] = False
@@ -160,6 +164,13 @@ class Extractor(ABC, Generic[S]):
         """
         return source.file(kind)
 
+    @final
+    def inputs_of(self, source: Source) -> tuple[str, ...]:
+        """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to."""
+        if source.frameless and not self.needs_frames:
+            return tuple(kind for kind in self.inputs if kind != Input.VIDEO)
+        return tuple(self.inputs)
+
     def value_settings(self) -> Mapping[str, Any]:
         """The settings that decide values; all of the section, unless the extractor knows better."""
         return self.settings.model_dump(mode="json")
@@ -184,11 +195,12 @@ class Extractor(ABC, Generic[S]):
             MissingInputError: the session lacks an input.
             ExtractionError: an input cannot be used, or a setting or a model is missing.
         """
-        inputs = {str(kind): self.file(source, kind) for kind in self.inputs}
+        kinds = self.inputs_of(source)
+        inputs = {str(kind): self.file(source, kind) for kind in kinds}
         settings = dict(self.value_settings())
-        if Input.VIDEO in self.inputs:
+        if Input.VIDEO in kinds:
             settings |= self.common.recording.model_dump()
-        if Input.TRANSCRIPT in self.inputs:
+        if Input.TRANSCRIPT in kinds:
             settings |= self.common.transcript.model_dump()
         tools = dict(self.tools())
         if self.distribution:

@@ -17,6 +17,7 @@ from storyframes.store.catalogue import read_entry
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.ticks import ticks
+from storyframes.tracks import of_track
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times
@@ -89,13 +90,14 @@ class Clock:
 
 
 def read_clock(source: Source, out: FeatureWriter) -> Clock:
-    """The session's clock as published by ``frames``; carries its caveat of a truncated video over to ``out``.
+    """The clock of the session (or of its track) as published by ``frames``; a truncated video is noted in ``out`` too.
 
     Raises:
         ExtractionError: there is none, or it is another video's, or an older version of ``frames`` made it.
     """
     session_id, video = source.session_id, source.file(Input.VIDEO)
-    entry = read_entry(out.storage, session_id, Frames.spec.name)
+    feature = of_track(Frames.spec.name, source.track)
+    entry = read_entry(out.storage, session_id, feature)
     current = entry.current if entry else None
     if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
         reason = entry.reason if entry else ""
@@ -107,12 +109,17 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
             f"the frame times are those of version {current.provenance['extractor']} of frames, this one is "
             f"{Frames.version}: extract frames again, and what was made with them"
         )
-    path = f"{session_id}/frames/{current.version}/time"
+    path = f"{session_id}/{feature}/{current.version}/time"
     time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
     clock = Clock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
     if clock.truncated:
         out.caveat(Caveat.TRUNCATED_VIDEO)
     return clock
+
+
+def read_clock_if_any(source: Source, out: FeatureWriter) -> Clock | None:
+    """:func:`read_clock`; None where the track has no video."""
+    return None if source.frameless else read_clock(source, out)
 
 
 def note_interlaced(clock: Clock, out: FeatureWriter) -> None:

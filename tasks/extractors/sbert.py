@@ -24,7 +24,7 @@ from tasks.extractors.base import (
     Source,
     Tolerance,
 )
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import read_clock_if_any
 from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.extractors.text_chunks import chunks, embed_in_chunks
@@ -73,9 +73,10 @@ class Sbert(_FromModel):
 
     spec = FEATURES["sbert"]
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
+    needs_frames = False
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock(source, out)
+        clock = read_clock_if_any(source, out)
         transcript = read_speech(source, clock, self.common.transcript, out)
         utterances = transcript.utterances
         start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
@@ -84,9 +85,10 @@ class Sbert(_FromModel):
         out.write("start", start)
         out.write("end", end)
         out.write("speaker", np.array(speakers, np.int16))
-        out.write("frame_utterance", clock.rows_at(start, end))
         out.attributes["speakers"] = labels
-        note_after_end(start, clock, out)
+        if clock:
+            out.write("frame_utterance", clock.rows_at(start, end))
+            note_after_end(start, clock, out)
 
 
 class StorySbert(_FromModel):

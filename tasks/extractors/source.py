@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from storyframes.tracks import MAIN
+
 
 class MissingInputError(Exception):
     """The session lacks what this feature is made of: a status, not a failure. The message says what."""
@@ -57,11 +59,15 @@ class Source:
         session_id: the session, or ``stories``.
         files: by kind of input, see :class:`Input`.
         unusable: by kind, why a file that the study names cannot be used.
+        track: which of the session's tracks the files are of.
+        frameless: the track has no video, so there are no frames, and no clock of frames.
     """
 
     session_id: str
     files: Mapping[str, InputFile]
     unusable: Mapping[str, str] = field(default_factory=dict)
+    track: str = MAIN
+    frameless: bool = False
 
     def names(self, kind: str) -> bool:
         """Whether the study names an input of this kind, be it there or not."""
@@ -71,13 +77,15 @@ class Source:
         """The input of this kind.
 
         Raises:
-            MissingInputError: the study names none for this session.
+            MissingInputError: the study names none for this session, or this track of it.
             ExtractionError: the study names one that cannot be used.
         """
-        if kind == Input.AUDIO and not self.names(kind):
+        if kind == Input.AUDIO and not self.names(kind) and not self.frameless:
             kind = Input.VIDEO
         if kind in self.unusable:
             raise ExtractionError(self.unusable[kind])
         if kind not in self.files:
-            raise MissingInputError(f"the study names no {kind} for this session")
+            raise MissingInputError(
+                f"the study names no {kind} for this {'session' if self.track == MAIN else 'track'}"
+            )
         return self.files[kind]

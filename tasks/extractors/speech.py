@@ -29,8 +29,10 @@ _ROLES = {
 _NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 
 
-def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
+def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
     """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
+
+    Without a clock of frames, nobody knows when the recording ends.
 
     Raises:
         MissingInputError: the study names none.
@@ -41,7 +43,7 @@ def read_speech(source: Source, clock: Clock, settings: TranscriptSettings, out:
         transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
     except TranscriptError as error:
         raise ExtractionError(str(error)) from None
-    if not clock.truncated:
+    if clock and not clock.truncated:
         for number, utterance in enumerate(transcript.utterances, start=1):
             if utterance.end_s > clock.end_s + SLACK_S:
                 raise ExtractionError(

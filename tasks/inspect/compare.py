@@ -73,7 +73,7 @@ def compare_stores(
 
 
 def _check_there(features: Iterable[str], *stores: FeatureStore) -> None:
-    there = {name for store in stores for one in (*store.sessions, STORIES) for name in store.features(one)}
+    there = {name for store in stores for name in store.catalogue["feature"][store.catalogue["version"].notna()]}
     for feature in features:
         if feature not in there:
             names = ", ".join(sorted(there))

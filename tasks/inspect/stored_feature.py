@@ -22,12 +22,14 @@ class StoredFeature:
     """One feature of one session.
 
     Attributes:
+        name: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
         spec: what the store says of it.
         attributes: of its group: caveats (``stamps``), provenance and whatever its extractor notes.
     """
 
     store: FeatureStore
     session_id: str
+    name: str
     spec: FeatureSpec
     attributes: Mapping[str, Any]
 
@@ -38,14 +40,10 @@ class StoredFeature:
         Raises:
             StoreError: it is not there, or what the store says of it contradicts itself.
         """
-        return cls(store, session_id, store.spec(session_id, feature), store.attributes(session_id, feature))
+        return cls(store, session_id, feature, store.spec(session_id, feature), store.attributes(session_id, feature))
 
     def __repr__(self) -> str:
         return f"{self.session_id}/{self.name}: {', '.join(self.spec.arrays)}"
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
     def read(self, array: str, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows ``start`` to ``stop`` of an array, as :meth:`storyframes.store.feature_store.FeatureStore.read`."""

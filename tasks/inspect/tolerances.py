@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import feature_and_track
 from tasks.extractors.base import ALL, Scope, Tolerance
 from tasks.extractors.registry import registered
 from tasks.inspect.comparison import ComparisonError
@@ -36,7 +37,8 @@ class Tolerances:
 
     def of(self, session_id: str, feature: str, array: str, column: str, *, whole: bool) -> Tolerance:
         """The tolerance of one column; ``whole`` numbers are the same or not, if nobody names just them."""
-        for key in (f"{feature}.{column}", feature):
+        kind, _ = feature_and_track(feature)
+        for key in (f"{feature}.{column}", feature, f"{kind}.{column}", kind):  # of one track, then of all
             if key in self.given:
                 return Tolerance(self.given[key])
         declared = _declared(session_id, feature) or {}
@@ -49,11 +51,13 @@ class Tolerances:
 
     def knows(self, session_id: str, feature: str) -> bool:
         """Whether somebody said how far this feature's values may lie apart: the user, or its extractor."""
-        return self.exact or feature in self.given or _declared(session_id, feature) is not None
+        given = feature in self.given or feature_and_track(feature)[0] in self.given
+        return self.exact or given or _declared(session_id, feature) is not None
 
 
 def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
-    """What the feature's extractor declares; None where none is installed."""
+    """What the feature's extractor declares, for all tracks alike; None where none is installed."""
+    feature, _ = feature_and_track(feature)
     extractor = registered(Scope.STORIES if session_id == STORIES else Scope.SESSION).get(feature)
     return extractor.tolerance if extractor else None
 

@@ -16,19 +16,21 @@ def most_expensive_first(work: Iterable[Work]) -> list[Work]:
     The clocks come first, as others wait for them. Then the most expensive features, so those of the longest sessions;
     the cheap ones fill what is left at the end.
     """
-    lengths: dict[str, float] = {}
+    lengths: dict[tuple[str, str], float] = {}
     priced = []
     for unit in work:
-        if unit.session_id not in lengths:
-            lengths[unit.session_id] = recording_s(unit.source)
-        cost = expected_cost(unit.features, unit.settings, lengths[unit.session_id], unit.session_id)
+        key = unit.session_id, unit.track
+        if key not in lengths:
+            lengths[key] = recording_s(unit.source)
+        cost = expected_cost(unit.features, unit.settings, lengths[key], unit.session_id)
         priced.append(replace(unit, cost=cost))
-    waiting: dict[str, float] = {}
+    waiting: dict[tuple[str, str], float] = {}
     for unit in priced:
-        waiting[unit.session_id] = waiting.get(unit.session_id, 0.0) + unit.cost
+        key = unit.session_id, unit.track
+        waiting[key] = waiting.get(key, 0.0) + unit.cost
     clocks = [unit for unit in priced if unit.features == (CLOCK,)]
     others = [unit for unit in priced if unit.features != (CLOCK,)]
     return [
-        *sorted(clocks, key=lambda unit: -waiting[unit.session_id]),
+        *sorted(clocks, key=lambda unit: -waiting[unit.session_id, unit.track]),
         *sorted(others, key=lambda unit: -unit.cost),
     ]

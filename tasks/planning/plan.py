@@ -15,7 +15,14 @@ from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.planning.order import most_expensive_first
-from tasks.planning.selection import Selection, all_sessions, check_selection, selected_extractors
+from tasks.planning.selection import (
+    Selection,
+    all_sessions,
+    check_selection,
+    selected_extractors,
+    selected_tracks,
+    track_extractors,
+)
 from tasks.planning.sources import session_source
 from tasks.planning.spread import spread_over_processors
 from tasks.planning.up_to_date import StoreListing, settled_outcome
@@ -52,7 +59,7 @@ def plan_extraction(
         cpus: processors that one worker can have; a network gets several of them where sessions are few.
 
     Raises:
-        SelectionError: an unknown session or feature was asked for.
+        SelectionError: an unknown session, track or feature was asked for.
         StoreError: there is something else.
     """
     check_selection(study, settings, selection)
@@ -68,18 +75,21 @@ def plan_extraction(
     try:
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
-            extractors = of_stories if session_id == STORIES else of_sessions
-            source = session_source(study, session_id, extractors.values(), digests)
-            due = []
-            for extractor in extractors.values():
-                forced = selection.force and (selection.only is None or extractor.name in selection.only)
-                since = {extractor.name: known.count(session_id, extractor.name)} if forced else {}
-                work = Work(storage.location, source, (extractor.name,), settings, since, extractor.after)
-                if settled := settled_outcome(known, work, extractor):
-                    plan.settled.append(settled)
-                else:
-                    due.append(work)
-            plan.work += _sharing_a_pass(due, extractors)
+            of_session = of_stories if session_id == STORIES else of_sessions
+            for track in selected_tracks(study, session_id, selection):
+                extractors = track_extractors(of_session, study, session_id, track, selection)
+                source = session_source(study, session_id, extractors.values(), digests, track)
+                due = []
+                for extractor in extractors.values():
+                    work = Work(storage.location, source, (extractor.name,), settings, after=extractor.after)
+                    if selection.force and (selection.only is None or extractor.name in selection.only):
+                        count = known.count(session_id, work.stored(extractor.name))
+                        work = replace(work, since={extractor.name: count})
+                    if settled := settled_outcome(known, work, extractor):
+                        plan.settled.append(settled)
+                    else:
+                        due.append(work)
+                plan.work += _sharing_a_pass(due, extractors)
     finally:
         digests.save()
     plan.work = most_expensive_first(spread_over_processors(plan.work, cpus))

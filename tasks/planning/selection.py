@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storyframes.features import STORIES
-from tasks.extractors.base import Extractor, Scope
+from storyframes.features import CLOCK, STORIES
+from storyframes.tracks import MAIN
+from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.registry import ExtractorsSettings, registered, unknown_feature
 from tasks.study.load import Study
+from tasks.study.tracks import Track
 
 
 class SelectionError(ValueError):
@@ -23,22 +25,28 @@ class Selection:
     Attributes:
         session_ids: these sessions; None takes all of them and the stories.
         only: these features; None takes all.
+        tracks: of the sessions' tracks these; None takes all of them. The stories go with ``main``.
         force: extract again what is up to date.
     """
 
     session_ids: tuple[str, ...] | None = None
     only: tuple[str, ...] | None = None
     force: bool = False
+    tracks: tuple[str, ...] | None = None
 
 
 def check_selection(study: Study, settings: ExtractorsSettings, selection: Selection) -> None:
     """Refuse a selection that names what does not exist.
 
     Raises:
-        SelectionError: an unknown session or feature.
+        SelectionError: an unknown session, track or feature.
     """
     if selection.session_ids is not None:
         _check_known("session", selection.session_ids, all_sessions(study))
+    if selection.tracks is not None:
+        asked = selection.session_ids or study.sessions
+        there = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
+        _check_known("track", selection.tracks, there)
     if selection.only is not None:
         features = {*registered(), *registered(Scope.STORIES)}
         for feature in selection.only:
@@ -48,6 +56,48 @@ def check_selection(study: Study, settings: ExtractorsSettings, selection: Selec
 
 def all_sessions(study: Study) -> list[str]:
     return [*study.sessions, *([STORIES] if study.stories else [])]
+
+
+def selected_tracks(study: Study, session_id: str, selection: Selection) -> list[str]:
+    """The tracks of a session that are asked for, its own files first; the stories have none but ``main``."""
+    there = dict.fromkeys((MAIN, *study.tracks.get(session_id, ())))
+    return [track for track in there if selection.tracks is None or track in selection.tracks]
+
+
+def track_extractors(
+    extractors: dict[str, Extractor], study: Study, session_id: str, track: str, selection: Selection
+) -> dict[str, Extractor]:
+    """The extractors of a track: of the session's own files all, of another track those that it has the inputs for.
+
+    What is asked for by name of tracks that are asked for by name is attempted all the same: why it cannot be made is
+    then said.
+    """
+    if track == MAIN:
+        return extractors
+    possible = _possible(extractors, study.tracks[session_id][track])
+    named = set(selection.only or ()) if selection.tracks is not None else set()
+    return {name: extractor for name, extractor in extractors.items() if name in possible or name in named}
+
+
+def _possible(extractors: dict[str, Extractor], track: Track) -> dict[str, Extractor]:
+    """Those of which the track has all inputs, and what they have to wait for as well.
+
+    A track without a video has no frames: only what can do without them is made of it.
+    """
+    possible: dict[str, Extractor] = {}
+    for name, extractor in extractors.items():  # in the order in which they run
+        needs = set(extractor.inputs)
+        waits = set(extractor.after)
+        if track.video is None:
+            if extractor.needs_frames and (Input.VIDEO in needs or CLOCK in waits):
+                continue
+            needs.discard(Input.VIDEO)
+            waits.discard(CLOCK)
+        elif Input.AUDIO in needs and track.audio is None:
+            needs.discard(Input.AUDIO)  # the video's own sound
+        if all(getattr(track, kind, None) for kind in needs) and waits <= possible.keys():
+            possible[name] = extractor
+    return possible
 
 
 def selected_extractors(extractors: dict[str, Extractor], only: tuple[str, ...]) -> dict[str, Extractor]:

@@ -6,23 +6,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from storyframes.features import STORIES
+from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import selected_extractors
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS
+from tasks.study.tracks import Track
 
 
-def session_source(study: Study, session_id: str, extractors: Iterable[Extractor], digests: DigestCache) -> Source:
-    """The files of a session, or of the stories, that these extractors read; no other is opened.
+def session_source(
+    study: Study, session_id: str, extractors: Iterable[Extractor], digests: DigestCache, track: str = MAIN
+) -> Source:
+    """The files of a session (or of a track of it), or of the stories, that these extractors read; no other is opened.
 
     One that cannot be used costs the features that need it, and nothing else.
     """
     if session_id == STORIES:
         named = [(str(Input.STORIES), study.table_path("stories").name)]
     else:
-        named = named_files(study.sessions[session_id], extractors)
+        named = named_files(_files_of(study, session_id, track), extractors)
     files, unusable = {}, {}
     for kind, relative in named:
         try:
@@ -31,11 +35,16 @@ def session_source(study: Study, session_id: str, extractors: Iterable[Extractor
             unusable[kind] = str(error)
         except OSError as error:
             unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
-    return Source(session_id, files, unusable)
+    frameless = track != MAIN and study.tracks[session_id][track].video is None
+    return Source(session_id, files, unusable, track, frameless)
 
 
-def named_files(session: Session, extractors: Iterable[Extractor]) -> list[tuple[str, str]]:
-    """The session's files that these extractors read: kind, and path in the study."""
+def _files_of(study: Study, session_id: str, track: str) -> Session | Track:
+    return study.sessions[session_id] if track == MAIN else study.tracks[session_id][track]
+
+
+def named_files(session: Session | Track, extractors: Iterable[Extractor]) -> list[tuple[str, str]]:
+    """The files of a session, or of a track of it, that these extractors read: kind, and path in the study."""
     asked = {kind for extractor in extractors for kind in extractor.inputs}
     if Input.AUDIO in asked and not session.audio:
         asked.add(Input.VIDEO)  # its own sound

@@ -37,14 +37,14 @@ class StoreListing:
 
 def settled_outcome(known: StoreListing, work: Work, extractor: Extractor) -> Outcome | None:
     """The outcome where nothing needs to be done, or nothing can be; None where the work is due."""
-    session_id, feature = work.session_id, extractor.name
+    session_id, feature = work.session_id, work.stored(extractor.name)
     try:
         fingerprint = extractor.fingerprint(work.source).digest
     except Exception as error:  # of this feature alone, whatever a plug-in raises
-        return failed(known.storage, session_id, extractor, error, "")
+        return failed(known.storage, work, extractor, error, "")
     entry = known.entries.get((session_id, feature))
     try:
-        since = work.since.get(feature)
+        since = work.since.get(extractor.name)
         if current := current_if_sound(known.storage, entry, fingerprint, since, known.files):
             return done(current, skipped=True)
     except OSError:  # whether it is intact cannot be told: the attempt will say so, and leave the others alone

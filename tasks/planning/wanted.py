@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from storyframes.store.layout import INPUTS
 from storyframes.store.storage import Storage
+from storyframes.tracks import of_track
 from tasks.extract import explain
+from tasks.extractors.base import Extractor, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
 from tasks.models.weights import without_download
-from tasks.planning.selection import all_sessions, selected_extractors
+from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.sources import session_source
 from tasks.study.load import Study
 
@@ -21,6 +23,7 @@ class Wanted:
     """What an extraction would want of one feature now.
 
     Attributes:
+        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
         fingerprint: of the version it would publish, empty where that cannot be told here.
         reason: why it cannot be told: the session lacks the input, or this machine a model.
     """
@@ -42,14 +45,21 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
         settings: of all extractors.
     """
     digests = DigestCache(storage, INPUTS, study.root)
+    everything = Selection()
     for session_id in all_sessions(study):
-        extractors = selected_extractors(build_extractors(settings, session_id), settings.features)
-        source = session_source(study, session_id, extractors.values(), digests)
-        for extractor in extractors.values():
-            try:
-                with without_download():
-                    fingerprint = extractor.fingerprint(source).digest
-            except Exception as error:  # of this feature alone, whatever a plug-in raises
-                yield Wanted(session_id, extractor.name, "", explain(storage, extractor, error))
-            else:
-                yield Wanted(session_id, extractor.name, fingerprint)
+        of_session = selected_extractors(build_extractors(settings, session_id), settings.features)
+        for track in selected_tracks(study, session_id, everything):
+            extractors = track_extractors(of_session, study, session_id, track, everything)
+            source = session_source(study, session_id, extractors.values(), digests, track)
+            for extractor in extractors.values():
+                yield _wanted(storage, source, extractor)
+
+
+def _wanted(storage: Storage, source: Source, extractor: Extractor) -> Wanted:
+    feature = of_track(extractor.name, source.track)
+    try:
+        with without_download():
+            fingerprint = extractor.fingerprint(source).digest
+    except Exception as error:  # of this feature alone, whatever a plug-in raises
+        return Wanted(source.session_id, feature, "", explain(storage, extractor, error))
+    return Wanted(source.session_id, feature, fingerprint)

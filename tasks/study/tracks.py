@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAIN = "main"
-"""The track of the files that the table of sessions names."""
+from storyframes.tracks import MAIN
+
+__all__ = ["MAIN", "Person", "Track"]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tasks.extractors.base import (
     Source,
     Tolerance,
 )
-from tasks.extractors.frames import read_clock
+from tasks.extractors.frames import read_clock_if_any
 from tasks.extractors.glove.word_forms import is_symbol, split_forms, whole_forms
 from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
 from tasks.extractors.speech import note_after_end, note_interpolation, read_speech, speaker_labels
@@ -73,9 +73,10 @@ class Glove(_FromVectors):
     spec = FEATURES["glove"]
     version = 3
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
+    needs_frames = False
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock(source, out)
+        clock = read_clock_if_any(source, out)
         transcript = read_speech(source, clock, self.common.transcript, out)
         speakers, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances])
         words, utterances = transcript.words(), transcript.utterances_of_words()
@@ -87,9 +88,10 @@ class Glove(_FromVectors):
         out.write("end", end)
         out.write("known", known.astype(np.uint8))
         out.write("speaker", np.array(speakers, np.int16)[utterances])
-        out.write("frame_word", clock.rows_at(start, end))
         out.attributes["speakers"] = labels
-        note_after_end(start, clock, out)
+        if clock:
+            out.write("frame_word", clock.rows_at(start, end))
+            note_after_end(start, clock, out)
         note_interpolation(words, out)
         if words:
             out.quality["words_known"] = float(known.mean())

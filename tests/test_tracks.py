@@ -1,0 +1,362 @@
+"""Features of other tracks than the session's own: what is extracted of which, where it lies, what never changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.recordings import write_recording, write_wave
+from support.stores import local
+from support.studies import run
+
+from flows.cli.repair_advice import repair_advice
+from flows.gather import Gather
+from flows.request import ExtractionRequest
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.features import FEATURES, OPENFACE_COLUMNS, in_order
+from storyframes.store import catalogue, maintenance
+from storyframes.store.archive import archive
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError, create_store, feature_path
+from storyframes.store.maintenance import Finding
+from storyframes.store.publish import FeatureWriter, PublishError
+from storyframes.store.records import Status
+from tasks.extract import Outcome, Work
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.index import build_clip_index
+from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.selection import Selection, SelectionError
+from tasks.planning.wanted import wanted_versions
+from tasks.study.load import load_study
+
+FEATURES_HERE = ("frames", "openface", "opensmile", "glove")
+RATE = 16_000
+
+
+def tone(seconds: float, hertz: float = 200.0, channels: int = 0) -> np.ndarray:
+    samples = (9000 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * RATE)) / RATE)).astype(np.int16)
+    return np.tile(samples[:, None], channels) if channels else samples
+
+
+def write_openface(path: Path, frames: int, number: float) -> None:
+    """OpenFace's output, with one number in every column that it does not check."""
+    fixed = {"face_id": 0, "confidence": 0.9, "success": 1}
+    lines = [",".join(OPENFACE_COLUMNS)]
+    for frame in range(frames):
+        row = {
+            **dict.fromkeys(OPENFACE_COLUMNS, number),
+            **fixed,
+            "frame": frame + 1,
+            "timestamp": round(frame / 25, 3),
+        }
+        lines.append(",".join(str(row[column]) for column in OPENFACE_COLUMNS))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_words(path: Path, words: str) -> None:
+    path.write_text(json.dumps({"utterances": [{"speaker": "A", "start_s": 0.2, "end_s": 1.0, "text": words}]}))
+
+
+TRACKS = {
+    "dyad": "dyad,child_b,b.mkv,,,b.csv,\ndyad,lapel_a,,a.wav,,,\ndyad,lapel_b,,b.wav,,,\n",
+    "robot": "robot,robot_eye,late.mkv,,,,eye\n",
+    "voices": "voices,anna,,anna.wav,anna.json,,\nvoices,ben,,ben.wav,,,\n",
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A dyad with two cameras and two lapels, a robot whose camera begins later, a video with a WAV per speaker."""
+    root = tmp_path / "study"
+    root.mkdir()
+    write_recording(root / "a.mkv", 50, tone(2.0, channels=1))
+    write_openface(root / "a.csv", 50, 0.25)
+    write_recording(root / "b.mkv", 30, tone(1.2, 400, channels=1))
+    write_openface(root / "b.csv", 30, 0.5)
+    write_recording(root / "late.mkv", 20)
+    write_recording(root / "voices.mkv", 40)
+    for name, seconds in (("a", 1.9), ("b", 1.5), ("anna", 1.6), ("ben", 1.0)):
+        write_wave(root / f"{name}.wav", tone(seconds, 300), RATE)
+    write_words(root / "anna.json", "we sang")
+    sessions = "session_id,participant_id,video,openface\ndyad,p1,a.mkv,a.csv\nrobot,p2,a.mkv,\nvoices,p3,voices.mkv,\n"
+    (root / "sessions.csv").write_text(sessions)
+    (root / "tracks.csv").write_text(
+        "session_id,track,video,audio,transcript,openface,clock\n" + "".join(TRACKS.values())
+    )
+    (root / "clocks.csv").write_text("session_id,clock,clock_s,session_s\nrobot,eye,0,3.2\nrobot,eye,3600.144,3603.2\n")
+    return root
+
+
+@pytest.fixture
+def glove(tmp_path: Path) -> dict[str, object]:
+    vectors = tmp_path / "glove.txt"
+    vectors.write_text("".join(f"{word} {' '.join(['0.5'] * 300)}\n" for word in ("we", "sang")))
+    return {"vectors": vectors, "demo_vectors": True}
+
+
+def extracted(study: Path, root: Path, glove: dict[str, object], **selection: object) -> dict[str, Outcome]:
+    chosen = Selection(**{"only": FEATURES_HERE, **selection})  # type: ignore[arg-type]
+    return run(study, root, chosen, glove=glove)
+
+
+def planned(study: Path, root: Path, **selection: object) -> Plan:
+    settings = ExtractorsSettings(features=("frames", "openface", "opensmile"))
+    return plan_extraction(load_study(study), root, settings, Selection(**selection))  # type: ignore[arg-type]
+
+
+def keys(plan: Plan) -> set[str]:
+    """By session, the features as the store calls them: of the work, and of what needs none."""
+    due = {f"{work.session_id}/{work.stored(feature)}" for work in plan.work for feature in work.features}
+    return due | {f"{outcome.session_id}/{outcome.feature}" for outcome in plan.settled}
+
+
+def test_every_track_has_the_features_that_it_has_the_files_for(study: Path, store_root: Path, glove: dict) -> None:
+    outcomes = extracted(study, store_root, glove)
+    done = {name for name, outcome in outcomes.items() if outcome.status is Status.DONE}
+    of_tracks = {name for name in outcomes if "@" in name}
+    assert of_tracks == {
+        *("dyad/frames@child_b", "dyad/openface@child_b", "dyad/opensmile@child_b"),
+        *("dyad/opensmile@lapel_a", "dyad/opensmile@lapel_b"),
+        *("robot/frames@robot_eye", "robot/opensmile@robot_eye"),
+        *("voices/opensmile@anna", "voices/glove@anna", "voices/opensmile@ben"),
+    }
+    assert of_tracks - done == {"robot/opensmile@robot_eye"}
+    assert outcomes["robot/opensmile@robot_eye"].status is Status.MISSING
+    store = FeatureStore(store_root)
+    assert store.tracks("dyad") == ["main", "child_b", "lapel_a", "lapel_b"]
+    assert store.features("dyad") == ["frames", "openface", "opensmile"]
+    assert store.features("dyad", "child_b") == ["frames", "openface", "opensmile"]
+    assert store.features("voices", "anna") == ["glove", "opensmile"]
+    assert store.tracks("robot") == ["main", "robot_eye"]
+    assert not list(maintenance.verify(local(store_root)))
+
+
+def test_values_are_those_of_the_tracks_own_files(study: Path, store_root: Path, glove: dict) -> None:
+    extracted(study, store_root, glove, session_ids=("dyad", "robot"))
+    store = FeatureStore(store_root)
+    assert store.read("dyad", "openface").shape == (50, 714)
+    assert store.read("dyad", "openface@child_b").shape == (30, 714)
+    smile = OPENFACE_COLUMNS.index("AU12_r")
+    assert store.read("dyad", "openface")[0, smile] == np.float32(0.25)
+    assert store.read("dyad", "openface@child_b")[0, smile] == np.float32(0.5)
+    assert store.read("dyad", "opensmile@child_b", array="per_frame").shape == (30, 65)
+    assert store.spec("dyad", "openface@child_b").name == "openface"
+    assert store.columns("dyad", "openface@child_b") == OPENFACE_COLUMNS
+    attributes = store.attributes("dyad", "openface@child_b")
+    assert (attributes["feature"], attributes["track"]) == ("openface", "child_b")
+    assert "track" not in store.attributes("dyad", "openface")
+    inputs = attributes["provenance"]["inputs"]
+    assert {kind: one["path"] for kind, one in inputs.items()} == {"openface": "b.csv", "video": "b.mkv"}
+
+
+def test_times_are_the_devices_own_and_a_corrected_clock_extracts_nothing(
+    study: Path, store_root: Path, glove: dict
+) -> None:
+    extracted(study, store_root, glove, session_ids=("robot",))
+    time = FeatureStore(store_root).read("robot", "frames@robot_eye", array="time")
+    np.testing.assert_allclose(time, np.arange(20) / 25, atol=1e-3)
+    clocks = study / "clocks.csv"
+    clocks.write_text("session_id,clock,clock_s,session_s\nrobot,eye,0,7.75\n")
+    again = extracted(study, store_root, glove, session_ids=("robot",))
+    assert all(outcome.skipped for name, outcome in again.items() if "@" in name)
+
+
+def test_sound_and_words_without_a_video_have_times_and_no_rows_for_frames(
+    study: Path, store_root: Path, glove: dict
+) -> None:
+    extracted(study, store_root, glove, session_ids=("voices",))
+    store = FeatureStore(store_root)
+    assert set(store.spec("voices", "opensmile@anna").arrays) == {"values", "time"}
+    assert len(store.read("voices", "opensmile@anna")) > len(store.read("voices", "opensmile@ben")) > 90
+    assert store.read("voices", "opensmile@anna", array="time")[0] == 0
+    assert set(store.spec("voices", "glove@anna").arrays) == {"values", "start", "end", "known"}
+    assert store.read("voices", "glove@anna", array="known").tolist() == [1, 1]
+    inputs = store.attributes("voices", "glove@anna")["provenance"]["inputs"]
+    assert {kind: one["path"] for kind, one in inputs.items()} == {"transcript": "anna.json"}
+
+
+def test_what_a_session_has_already_is_not_extracted_again_when_tracks_come(
+    study: Path, store_root: Path, glove: dict
+) -> None:
+    """The same study without its tracks, then with them: nothing of the sessions' own files is due."""
+    tracks, clocks = study / "tracks.csv", study / "clocks.csv"
+    rows, moments = tracks.read_text(), clocks.read_text()
+    tracks.unlink()
+    clocks.unlink()
+    before = extracted(study, store_root, glove)
+    fingerprints = FeatureStore(store_root).catalogue.set_index(["session_id", "feature"])["fingerprint"].to_dict()
+    assert not any("@" in name for name in before)
+    tracks.write_text(rows)
+    clocks.write_text(moments)
+    after = extracted(study, store_root, glove)
+    assert all(outcome.skipped for name, outcome in after.items() if "@" not in name and outcome.status is Status.DONE)
+    now = FeatureStore(store_root).catalogue.set_index(["session_id", "feature"])["fingerprint"].to_dict()
+    assert {key: now[key] for key in fingerprints} == fingerprints
+    assert len(now) > len(fingerprints)
+
+
+def test_the_whole_study_again_is_no_work_and_nothing_is_stale(study: Path, store_root: Path, glove: dict) -> None:
+    extracted(study, store_root, glove)
+    settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
+    assert not plan_extraction(load_study(study), store_root, settings, Selection()).work
+    entries = {(entry.session_id, entry.feature): entry for entry in catalogue.scan(local(store_root))}
+    wanted = {
+        (one.session_id, one.feature): one for one in wanted_versions(load_study(study), local(store_root), settings)
+    }
+    assert wanted.keys() == entries.keys()
+    for key, entry in entries.items():
+        if entry.current:
+            assert wanted[key].fingerprint == entry.current.fingerprint
+
+
+def test_tracks_can_be_chosen(study: Path, store_root: Path) -> None:
+    assert keys(planned(study, store_root, tracks=("lapel_a",))) == {"dyad/opensmile@lapel_a"}
+    assert not any("@" in key for key in keys(planned(study, store_root, tracks=("main",))))
+    only = planned(study, store_root, tracks=("child_b", "main"), only=("openface",), session_ids=("dyad",))
+    assert keys(only) == {"dyad/frames", "dyad/openface", "dyad/frames@child_b", "dyad/openface@child_b"}
+
+
+def test_what_a_named_track_cannot_have_is_said(study: Path, store_root: Path) -> None:
+    plan = planned(study, store_root, tracks=("lapel_a",), only=("openface",))
+    (outcome,) = plan.settled
+    assert (plan.work, outcome.feature, outcome.status) == ([], "openface@lapel_a", Status.MISSING)
+    assert "for this track" in outcome.reason
+
+
+@pytest.mark.parametrize(("track", "hint"), [("child_a", "is 'child_b' meant"), ("../x", "there is no track '../x'")])
+def test_an_unknown_track_is_refused(study: Path, store_root: Path, track: str, hint: str) -> None:
+    with pytest.raises(SelectionError, match=hint):
+        planned(study, store_root, tracks=(track,))
+    with pytest.raises(SelectionError, match="there is no track 'child_b'"):
+        planned(study, store_root, tracks=("child_b",), session_ids=("robot",))
+
+
+def test_a_request_carries_the_tracks(tmp_path: Path) -> None:
+    request = ExtractionRequest(study=tmp_path, features="f", tracks=("lapel_a",))
+    assert request.selection == Selection(tracks=("lapel_a",))
+    assert ExtractionRequest(study=tmp_path, features="f").selection.tracks is None
+
+
+def test_a_track_waits_for_its_own_frames_only(study: Path, store_root: Path) -> None:
+    """Its frames begin first, whatever the other track is at; sound without frames waits for nothing."""
+    begun: list[str] = []
+    work = planned(study, store_root, session_ids=("dyad",)).work
+    recorder = _AtOnce(begun)
+    Gather(recorder).run([unit for unit in work if unit.name != "dyad/frames"])
+    assert begun.index("dyad/frames@child_b") < begun.index("dyad/openface@child_b")
+    assert recorder.together[0] >= {"dyad/opensmile@lapel_a", "dyad/frames@child_b"}
+    assert "dyad/openface@child_b" not in recorder.together[0]
+
+
+class _AtOnce:
+    """A workplace that notes which units begin before any has ended, and does nothing."""
+
+    def __init__(self, begun: list[str]) -> None:
+        self.begun = begun
+        self.together: list[set[str]] = []
+
+    def kind(self, unit: Work) -> str:
+        return "any"
+
+    def submit(self, unit: Work, rank: int) -> _Ended:
+        self.begun.append(unit.name)
+        return _Ended()
+
+    def read(self, future: object, unit: Work) -> tuple[()]:
+        self.together.append(set(self.begun))
+        return ()
+
+    def lost(self, unit: Work) -> tuple[()]:
+        return ()
+
+    def finished(self, outcome: object) -> None:
+        """Nobody watches."""
+
+
+class _Ended:
+    def add_done_callback(self, function) -> None:  # type: ignore[no-untyped-def]
+        function(self)
+
+
+def test_a_track_that_fails_leaves_the_others_alone(study: Path, store_root: Path, glove: dict) -> None:
+    (study / "b.mkv").write_bytes(b"no video")
+    outcomes = extracted(study, store_root, glove, session_ids=("dyad",))
+    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.status is Status.FAILED}
+    assert set(failed) == {"dyad/frames@child_b", "dyad/openface@child_b", "dyad/opensmile@child_b"}
+    assert failed["dyad/frames@child_b"].startswith("b.mkv: ")
+    assert FeatureStore(store_root).features("dyad") == ["frames", "openface", "opensmile"]
+
+
+def test_an_archive_holds_tracks_and_gc_keeps_them(study: Path, store_root: Path, glove: dict, tmp_path: Path) -> None:
+    extracted(study, store_root, glove, session_ids=("dyad", "voices"))
+    assert not list(maintenance.collect(local(store_root), 0))
+    target = create_store(tmp_path / "archive")
+    list(archive(local(store_root), target))
+    ours, theirs = FeatureStore(store_root), FeatureStore(tmp_path / "archive")
+    for session_id in ("dyad", "voices"):
+        assert theirs.tracks(session_id) == ours.tracks(session_id)
+    for name in ("openface@child_b", "opensmile@lapel_b"):
+        np.testing.assert_array_equal(theirs.read("dyad", name), ours.read("dyad", name))
+    assert theirs.attributes("dyad", "openface@child_b")["track"] == "child_b"
+
+
+def test_clips_and_inputs_are_of_the_sessions_own_files(study: Path, store_root: Path, glove: dict) -> None:
+    """A track's rows are of other frames: under the session's frame numbers they would be wrong."""
+    extracted(study, store_root, glove, session_ids=("dyad",))
+    store = FeatureStore(store_root)
+    assert store.all_features == ["frames", "openface", "opensmile"]
+    clips = build_clip_index(load_study(study), WindowSpec(), store).clips
+    assert not [column for column in clips.columns if "@" in column]
+
+
+def test_a_session_in_a_notebook_has_its_tracks(study: Path, store_root: Path, glove: dict) -> None:
+    extracted(study, store_root, glove, session_ids=("dyad",))
+    tree = FeatureStore(store_root).session("dyad").to_xarray()
+    assert tree["openface@child_b"].sizes["frame"] == 30
+    np.testing.assert_allclose(tree["openface@child_b"]["frame_time"][-1], 29 / 25, atol=1e-3)
+
+
+def test_the_repair_of_a_track_is_a_command_that_there_is(study: Path, store_root: Path, glove: dict) -> None:
+    extracted(study, store_root, glove, session_ids=("dyad",))
+    findings = [Finding("dyad", "openface@child_b", "x", "damaged")]
+    (line,) = repair_advice(local(store_root), findings)
+    assert "--session dyad --track child_b --only openface --force" in line
+
+
+NAMES = ["x@main", "x@MAIN", "x@", "@b", "x@../b", "x@a/b", "x@a@b", "x@.b", f"x@{'b' * 65}", "x@b\n", "x@b "]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_of_a_track_leaves_its_folder(name: str) -> None:
+    with pytest.raises(StoreError):
+        feature_path("s", name)
+
+
+@pytest.mark.parametrize("track", ["../b", "a/b", "a@b", "", "b\n"])
+def test_nothing_is_written_under_a_bad_name(store_root: Path, track: str) -> None:
+    before = sorted(store_root.parent.rglob("*"))
+    with pytest.raises(StoreError):
+        FeatureWriter(local(store_root), "s", FEATURES["frames"], track=track)
+    assert sorted(store_root.parent.rglob("*")) == before
+
+
+def test_a_track_without_frames_takes_no_rows_of_frames(store_root: Path) -> None:
+    with (
+        FeatureWriter(local(store_root), "s", FEATURES["frames"], track="lapel", frames=False) as out,
+        pytest.raises(PublishError, match="frames@lapel: time has a row for each video frame"),
+    ):
+        out.write("time", np.arange(3.0))
+        out.publish("f", {})
+
+
+def test_tracks_are_shown_behind_the_sessions_own() -> None:
+    names = ["sbert@b", "aura", "openface@b", "openface", "frames@a", "frames"]
+    assert in_order(names) == ["frames", "openface", "aura", "frames@a", "openface@b", "sbert@b"]
+
+
+def test_only_sound_and_words_do_without_frames() -> None:
+    extractors = build_extractors(ExtractorsSettings(), "")
+    assert {name for name, one in extractors.items() if not one.needs_frames} >= {"opensmile", "glove", "sbert"}
+    assert all(extractors[name].needs_frames for name in ("frames", "openface", "resnet50", "dope"))
