@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from support.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import run
 
+from flows.cli.plan import tracks_left_out
 from flows.cli.repair_advice import repair_advice
+from flows.cli.tables.status import status_tables
 from flows.gather import Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec
@@ -26,6 +30,9 @@ from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.index import build_clip_index
+from tasks.inspect.compare import compare_stores
+from tasks.inspect.report.facts import read_facts
+from tasks.inspect.tolerances import parse_tolerances
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection, SelectionError
 from tasks.planning.wanted import wanted_versions
@@ -316,6 +323,47 @@ def test_a_session_in_a_notebook_has_its_tracks(study: Path, store_root: Path, g
     tree = FeatureStore(store_root).session("dyad").to_xarray()
     assert tree["openface@child_b"].sizes["frame"] == 30
     np.testing.assert_allclose(tree["openface@child_b"]["frame_time"][-1], 29 / 25, atol=1e-3)
+
+
+def test_a_comparison_reads_the_tracks_own_values(study: Path, store_root: Path, glove: dict, tmp_path: Path) -> None:
+    """With the tolerances of the feature; a difference in one camera is of that one alone."""
+    extracted(study, store_root, glove, session_ids=("dyad",))
+    write_openface(study / "b.csv", 30, 0.5625)
+    other = tmp_path / "other"
+    extracted(study, other, glove, session_ids=("dyad",))
+    found = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances([]))
+    assert not found.unknown
+    assert not found.mismatches
+    assert {column.feature for column in found.columns if not column.same} == {"openface@child_b"}
+    assert {column.feature for column in found.columns} >= {"openface", "opensmile@lapel_a"}
+    wide = compare_stores(FeatureStore(store_root), FeatureStore(other), parse_tolerances(["openface=0.1"]))
+    assert all(column.same for column in wide.columns)
+
+
+def test_the_words_of_a_session_are_those_of_its_own_transcript(study: Path, store_root: Path, glove: dict) -> None:
+    write_words(study / "main.json", "we sang and sang")
+    write_words(study / "b.json", "we")
+    (study / "sessions.csv").write_text("session_id,participant_id,video,transcript\ndyad,p,a.mkv,main.json\n")
+    (study / "tracks.csv").write_text("session_id,track,video,transcript\ndyad,child_b,b.mkv,b.json\n")
+    (study / "clocks.csv").unlink()
+    extracted(study, store_root, glove)
+    store = FeatureStore(store_root)
+    assert store.describe("dyad", "glove@child_b").shape == (1, 300)
+    facts = read_facts(load_study(study), store, ExtractorsSettings(features=FEATURES_HERE, glove=glove))
+    assert facts.words == {"dyad": 4}
+    assert facts.lengths_s["dyad"] == pytest.approx(2.0, abs=0.01)
+    assert "glove@child_b" in facts.matrix.features
+
+
+def test_a_person_sees_the_tracks(study: Path, store_root: Path, glove: dict) -> None:
+    extracted(study, store_root, glove)
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(*status_tables(list(catalogue.scan(local(store_root)))), sep="\n")
+    text = console.export_text()
+    for name in ("openface@child_b", "opensmile@lapel_b", "frames@robot_eye", "glove@anna"):
+        assert name in text
+    assert "missing robot opensmile@robot_eye: " in text
+    assert tracks_left_out(load_study(study)) == "6 tracks besides the sessions' own files, to be extracted as well"
 
 
 def test_the_repair_of_a_track_is_a_command_that_there_is(study: Path, store_root: Path, glove: dict) -> None:

@@ -13,10 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.terminal import console, error_console, fail, usage_errors
-from tasks.inspect.human import human_bytes
+from tasks.inspect.human import counted, human_bytes
 
 if TYPE_CHECKING:
     from tasks.planning.forecast import Forecast
+    from tasks.study.load import Study
 
 
 def plan(
@@ -64,6 +65,8 @@ def plan(
             fail(str(error), 1)
     recorded = [session for session in sessions if "video" not in faults[session.session_id]]
     lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in recorded]
+    if left_out := tracks_left_out(loaded):
+        error_console().print(f"[yellow]not in these sums:[/] {left_out}")
     result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
     if json:
         print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
@@ -74,6 +77,12 @@ def plan(
     for feature in result.features:
         if feature.reason:
             shown.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
+
+
+def tracks_left_out(study: Study) -> str:
+    """What the forecast says nothing of, as a sentence; empty where there is nothing else."""
+    others = sum(len(tracks) - 1 for tracks in study.tracks.values())
+    return f"{counted(others, 'track')} besides the sessions' own files, to be extracted as well" if others else ""
 
 
 def forecast_table(forecast: Forecast) -> Table:

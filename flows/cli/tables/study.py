@@ -61,7 +61,7 @@ def study_table(study: Study) -> Table:
     return table
 
 
-NOT_USED = "labels, curves, tracks and clocks are checked; features and clips are made of the other tables so far"
+NOT_USED = "labels, curves and clocks are checked, and tracks are extracted; clips are made of the other tables so far"
 
 
 def _counts(study: Study) -> dict[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 
+from storyframes.tracks import SIGN
 from tasks.inspect.comparison import ColumnDifference, Comparison
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
 from tasks.inspect.report.folder import new_site
@@ -80,5 +81,13 @@ def _charts(different: list[ColumnDifference]) -> list[Chart]:
         )
         beyond = sum(not one.same for one in different if one.feature == feature)
         alt = f"{beyond} columns of {feature} are beyond their tolerance (hatched); drawn are the first {len(own)}."
-        charts.append(Chart(f"columns-{feature.replace('/', '-')}", feature, alt, figure, height=120 + 20 * len(own)))
+        charts.append(
+            Chart(
+                f"columns-{feature.replace('/', '-').replace(SIGN, '-')}",
+                feature,
+                alt,
+                figure,
+                height=120 + 20 * len(own),
+            )
+        )
     return charts

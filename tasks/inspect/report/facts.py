@@ -15,6 +15,7 @@ from storyframes.store.catalogue import Entry
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
+from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.matrix import Matrix, build_matrix
 from tasks.planning.wanted import wanted_versions
@@ -125,8 +126,9 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
 
 
 def _of_words(one: Current, frames: Mapping[str, Current]) -> bool:
-    """Whether the rows of a session's feature are the words of its transcript."""
-    return one.session_id in frames and {"start", "frame_word"} <= set(one.arrays)
+    """Whether the rows of a session's feature are the words of its own transcript, not of another track's."""
+    _, track = feature_and_track(one.feature)
+    return track == MAIN and one.session_id in frames and {"start", "frame_word"} <= set(one.arrays)
 
 
 def _length(frames: Current) -> float:
