@@ -81,13 +81,6 @@ def _charts(different: list[ColumnDifference]) -> list[Chart]:
         )
         beyond = sum(not one.same for one in different if one.feature == feature)
         alt = f"{beyond} columns of {feature} are beyond their tolerance (hatched); drawn are the first {len(own)}."
-        charts.append(
-            Chart(
-                f"columns-{feature.replace('/', '-').replace(SIGN, '-')}",
-                feature,
-                alt,
-                figure,
-                height=120 + 20 * len(own),
-            )
-        )
+        key = feature.replace("/", "-").replace(SIGN, "-")
+        charts.append(Chart(f"columns-{key}", feature, alt, figure, height=120 + 20 * len(own)))
     return charts
