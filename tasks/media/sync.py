@@ -28,7 +28,7 @@ _SHARE = 0.5  # of the pieces that both should have
 _AGAIN = 0.7  # of the best match: a second one so good means that the sound repeats itself
 _CLEAR = 8.0  # how many times the usual match of places that do not belong together
 _LOUD = 0.5  # how alike pieces are that are no chance
-_MOST_RESIDUAL_MS = 5.0
+_MOST_RESIDUAL_MS = 3.0
 _MOST_ERROR_MS = 3.0
 _VISIBLE_DRIFT_S = 0.003  # less of it, over all that is shared, is no reason for a second row
 _SHOWN_PIECES = 16
@@ -156,11 +156,17 @@ class _Search:
         if on_line.sum() < max(_FEWEST, _SHARE / 2 * inside.sum()):
             raise SyncError(_UNRELATED)
         # Sound was lost on the way, or the recording was cut: what is there lies beside the line, and is clear.
-        beside = inside & ~on_line & clear & (self._second < _AGAIN)
-        if beside.any():
-            at = int(beside.argmax())
-            raise SyncError(_beside(times[at], lags[at] - line.lag(times[at])))
+        as_alike = self._top > _AGAIN * np.median(self._top[on_line])
+        for at in np.flatnonzero(~on_line & ((inside & as_alike) | (clear & (self._second < _AGAIN)))).tolist():
+            if self._alike_on(line, at) < _AGAIN * self._top[at]:
+                raise SyncError(_beside(times[at], lags[at] - line.lag(times[at])))
         return line
+
+    def _alike_on(self, line: _Line, at: int) -> float:
+        """How alike a piece is to what the line puts it to; 0 where there is nothing."""
+        start = int(self.starts[at])
+        place = start + round(float(line.lag(start * _COARSE_S)) / _COARSE_S)
+        return float(self.alike(start)[max(0, place - 2) : max(0, place + 3)].max(initial=0.0))
 
     def _inside(self, line: _Line) -> np.ndarray:
         """The pieces that by this line the longer recording has too."""
