@@ -15,7 +15,8 @@ class SplitSpec:
     """How participants are drawn into train, val and test when a dataset is opened.
 
     The participants are those of the whole clip index, so datasets of one store and one ``SplitSpec`` share them out
-    alike, whatever their filters and inputs.
+    alike, whatever their filters and inputs. Each is drawn alone, because the index does not tell who met in a session:
+    of a study whose sessions have several participants, take the index's own splits.
 
     Attributes:
         seed: seeds the assignment of participants to splits.
