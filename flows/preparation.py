@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from flows.request import ExtractionRequest
-from flows.settings import Settings
+from flows.settings import Settings, check_labels
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.storage import Storage
 from tasks.extractors.required_tools import check_tools
@@ -46,6 +46,7 @@ def prepare(request: ExtractionRequest) -> Preparation:
             what is asked for cannot be done; nothing was started.
     """
     settings, study = request.load_settings(), load_study(request.study)
+    check_labels(settings, study)
     check_selection(study, settings, request.selection)
     check_tools(settings, request.selection.only)
     storage = create_store(request.features)

@@ -1,4 +1,4 @@
-"""The configuration: one TOML file, one section for each extractor, one for the clips, one for the cluster."""
+"""The configuration: one TOML file, with sections for extractors, clips, labels and the cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import Field, ValidationError
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
 from tasks.extractors.registry import ExtractorsSettings, anchored
+from tasks.label_rules import LabelRule, label_rule_faults
+from tasks.study.load import Study
 
 
 class SettingsError(Exception):
@@ -21,7 +23,18 @@ class Settings(ExtractorsSettings):
     """Everything that can be configured; unknown keys are errors."""
 
     clips: WindowSpec = Field(default_factory=WindowSpec)
+    labels: dict[str, LabelRule] = Field(default_factory=dict)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
+
+
+def check_labels(settings: Settings, study: Study) -> None:
+    """Make sure that the study's labels can be columns of its clip index.
+
+    Raises:
+        SettingsError: they cannot; every reason is named.
+    """
+    if faults := label_rule_faults(study, settings.labels):
+        raise SettingsError("\n".join(["labels cannot become clips:", *(f"  {fault}" for fault in faults)]))
 
 
 def load_settings(path: Path | None) -> Settings:

@@ -21,6 +21,7 @@ from flows.runs.result import RunResult
 from flows.settings import SettingsError
 from flows.work import do_work
 from storyframes.store import catalogue, scratch
+from storyframes.store.clip_table import ClipFormatError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, open_store
 from storyframes.store.records import Status
@@ -94,11 +95,15 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
         logger.warning("%s gives no clips: %s", session_id, reason)
     for session_id, reason in index.warnings.items():
         logger.warning("%s: %s", session_id, reason)
+    for remark in index.remarks:
+        logger.warning("%s", remark)
     asked = request.session_ids or tuple(study.sessions)
     excluded = {session_id: reason for session_id, reason in index.excluded.items() if session_id in asked}
     seconds = time.monotonic() - started
     outcomes = (*plan.settled, *attempted)
-    result = RunResult(outcomes, len(plan.work), len(index.clips), seconds, problem, excluded, index.warnings)
+    result = RunResult(
+        outcomes, len(plan.work), len(index.clips), seconds, problem, excluded, index.warnings, index.remarks
+    )
     publish_result(result)
     if not problem:
         publish_key_tables(key_tables(read_facts(study, FeatureStore(request.features), settings)))
@@ -111,8 +116,11 @@ def write_tables(preparation: Preparation) -> tuple[ClipIndex, str]:
     try:
         storage = open_store(features)  # still there, after days perhaps?
         catalogue.compact(storage)
-        index = build_clip_index(preparation.study, preparation.settings.clips, FeatureStore(features))
+        settings = preparation.settings
+        index = build_clip_index(preparation.study, settings.clips, FeatureStore(features), settings.labels)
         write_clip_index(index.clips, storage)
+    except ClipFormatError as error:
+        return ClipIndex(pd.DataFrame(), {}, {}), str(error)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
         problem = f"the catalogue and the clip index could not be written ({error}): extract again"
         return ClipIndex(pd.DataFrame(), {}, {}), problem

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 
+from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SessionSignals, build_index
+from storyframes.clips.windows import SESSION_PHASE, SessionSignals, build_index
 from storyframes.features import FEATURES, STORIES, in_order
 from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.catalogue import WHOLE_SESSION, replace_table, to_parquet
+from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.study.load import Study
+from tasks.clip_labels import add_labels, clip_targets, is_labelled, sessions_of_several_persons
+from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
+from tasks.label_rules import LabelRule, indexed_schemes
+from tasks.study.labels import EMPATHY
+from tasks.study.load import Study, StudyFileError
 
 ROW_GROUP = 16_384
 _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last frame
@@ -30,27 +36,33 @@ class ClipIndex:
     """The clips of a study.
 
     Attributes:
-        clips: one row per window and rating (see :func:`storyframes.clips.windows.build_index`).
+        clips: one row per window and what it is labelled of (see :func:`storyframes.clips.windows.build_index`).
         excluded: sessions that give no clips because something is wrong with them, and what it is.
         warnings: by session, what is odd about those that do.
+        remarks: what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed.
     """
 
     clips: pd.DataFrame
     excluded: Mapping[str, str]
     warnings: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
 
 
-def build_clip_index(study: Study, spec: WindowSpec, store: FeatureStore | None) -> ClipIndex:
+def build_clip_index(
+    study: Study, spec: WindowSpec, store: FeatureStore | None, rules: Mapping[str, LabelRule] | None = None
+) -> ClipIndex:
     """Cut the study into clips; what is wrong with one session costs its clips and nobody else's.
 
     Args:
         study: a valid study.
         spec: how clips are cut.
-        store: the study's features; None makes the index from the tables alone.
+        store: the study's features; None makes the index from the tables and the recordings' headers.
+        rules: by scheme, how its labels meet clips; :func:`tasks.label_rules.label_rule_faults` has no fault to find.
     """
-    sessions, phases = study.frame("sessions"), study.frame("phases")
-    excluded = dict(study.excluded)
-    signals = {}
+    rules = rules or {}
+    sessions = study.frame("sessions")
+    excluded = dict(study.excluded) | sessions_of_several_persons(study, rules)
+    signals: dict[str, SessionSignals] = {}
     if store:
         for session_id in sorted(set(store.sessions) & set(sessions["session_id"])):
             try:
@@ -58,18 +70,119 @@ def build_clip_index(study: Study, spec: WindowSpec, store: FeatureStore | None)
             except (StoreError, OSError, ValueError) as error:
                 reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
                 excluded.setdefault(session_id, f"{reason}: 'storyframes verify' says what is damaged")
-    clips = build_index(
+    there = [session_id for session_id in sessions["session_id"] if session_id not in excluded]
+    lengths_s = _look_at_headers(study, there, signals)
+    for session_id, reason in other_rates(_known_rates(there, signals, store is None), spec).items():
+        excluded[session_id] = reason
+    there = [session_id for session_id in there if session_id not in excluded]
+    phases = study.frame("phases") if study.phases else _whole_sessions(there, signals, lengths_s)
+    phases = phases[~phases["session_id"].isin(list(excluded))]
+    meetings = _meetings(study)
+    windows = build_index(
         sessions,  # all of them: the splits do not move when a session is mended
-        phases[~phases["session_id"].isin(list(excluded))],
-        study.frame("ratings"),
-        spec,
+        phases,
+        clip_targets(study),
+        replace(spec, unlabelled="keep"),
         signals,
         _features(store) if store else [],
+        together=meetings,
     )
+    clips = _labelled(windows, study, spec, rules)
     warnings: dict[str, str] = {}
-    for session_id, odd in (*_phases_beyond_the_end(phases, signals), *_sound_that_does_not_fit(signals)):
+    beyond = _phases_beyond_the_end(phases, signals) if study.phases else ()
+    for session_id, odd in (*beyond, *_sound_that_does_not_fit(signals)):
         warnings[session_id] = f"{warnings[session_id]}; {odd}" if session_id in warnings else odd
-    return ClipIndex(clips, excluded, warnings)
+    unknown = [session_id for session_id in phases["session_id"].unique() if _is_assumed(signals.get(session_id))]
+    remarks = (
+        *([] if len(clips) else [why_none(there, phases, windows, spec, signals)]),
+        *empty_splits(clips, len(components(sessions["participant_id"], meetings)), spec),
+        *assumed_rates(unknown, spec),
+        *_not_indexed(study),
+    )
+    return ClipIndex(clips, excluded, warnings, remarks)
+
+
+def _labelled(windows: pd.DataFrame, study: Study, spec: WindowSpec, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
+    """The windows with their labels; without those that have none, where they are not wanted."""
+    clips = add_labels(windows, study, rules)
+    if (spec.unlabelled or ("drop" if study.ratings else "keep")) == "drop":
+        schemes = clips.attrs["schemes"]
+        clips = clips[is_labelled(clips)].reset_index(drop=True)
+        clips.attrs["schemes"] = schemes
+    if study.ratings and clips["position"].notna().all():
+        clips = clips.astype({"position": "int8", "empathy": "int8"})
+    return clips
+
+
+def _whole_sessions(
+    sessions: Sequence[str], signals: Mapping[str, SessionSignals], lengths_s: Mapping[str, float]
+) -> pd.DataFrame:
+    """One phase for each session: all of its frames, as far as it is known how many those are."""
+    rows = []
+    for session_id in sessions:
+        if session_id in signals and signals[session_id].time is not None:
+            rows.append((session_id, SESSION_PHASE, -math.inf, math.inf))
+        elif session_id in lengths_s:
+            rows.append((session_id, SESSION_PHASE, 0.0, lengths_s[session_id]))
+    return pd.DataFrame(rows, columns=["session_id", "phase", "start_s", "end_s"])
+
+
+def _look_at_headers(study: Study, sessions: Sequence[str], signals: dict[str, SessionSignals]) -> dict[str, float]:
+    """Read the headers of recordings whose frame times are not known: the rates into ``signals``; gives the lengths."""
+    from tasks.media.container import RecordingError
+    from tasks.media.video_header import read_rate  # PyAV, which is not needed where all sessions have their times
+
+    lengths_s = {}
+    for session_id in sessions:
+        signal = signals.get(session_id, SessionSignals())
+        if signal.time is None:
+            try:
+                fps, length_s = read_rate(study.path(study.sessions[session_id].video))
+            except (RecordingError, StudyFileError, OSError):
+                continue  # extraction and check say what is wrong with it
+            if fps:
+                signals[session_id] = replace(signal, header_fps=fps)
+            if length_s:
+                lengths_s[session_id] = length_s
+    return lengths_s
+
+
+def _is_assumed(signal: SessionSignals | None) -> bool:
+    return signal is None or (signal.time is None and signal.header_fps is None)
+
+
+def _known_rates(
+    sessions: Sequence[str], signals: Mapping[str, SessionSignals], from_headers: bool
+) -> dict[str, float]:
+    """Frames per second of the sessions, by their frames' times; by headers only where nothing else is looked at."""
+    return {
+        session_id: signal.rate(0)
+        for session_id in sessions
+        if (signal := signals.get(session_id))
+        and (len(signal.time) > 1 if signal.time is not None else from_headers and signal.header_fps)
+    }
+
+
+def _meetings(study: Study) -> list[list[str]]:
+    """Of every session the participants who are in it."""
+    met = {session.session_id: [session.participant_id] for session in study.sessions.values()}
+    for person in study.persons:
+        if person.participant_id and person.session_id in met:
+            met[person.session_id].append(person.participant_id)
+    return list(met.values())
+
+
+def _not_indexed(study: Study) -> Iterator[str]:
+    """The schemes of the table ``labels`` that are no column, and why."""
+    used = {label.scheme for label in study.labels[len(study.ratings) :]} - set(indexed_schemes(study))
+    for name in sorted(used):
+        scheme = study.schemes[name]
+        if study.ratings and name == EMPATHY.name:
+            yield f"labels of the scheme {name!r} are not in the clip index, which has those of the table 'ratings'"
+        elif scheme.private:
+            yield f"the scheme {name!r} is private, so it is no column of the clip index"
+        else:
+            yield f"the scheme {name!r} is {scheme.type}, so it is no column of the clip index"
 
 
 def _features(store: FeatureStore) -> list[str]:
@@ -108,17 +221,19 @@ def _sound_that_does_not_fit(signals: Mapping[str, SessionSignals]) -> Iterator[
 
 
 def write_clip_index(index: pd.DataFrame, storage: Storage) -> None:
-    """Make ``index`` the store's clip index; unchanged content leaves the file alone."""
-    replace_table(storage, CLIPS, lambda: _table(index), ROW_GROUP)
+    """Make ``index`` the store's clip index; unchanged content leaves the file alone.
+
+    Raises:
+        StoreError: the store's has a newer format; it was left as it is.
+    """
+    if (content := storage.read(CLIPS)) is not None:
+        check_replaceable(content)
+    replace_table(storage, CLIPS, lambda: to_table(index), ROW_GROUP)
 
 
 def export_clip_index(index: pd.DataFrame, path: Path) -> None:
     """Write ``index`` as a Parquet file of its own."""
-    write_atomically(path, to_parquet(_table(index), ROW_GROUP))
-
-
-def _table(index: pd.DataFrame) -> pa.Table:
-    return pa.Table.from_pandas(index, preserve_index=False).replace_schema_metadata(None)
+    write_atomically(path, to_parquet(to_table(index), ROW_GROUP))
 
 
 def _signals(store: FeatureStore, session_id: str) -> SessionSignals:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from support.stores import local
-from support.synthetic_features import publish
+from support.synthetic_features import publish, study_of
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.window_spec import WindowSpec
@@ -57,7 +56,7 @@ def make_store(
         "ratings": pd.DataFrame({"session_id": ["s"], "story_id": ["x"], "position": [1], "empathy": [3]}),
     }
     settings = WindowSpec(window=WINDOW, stride=STRIDE)
-    built = build_clip_index(SimpleNamespace(frame=tables.get, excluded={}), settings, FeatureStore(root))
+    built = build_clip_index(study_of(tables), settings, FeatureStore(root))
     write_clip_index(built.clips, local(root))
     (root / "warnings.txt").write_text(built.warnings.get("s", ""))
     return FeatureStore(root)

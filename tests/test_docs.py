@@ -14,6 +14,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     from pydantic import TypeAdapter
 
     from flows.settings import Settings
+    from tasks.label_rules import LabelRule
 
     text = (ROOT / "docs/configuration.md").read_text()
     example = text.split("```toml\n")[1].split("```")[0]
@@ -21,9 +22,12 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for section, field in Settings.model_fields.items():
         if section == "features":
             continue
-        assert f"[{section}]" in example
-        part = example.split(f"[{section}]")[1].split("\n[")[0]
-        for key in TypeAdapter(type(field.default_factory())).json_schema()["properties"]:
+        heading, settings = f"[{section}]", type(field.default_factory())
+        if section == "labels":  # a section for each scheme of a study
+            heading, settings = "[labels.valence]", LabelRule
+        assert heading in example
+        part = example.split(heading)[1].split("\n[")[0]
+        for key in TypeAdapter(settings).json_schema()["properties"]:
             assert key in part, f"[{section}] {key} is not documented"
 
 

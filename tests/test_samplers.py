@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ class Clips:
     """As much of a ClipDataset as a sampler looks at."""
 
     clips: pd.DataFrame
+    schemes: dict[str, str] = field(default_factory=lambda: {"empathy": "ordinal"})
 
     def __len__(self) -> int:
         return len(self.clips)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storyframes.clips.splits import SPLITS, assign_splits
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SPLITS, SessionSignals, assign_splits, build_index, count_windows, phase_frames
+from storyframes.clips.windows import SessionSignals, build_index, count_windows, phase_frames
 from storyframes.ticks import ticks
 
 
@@ -33,11 +34,10 @@ def tables(phase_lengths: list[list[tuple[str, int]]], fps: float = 15) -> tuple
 
 @given(frames=st.integers(0, 5000), window=st.integers(1, 300), stride=st.integers(1, 60))
 def test_the_number_of_windows_is_the_formula_and_a_count(frames: int, window: int, stride: int) -> None:
-    spec = WindowSpec(window=window, stride=stride)
     starts = [start for start in range(0, max(frames, 1), stride) if start + window <= frames]
-    assert count_windows(frames, spec) == len(starts)
+    assert count_windows(frames, window, stride) == len(starts)
     if frames >= window:
-        assert count_windows(frames, spec) == (frames - window) // stride + 1
+        assert count_windows(frames, window, stride) == (frames - window) // stride + 1
 
 
 @given(start=st.integers(0, 20_000), length=st.integers(0, 20_000), fps=st.sampled_from([10, 15, 25, 29.97, 30]))
@@ -80,15 +80,18 @@ def test_the_papers_study_gives_184062_rows() -> None:
 def test_one_row_in_full() -> None:
     index = build_index(*tables([[("warm_up", 30), ("story_share", 150)]]), WindowSpec())
     signals = ["audio_start", "audio_stop", "sound_covered", "face_tracked", "face_confidence", "words"]
+    signals += ["frames_expected", "longest_gap_s"]
     assert index.iloc[0].drop(signals).to_dict() == {
         "clip_id": "s000:story_share:000030:1",
         "session_id": "s000",
         "participant_id": "p00",
         "phase": "story_share",
         "story_id": "st1",
+        "target": "st1",
         "position": 1,
         "empathy": 2,
         "split": "train",
+        "split_group": 0,
         "start_frame": 30,
         "stop_frame": 150,
         "start_s": 2.0,
@@ -199,6 +202,9 @@ def test_the_index_of_the_demo_study(demo_study: Path) -> None:
     from tasks.study.load import load_study
 
     index = build_clip_index(load_study(demo_study), WindowSpec(), None).clips
+    before = pd.read_csv(Path(__file__).parent / "data/demo_clips.csv")  # of the index in its first format
+    pd.testing.assert_frame_equal(index[list(before)], before, check_dtype=False)
+    assert index["clip_id"].tolist() == before["clip_id"].tolist()
     assert len(index) == 3 * (3 + 3) * 3
     assert index[["story_id", "position", "empathy"]].iloc[0].to_dict() == {
         "story_id": "st-garden",

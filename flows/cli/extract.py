@@ -109,7 +109,7 @@ def _show_result(features: str, result: RunResult) -> None:
         entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
     shown = console()
     shown.print(*status_tables(entries), sep="\n")
-    for line in without_clips(result.excluded, result.warnings):
+    for line in without_clips(result.excluded, result.warnings, result.remarks):
         shown.print(line)
     index = "" if result.problem else f"; the clip index has {counted(result.clips, 'clip')}"
     shown.print(escape(f"This run: {result}{index}."))

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from flows.cli.tables.clips import clips_table, without_clips
-from flows.cli.tables.study import why_no_clips
 from flows.cli.terminal import (
     ConfigOption,
     ReplaceStudyOption,
@@ -28,8 +27,8 @@ def index(
     replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write the clip index: one row per sliding window and rating."""
-    from flows.settings import load_settings
+    """Write the clip index: one row per sliding window and what it is labelled of."""
+    from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
     from storyframes.store.layout import open_store
@@ -42,22 +41,21 @@ def index(
     with usage_errors():
         settings = load_settings(config)
         loaded = load_study(study)
+        check_labels(settings, loaded)
         if features is not None:
             storage = open_store(features)
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage)
-            built = build_clip_index(loaded, settings.clips, FeatureStore(features))
+            built = build_clip_index(loaded, settings.clips, FeatureStore(features), settings.labels)
             write_clip_index(built.clips, storage)
         elif out is not None:
-            built = build_clip_index(loaded, settings.clips, None)
+            built = build_clip_index(loaded, settings.clips, None, settings.labels)
             export_clip_index(built.clips, out)
     shown, clips = console(), built.clips
-    shown.print(f"{counted(len(clips), 'clip')} of {settings.clips.window} frames, stride {settings.clips.stride}")
+    shown.print(f"{counted(len(clips), 'clip')} of {settings.clips}")
     if len(clips):
         shown.print(clips_table(clips))
-    elif reason := why_no_clips(loaded):
-        error_console().print(reason)
-    for line in without_clips(built.excluded, built.warnings):
+    for line in without_clips(built.excluded, built.warnings, built.remarks):
         error_console().print(line)
     if built.excluded:
         raise typer.Exit(1)

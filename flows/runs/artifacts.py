@@ -121,6 +121,8 @@ def _failures(result: RunResult) -> list[str]:
 
 def _without_clips(result: RunResult) -> list[str]:
     blocks: list[str] = []
+    if result.remarks:
+        blocks += ["## About the clips", "\n".join(f"- {markdown.plain(remark)}" for remark in result.remarks)]
     for heading, sessions in (("Sessions without clips", result.excluded), ("Look at these", result.warnings)):
         if sessions:
             lines = list(islice(sessions.items(), _FAILURES_SHOWN))

@@ -25,6 +25,7 @@ class RunResult:
         problem: why the catalogue or the clip index could not be written; empty if they could.
         excluded: sessions asked for that give no clips because something is wrong with them, and what it is.
         warnings: by session, what is odd about its clips.
+        remarks: what is to be said of the clip index as a whole.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -34,6 +35,7 @@ class RunResult:
     problem: str = ""
     excluded: Mapping[str, str] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[Outcome, ...]:

@@ -1,4 +1,4 @@
-"""Clips for training: ``window_spec`` and ``windows`` (the clip index) → ``dataset`` → ``loader``.
+"""Clips for training: ``window_spec``, ``windows`` and ``splits`` (the clip index) → ``dataset`` → ``loader``.
 
 ``split_spec`` draws other splits than the index's.
 

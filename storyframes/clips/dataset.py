@@ -19,6 +19,8 @@ from storyframes.clips.named_inputs import open_input
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 
+NO_STORY = ""
+
 
 class ClipDataset:
     """The clips of a study as a map-style dataset.
@@ -46,6 +48,7 @@ class ClipDataset:
         clips: the clips' rows of the clip index; sample i is row i.
         split: as given.
         fields: shape, dtype and column names of each array of a sample.
+        schemes: of each column of labels in ``clips``, whether it is nominal, ordinal or interval.
 
     Raises:
         StoreError: there is no such store, or it has no clip index.
@@ -80,6 +83,7 @@ class ClipDataset:
         wanted = _distinct(inputs)
         index = self.store.clips() if split is None else split.applied(self.store.clips())
         chosen = filter_clips(index, where)
+        self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
         source = ClipSource(self.store, index, self._sessions, self.clips)
@@ -190,7 +194,7 @@ class ClipDataset:
 
     def _clip(self, number: int) -> Clip:
         session, story, *rest = self._rows[number].item()
-        return Clip(self._sessions[session], self._stories[story], *rest)
+        return Clip(number, self._sessions[session], self._stories[story], *rest)
 
 
 def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
@@ -209,8 +213,8 @@ def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
     """What :class:`Clip` holds of every clip as one array, with sessions and stories as numbers into two lists."""
     session, sessions = pd.factorize(clips["session_id"])
     story, stories = pd.factorize(clips["story_id"])
-    columns = clips[list(Clip._fields[2:])].copy()
+    columns = clips[list(Clip._fields[3:])].copy()
     columns[["audio_start", "audio_stop"]] = columns[["audio_start", "audio_stop"]].fillna(-1).astype(np.int64)
     columns.insert(0, "session", session)
     columns.insert(1, "story", story)
-    return columns.to_records(index=False), list(sessions), list(stories)
+    return columns.to_records(index=False), list(sessions), [*stories, NO_STORY]  # -1, where there is none, is the last

@@ -38,7 +38,7 @@ def parse_filter(text: str, columns: Iterable[str]) -> pc.Expression:
 
     Args:
         text: ``split == "train" and face_tracked >= .9``, ``empathy in [1, 2]``, ``not has_dope``,
-            ``stop_s - start_s > 7``.
+            ``stop_s - start_s > 7``, ``valence is not null``.
         columns: the names that it may use.
 
     Raises:
@@ -93,8 +93,15 @@ def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: frozens
         chosen = column.isin([_value(each) for each in right.elts])
         # A missing value is in no list. As in every other comparison, it is not "not in" one either.
         return (chosen if isinstance(op, ast.In) else ~chosen) & column.is_valid()
+    if isinstance(op, ast.Is | ast.IsNot):
+        if not (isinstance(right, ast.Name) and right.id == "null" and isinstance(left, ast.Name)):
+            raise ValueError(
+                "'is' asks for a missing value alone, 'column is null' or 'column is not null': else write =="
+            )
+        missing = _expression(left, columns).is_null()
+        return ~missing if isinstance(op, ast.IsNot) else missing
     if type(op) not in _OPERATORS:
-        raise ValueError("'is' is nothing that a filter may hold: write ==")
+        raise ValueError(f"{type(op).__name__} is nothing that a filter may hold")
     return _OPERATORS[type(op)](_expression(left, columns), _expression(right, columns))
 
 

@@ -29,8 +29,9 @@ Batch = Mapping[str, np.ndarray]
 
 
 class Clip(NamedTuple):
-    """What readers need of one row of the clip index."""
+    """What readers need of one row of the clip index, and which row of the dataset it is."""
 
+    row: int
     session_id: str
     story_id: str
     start_frame: int
@@ -39,7 +40,6 @@ class Clip(NamedTuple):
     stop_s: float
     audio_start: int
     audio_stop: int
-    empathy: int
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,17 @@ class Field:
         shape: of one clip, without the batch's dimension.
         dtype: numpy dtype.
         columns: a name for each entry of the last dimension, or empty.
+        names: what the numbers 0, 1, … stand for, where they are names; else empty.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     columns: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Field({self.shape}, {self.dtype}{shown_names(', columns ', self.columns)})"
+        columns, names = shown_names(", columns ", self.columns), shown_names(", names ", self.names)
+        return f"Field({self.shape}, {self.dtype}{columns}{names})"
 
 
 class InputReader(ABC):
@@ -393,15 +396,23 @@ class StoryVector(InputReader):
         store.read(STORIES, self.feature, row, row + 1, out=batch[self.name][place : place + 1])
 
 
-@dataclass(frozen=True)
-class Label(InputReader):
-    """The rating, 1 to 5."""
+@dataclass(frozen=True, eq=False)
+class Labels(InputReader):
+    """One value of each clip.
+
+    Attributes:
+        name: of the field.
+        field: the field; a clip has a single number.
+        values: (clips of the dataset,) of the field's dtype.
+    """
 
     name: str
+    field: Field
+    values: np.ndarray
 
     @property
     def fields(self) -> dict[str, Field]:
-        return {self.name: Field((), np.dtype(np.int64))}
+        return {self.name: self.field}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        batch[self.name][place] = clip.empathy
+        batch[self.name][place] = self.values[clip.row]

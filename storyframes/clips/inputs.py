@@ -23,7 +23,7 @@ class ClipInput:
             (:meth:`FeatureStore.spec`). The groups of openface and vision are "gaze", "eye_landmarks", "pose",
             "landmarks_2d", "landmarks_3d", "shape", "action_units", "bookkeeping", and "measurements", which is all of
             these but the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but arrays
-            ("body_2d", "hands_3d").
+            ("body_2d", "hands_3d"). Of label they are schemes, each a field of its own.
         axis: what a row stands for, by default what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
             words or utterances one row per frame, if it is stored so.
         speakers: of words and utterances, only those of these speakers, by the names that the store has for them
@@ -79,7 +79,7 @@ class ClipSource:
         store: the store.
         index: the whole clip index.
         sessions: the sessions of the clips that will be read; each has what the input needs.
-        clips: the clips that will be read.
+        clips: the clips that will be read, in the dataset's order.
     """
 
     store: FeatureStore

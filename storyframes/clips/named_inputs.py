@@ -10,7 +10,7 @@ what they are about:
 | words | words (n, 300) float32, words_mask, words_length: glove | a word; or a frame |
 | sentence | sentence (n, 384) float32, sentence_mask, sentence_length: sbert | an utterance; or a frame |
 | story | story (384,) float32: the story's sbert vector | the story |
-| label | label () int64: the rating, 1 to 5 | the story |
+| label | label () int64: the rating, 1 to 5; or of schemes: label_<scheme>, label_<scheme>_mask | the window |
 
 k is the number of frames of a clip, and n the largest number of rows that any clip of the study has; with a row for
 each frame there is no length. Values are as they are stored, also where the mask is False: NaN, or the stale landmarks
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+import pandas as pd
 
 from storyframes.clips.columns import side_by_side
 from storyframes.clips.feature_input import common_spec, grid_of, open_feature
@@ -33,7 +34,7 @@ from storyframes.clips.input_readers import (
     FramePart,
     FrameRows,
     InputReader,
-    Label,
+    Labels,
     MaskRule,
     StoryVector,
 )
@@ -44,6 +45,8 @@ from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 
+RATING = "empathy"
+"""The column of the clip index that ``label`` is."""
 STORY_FEATURE = "sbert"
 """The feature of the story texts that ``story`` is."""
 _FLOAT32 = np.dtype(np.float32)
@@ -138,8 +141,29 @@ def _story(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
 def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
     _check_axis(wanted, Axis.STORY)
     if wanted.columns is not None:
-        raise ValueError("columns of 'label' cannot be chosen")
-    return [Label("label")]
+        return [reader for scheme in wanted.columns for reader in _scheme(source, scheme)]
+    values = source.clips[RATING].to_numpy(np.float64)
+    if (values != np.rint(values)).any():
+        raise ValueError(
+            f"'label' is a whole number, and values of {RATING!r} are not: take ClipInput(\"label\", [{RATING!r}])"
+        )
+    return [Labels("label", Field((), np.dtype(np.int64)), values.astype(np.int64))]
+
+
+def _scheme(source: ClipSource, scheme: str) -> list[InputReader]:
+    """A scheme's values (numbers as float32, names as int64 with -1 for none), and which clips have one."""
+    there = [name for name in source.index.attrs.get("schemes", {}) if name in source.clips]
+    if scheme not in there:
+        raise ValueError(f"the clip index has no scheme {scheme!r}; it has {', '.join(there) or 'none'}")
+    column = source.clips[scheme]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        names = tuple(str(name) for name in source.index[scheme].cat.categories)
+        field, values = Field((), np.dtype(np.int64), names=names), column.cat.codes.to_numpy(np.int64)
+    else:
+        field, values = Field((), _FLOAT32), column.to_numpy(np.float32, na_value=np.nan)
+    mask = column.notna().to_numpy(bool)
+    name = f"label_{scheme}"
+    return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask)]
 
 
 def _check_axis(wanted: ClipInput, only: Axis) -> None:

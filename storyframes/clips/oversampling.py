@@ -1,5 +1,7 @@
 """Oversampling: the clips of rarer ratings several times an epoch, so that all ratings come equally often.
 
+Instead of the rating it can be any nominal or ordinal scheme of labels.
+
 EmpathicStories++ oversamples because few sessions are rated low. :class:`OversamplingSampler` does that to the training
 split alone. Where all clips are oversampled and their copies then shared out over the splits at random, copies of one
 clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the
@@ -16,20 +18,28 @@ import hashlib
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.named_inputs import RATING
 from storyframes.clips.samplers import ClipSampler
+from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SPLITS
 
 
 class OversamplingSampler(ClipSampler):
     """Every rating equally often: each of its clips as many times as fits, the rest drawn among them, in random order.
 
-    Which clips are drawn once more differs from epoch to epoch. Arguments are those of :class:`ClipSampler`.
+    Which clips are drawn once more differs from epoch to epoch.
+
+    Args:
+        dataset: training clips.
+        by: the nominal or ordinal scheme whose values come equally often; the rating where nothing else is asked for.
+        seed, rank, world_size: see :class:`ClipSampler`.
 
     Raises:
-        ValueError: the dataset has clips of another split than train.
+        ValueError: the dataset has clips of another split than train, or some without a value of ``by``, or ``by`` is
+            no nominal or ordinal scheme.
 
     Example:
         >>> from storyframes import ClipDataset, OversamplingSampler
@@ -39,7 +49,9 @@ class OversamplingSampler(ClipSampler):
         1
     """
 
-    def __init__(self, dataset: ClipDataset, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+    def __init__(
+        self, dataset: ClipDataset, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
         super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
         others = sorted(set(dataset.clips["split"]) - {"train"})
         if others:
@@ -47,7 +59,12 @@ class OversamplingSampler(ClipSampler):
                 f"the dataset has clips of {' and '.join(others)}: only training clips are oversampled, because "
                 "repeating others changes what is measured; filter with where='split == \"train\"'"
             )
-        self._ratings = dataset.clips["empathy"].to_numpy()
+        self.by = by
+        self._ratings = _values(dataset, by)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return super().settings if self.by == RATING else {**super().settings, "by": self.by}
 
     @property
     def total(self) -> int:
@@ -72,6 +89,7 @@ class PaperOrderOversamplingSampler(ClipSampler):
     Args:
         dataset: clips of all splits.
         split: train, val or test.
+        by: see :class:`OversamplingSampler`.
         seed, rank, world_size: see :class:`ClipSampler`.
 
     Raises:
@@ -86,11 +104,14 @@ class PaperOrderOversamplingSampler(ClipSampler):
         1
     """
 
-    def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+    def __init__(
+        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
         super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
         _check_splits(dataset, split)
         self.split = split
-        copies = balanced(dataset.clips["empathy"].to_numpy(), np.random.default_rng(seed))
+        self.by = by
+        copies = balanced(_values(dataset, by), np.random.default_rng(seed))
         self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
         self._digest = hashlib.sha256(self._copies.astype("<i8").tobytes()).hexdigest()[:16]  # follows from the splits
 
@@ -100,7 +121,8 @@ class PaperOrderOversamplingSampler(ClipSampler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "split": self.split, "copies": self._digest}
+        by = {} if self.by == RATING else {"by": self.by}
+        return {**super().settings, "split": self.split, **by, "copies": self._digest}
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self._copies)
@@ -118,6 +140,7 @@ class LeakingOversamplingSampler(ClipSampler):
     Args:
         dataset: clips of all splits.
         split: train, val or test.
+        by: see :class:`OversamplingSampler`.
         seed, rank, world_size: see :class:`ClipSampler`.
 
     Raises:
@@ -131,12 +154,15 @@ class LeakingOversamplingSampler(ClipSampler):
         True
     """
 
-    def __init__(self, dataset: ClipDataset, split: str, *, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+    def __init__(
+        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
         super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
         _check_splits(dataset, split)
         self.split = split
+        self.by = by
         generator = np.random.default_rng(seed)
-        copies = generator.permutation(balanced(dataset.clips["empathy"].to_numpy(), generator))
+        copies = generator.permutation(balanced(_values(dataset, by), generator))
         ends = np.round(np.cumsum(WindowSpec.split_shares) * len(copies)).astype(int)
         self._copies = np.split(copies, ends[:-1])[SPLITS.index(split)]
 
@@ -146,10 +172,28 @@ class LeakingOversamplingSampler(ClipSampler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "split": self.split}
+        by = {} if self.by == RATING else {"by": self.by}
+        return {**super().settings, "split": self.split, **by}
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self._copies)
+
+
+def _values(dataset: ClipDataset, by: str) -> np.ndarray:
+    """(n,) what is to come equally often: the values of a scheme, names as numbers."""
+    kinds = dataset.schemes
+    balanced = [name for name, kind in kinds.items() if kind in ("nominal", "ordinal")]
+    if by not in balanced:
+        what = f"is {kinds[by]}" if by in kinds else "is no scheme of the clip index"
+        raise ValueError(
+            f"by={by!r} {what}: only nominal and ordinal schemes are balanced ({', '.join(balanced) or 'none'})"
+        )
+    column = dataset.clips[by]
+    if lacking := int(column.isna().sum()):
+        raise ValueError(
+            f"{lacking} of {len(column)} clips have no value of {by!r}: filter with where='{by} is not null'"
+        )
+    return column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
 
 
 def _check_splits(dataset: ClipDataset, split: str) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from storyframes.clips.splits import assign_splits
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import assign_splits
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,7 @@ class SplitSpec:
     """How participants are drawn into train, val and test when a dataset is opened.
 
     The participants are those of the whole clip index, so datasets of one store and one ``SplitSpec`` share them out
-    alike, whatever their filters and inputs. Each is drawn alone, because the index does not tell who met in a session:
-    of a study whose sessions have several participants, take the index's own splits.
+    alike, whatever their filters and inputs. Those who met in a session stay together.
 
     Attributes:
         seed: seeds the assignment of participants to splits.
@@ -42,7 +41,9 @@ class SplitSpec:
 
     def applied(self, index: pd.DataFrame) -> pd.DataFrame:
         """The clip index with these splits in its column ``split``."""
-        splits = assign_splits(index["participant_id"].unique().tolist(), self._windows())
+        participants = index["participant_id"]
+        met = participants.groupby(index["split_group"]).unique() if "split_group" in index else ()
+        splits = assign_splits(participants.unique().tolist(), self._windows(), met)
         return index.assign(split=index["participant_id"].map(splits).astype(index["split"].dtype))
 
     def _windows(self) -> WindowSpec:

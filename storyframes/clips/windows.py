@@ -1,25 +1,27 @@
-"""Clips: the sliding windows inside the phases of a study, one row per window and rating.
+"""Clips: the sliding windows inside the phases of a study, one row per window and what it is labelled of.
 
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
-``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames.
+``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
+after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
+from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
-from storyframes.recording_times import last_frame_end_s
+from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.ticks import ticks
 
-SPLITS = ("train", "val", "test")
+SESSION_PHASE = "session"
+"""The phase that all of a session is where a study has no phases."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class SessionSignals:
         audio_time: (A,) seconds, of the openSMILE rows.
         word_start: (W,) seconds.
         features: the features that the session has.
+        header_fps: frames per second as the recording's header has it, for where there is no ``time``.
     """
 
     time: np.ndarray | None = None
@@ -41,11 +44,17 @@ class SessionSignals:
     audio_time: np.ndarray | None = None
     word_start: np.ndarray | None = None
     features: frozenset[str] = field(default_factory=frozenset)
+    header_fps: float | None = None
+
+    def rate(self, assumed: float) -> float:
+        """Frames per second: of the frames' times, else of the header, else ``assumed``."""
+        assumed = self.header_fps or assumed
+        return assumed if self.time is None else usual_rate(self.time, assumed)
 
 
-def count_windows(frames: int, spec: WindowSpec) -> int:
-    """How many clips a phase of ``frames`` frames holds."""
-    return 0 if frames < spec.window else (frames - spec.window) // spec.stride + 1
+def count_windows(frames: int, window: int, stride: int) -> int:
+    """How many windows of ``window`` frames a phase of ``frames`` frames holds, ``stride`` frames apart."""
+    return 0 if frames < window else (frames - window) // stride + 1
 
 
 def phase_frames(start_s: float, end_s: float, time: np.ndarray | None, fps: float) -> tuple[int, int]:
@@ -57,22 +66,6 @@ def phase_frames(start_s: float, end_s: float, time: np.ndarray | None, fps: flo
     return math.ceil(start_s * fps - nudge), math.ceil(end_s * fps - nudge)
 
 
-def assign_splits(participants: Sequence[str], spec: WindowSpec) -> dict[str, str]:
-    """Each participant's split: shares as asked to the nearest participant, the same for the same seed and names."""
-
-    def draw(participant: str) -> bytes:
-        return hashlib.sha256(f"{spec.split_seed}:{participant}".encode()).digest()
-
-    ordered = sorted(set(participants), key=draw)
-    exact = np.array(spec.split_shares) / sum(spec.split_shares) * len(ordered)
-    counts = np.floor(exact + 1e-9).astype(int)
-    owed = np.round(exact - counts, 9)
-    for split in np.lexsort((counts, -owed))[: len(ordered) - counts.sum()]:  # among equals the emptier split first
-        counts[split] += 1
-    names = np.repeat(SPLITS, counts)
-    return dict(zip(ordered, names.tolist(), strict=True))
-
-
 def build_index(
     sessions: pd.DataFrame,
     phases: pd.DataFrame,
@@ -80,57 +73,89 @@ def build_index(
     spec: WindowSpec,
     signals: Mapping[str, SessionSignals] | None = None,
     features: Sequence[str] = (),
+    *,
+    together: Iterable[Iterable[str]] = (),
 ) -> pd.DataFrame:
     """The clip index of a study.
 
     Args:
         sessions: columns session_id, participant_id.
-        phases: columns session_id, phase, start_s, end_s.
-        ratings: columns session_id, story_id, position, empathy.
+        phases: columns session_id, phase, start_s, end_s; infinite where a phase is all there is.
+        ratings: columns session_id, story_id, position, empathy, and target where that is not the story: what the
+            windows of a session are labelled of.
         spec: how clips are cut.
         signals: by session, what the store knows; without it the index comes from the tables alone, at ``spec.fps``.
         features: the features that get a ``has_`` column.
+        together: participants who met in a session, and so are in one split.
 
     Returns:
-        One row per window and rating, sorted by session, phase, start frame and position. Columns that need signals
-        are missing values (NA) where those are absent.
+        One row per window and rating, sorted by session, phase, start frame, position and target; of a session without
+        ratings one per window, or none, as ``spec.unlabelled`` says. Columns that need signals, and those of a rating
+        that there is not, are missing values (NA).
     """
     signals = signals or {}
+    unlabelled = spec.unlabelled or ("drop" if len(ratings) else "keep")
     windows = [
         _phase_windows(phase, spec, signals.get(phase.session_id, SessionSignals()))
         for phase in phases.itertuples(index=False)
         if spec.phases is None or phase.phase in spec.phases
     ]
     index = pd.concat(windows, ignore_index=True) if windows else _no_windows()
-    index = index.merge(ratings[["session_id", "story_id", "position", "empathy"]], on="session_id", how="inner")
+    ratings = ratings if "target" in ratings else ratings.assign(target=ratings["story_id"])
+    ratings = ratings[["session_id", "story_id", "target", "position", "empathy"]]
+    if unlabelled == "keep":  # nullable, so that a missing rating makes no fractions of the others
+        ratings = ratings.astype({"position": "Int8", "empathy": "Int8"})
+    index = index.merge(ratings, on="session_id", how="left" if unlabelled == "keep" else "inner")
     participant = sessions.set_index("session_id")["participant_id"]
     index["participant_id"] = index["session_id"].map(participant)
-    index["split"] = index["participant_id"].map(assign_splits(list(participant), spec))
-    index = index.sort_values(["session_id", "phase", "start_frame", "position"], kind="stable", ignore_index=True)
+    meetings = [list(met) for met in together]
+    index["split"] = index["participant_id"].map(assign_splits(list(participant), spec, meetings))
+    groups = sorted(components(participant, meetings))
+    group_of = {one: number for number, group in enumerate(groups) for one in group}
+    index["split_group"] = index["participant_id"].map(group_of)
+    index = index.sort_values(
+        ["session_id", "phase", "start_frame", "position", "target"], kind="stable", ignore_index=True
+    )
     index["clip_id"] = (
         index["session_id"]
         + ":"
         + index["phase"]
         + ":"
         + index["start_frame"].astype(str).str.zfill(6)
-        + ":"
-        + index["position"].astype(str)
+        + _about_what(index)
     )
     for feature in features:
         having = {session for session, signal in signals.items() if feature in signal.features}
         index[f"has_{feature}"] = index["session_id"].isin(having)
-    return index[[*_COLUMNS, *(f"has_{feature}" for feature in features)]].astype(_COLUMNS)
+    return as_columns(index[[*COLUMNS, *(f"has_{feature}" for feature in features)]])
 
 
-_COLUMNS = {
+def as_columns(index: pd.DataFrame) -> pd.DataFrame:
+    """The index with the types of :data:`COLUMNS`; nullable ones where a rating is missing."""
+    nullable = {} if index["position"].notna().all() else {"position": "Int8", "empathy": "Int8"}
+    return index.astype({**COLUMNS, **nullable})
+
+
+def _about_what(index: pd.DataFrame) -> pd.Series:
+    """The end of a clip's id: the position of a rated story, another target, or nothing."""
+    rated, labelled = index["position"].notna(), index["target"].notna()
+    if rated.all():
+        return ":" + index["position"].astype(str)
+    about = (":@" + index["target"].astype(str)).where(labelled, "")  # no id has an @: never a position's
+    return about.where(~rated, ":" + index["position"].astype(str))
+
+
+COLUMNS: Mapping[str, str] = {
     "clip_id": "str",
     "session_id": "str",
     "participant_id": "str",
     "phase": "str",
     "story_id": "str",
+    "target": "str",
     "position": "int8",
     "empathy": "int8",
     "split": "str",
+    "split_group": "int32",
     "start_frame": "int32",
     "stop_frame": "int32",
     "start_s": "float64",
@@ -141,7 +166,10 @@ _COLUMNS = {
     "face_tracked": "Float32",
     "face_confidence": "Float32",
     "words": "Int32",
+    "frames_expected": "Int32",
+    "longest_gap_s": "Float64",
 }
+"""The columns of the clip index and their types, without those of single features."""
 
 
 def _no_windows() -> pd.DataFrame:
@@ -151,10 +179,16 @@ def _no_windows() -> pd.DataFrame:
 
 
 def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFrame:  # type: ignore[no-untyped-def]
-    first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, spec.fps)
-    starts = first + spec.stride * np.arange(count_windows(stop - first, spec))
-    stops = starts + spec.window
-    start_s, stop_s = _times(starts, signal.time, spec.fps), _times(stops, signal.time, spec.fps)
+    rate = signal.rate(spec.fps)
+    fps = signal.header_fps or spec.fps
+    first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, fps)
+    window = spec.frames(rate)
+    if spec.stride is not None:
+        starts = first + spec.stride * np.arange(count_windows(stop - first, window, spec.stride))
+    else:
+        starts = _starts_in_seconds(phase.start_s, spec.stride_s or 1.0, (first, stop - window), signal.time, fps)
+    stops = starts + window
+    start_s, stop_s = _times(starts, signal.time, fps), _times(stops, signal.time, fps)
     audio_start, audio_stop = _positions(signal.audio_time, start_s), _positions(signal.audio_time, stop_s)
     return pd.DataFrame(
         {
@@ -170,8 +204,28 @@ def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFr
             "face_tracked": _window_mean(signal.tracked, starts, stops),
             "face_confidence": _window_mean(signal.confidence, starts, stops),
             "words": _count_between(signal.word_start, start_s, stop_s),
+            "frames_expected": _missing(len(starts)) if signal.time is None else np.rint((stop_s - start_s) * rate),
+            "longest_gap_s": _longest_gaps(signal.time, starts, stops, 1 / rate),
         }
     )
+
+
+def _starts_in_seconds(
+    begin_s: float, stride_s: float, within: tuple[int, int], time: np.ndarray | None, fps: float
+) -> np.ndarray:
+    """The first frames at or after every stride from ``begin_s``, from the first to the last that may be one."""
+    first, last = within
+    if last < first or last < 0:
+        return np.empty(0, int)
+    first_s, last_s = _times(np.array([first, last]), time, fps)
+    begin_s = begin_s if math.isfinite(begin_s) else first_s
+    at = begin_s + stride_s * np.arange(math.floor((last_s - begin_s) / stride_s + 1e-6) + 1)
+    if time is None:
+        starts = np.ceil(at * fps - 1e-6).astype(int)
+    else:
+        starts = np.searchsorted(ticks(time), ticks(at), side="left")
+    starts = np.unique(starts)  # several strides into one gap begin with the same frame
+    return starts[(starts >= first) & (starts <= last)]
 
 
 def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarray:
@@ -181,6 +235,14 @@ def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarra
     if len(time) == 0:
         return np.empty(0)
     return np.append(time, last_frame_end_s(time, 1 / fps))[frames]
+
+
+def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray, step_s: float):  # type: ignore[no-untyped-def]
+    """The longest time from one frame of each window to the next."""
+    if time is None or not len(starts):
+        return _missing(len(starts))
+    gaps = np.append(np.diff(np.append(time, last_frame_end_s(time, step_s))), 0.0)
+    return np.maximum.reduceat(gaps, np.column_stack([starts, stops]).ravel())[::2]
 
 
 def _missing(count: int):  # type: ignore[no-untyped-def]

@@ -19,6 +19,7 @@ from storyframes.features import STORIES, VISION, in_order
 from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.clip_table import to_frame
 from storyframes.store.description import Version, read_descriptions
 from storyframes.store.layout import CLIPS, StoreError, open_store
 from storyframes.store.records import StoredArray
@@ -273,18 +274,19 @@ class FeatureStore:
         return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
     def clips(self) -> pd.DataFrame:
-        """The clip index: one row per window and rating, with the columns that docs/store.md lists.
+        """The clip index: one row per window and what it is labelled of, with the columns that docs/store.md lists.
 
-        Sorted by session, phase, start frame and position. Unlike the catalogue it is read anew at every call.
+        Sorted by session, phase, start frame, position and target. ``attrs["schemes"]`` says of each column of labels
+        whether it is nominal, ordinal or interval. Unlike the catalogue it is read anew at every call.
 
         Raises:
-            StoreError: there is none, or it is damaged.
+            StoreError: there is none, it is damaged, or of a newer format.
         """
         content = catalogue.read_table(self.storage, CLIPS)
         if content is None:
             where = self.storage.location
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
-        return catalogue.read_parquet(content, CLIPS)
+        return to_frame(catalogue.parse_table(content, CLIPS))
 
     def _read_vision(
         self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None

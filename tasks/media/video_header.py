@@ -9,6 +9,8 @@ from tasks.media.container import RecordingError
 from tasks.media.cut_off import missing_bytes
 from tasks.media.shown_frames import ShownFrame, ShownFrames
 
+_FEWEST_FPS, _MOST_FPS = 1, 240
+
 
 class TruncatedError(RecordingError):
     """Fewer frames decode than the container's header promises."""
@@ -59,6 +61,22 @@ def read_header(path: Path) -> VideoHeader:
             promised_s=promised_s,
             start_s=frames.seconds(first.ticks if first else stream.start_time or 0),
         )
+
+
+def read_rate(path: Path) -> tuple[float | None, float | None]:
+    """Frames per second and seconds of the video at ``path`` by its header; None where that does not say.
+
+    A rate beyond what cameras have, such as the thousand per second of many a browser's recording, is the clock's.
+
+    Raises:
+        RecordingError: it is empty, no media file, or has no video.
+    """
+    with ShownFrames(path) as frames:
+        stream = frames.stream
+        fps = float(stream.average_rate or stream.guessed_rate or 0)
+        length_s = float(stream.duration * stream.time_base) if stream.duration and stream.time_base else None
+        length_s = length_s or _tagged_duration(stream.metadata.get("DURATION", ""))
+        return (fps if _FEWEST_FPS <= fps <= _MOST_FPS else None), length_s
 
 
 def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow_truncated: bool) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from support.stores import local
 from tasks.index import build_clip_index, write_clip_index
+from tasks.study.load import Phase, Rating, Session, Study
 
 FPS = 15
 STORY_IDS = [f"story{number}" for number in range(5)]
@@ -58,11 +58,20 @@ def write_features(root: Path, spec: StudySpec | None = None) -> SyntheticStudy:
     publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": STORY_IDS})
     catalogue.compact(local(root))
     settings = WindowSpec(window=spec.window, stride=spec.stride, fps=FPS)
-    index = build_clip_index(
-        SimpleNamespace(frame=tables(spec, sessions).get, excluded={}), settings, FeatureStore(root)
-    ).clips
+    index = build_clip_index(study_of(tables(spec, sessions)), settings, FeatureStore(root)).clips
     write_clip_index(index, local(root))
     return SyntheticStudy(root, arrays | {(STORIES, "sbert", "values"): vectors}, index)
+
+
+def study_of(tables: dict[str, pd.DataFrame]) -> Study:
+    """A study of tables that no files hold."""
+    sessions = [Session(video="no.mp4", **row) for row in tables["sessions"].to_dict("records")]
+    return Study(
+        Path("/nowhere"),
+        {session.session_id: session for session in sessions},
+        phases=tuple(Phase(**row) for row in tables["phases"].to_dict("records")),
+        ratings=tuple(Rating(**row) for row in tables["ratings"].to_dict("records")),
+    )
 
 
 def publish(root: Path, session: str, feature: str, values: Arrays, attributes: dict | None = None) -> None:

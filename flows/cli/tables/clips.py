@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from storyframes.clips.windows import SPLITS
+from storyframes.clips.splits import SPLITS
 from tasks.study.problems import SHOWN_OF_A_KIND
 
 
@@ -28,9 +28,9 @@ def clips_table(clips: pd.DataFrame) -> Table:
     return table
 
 
-def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str]) -> list[str]:
-    """A line for each session that gives no clips, or odd ones, and why; of very many the first."""
-    lines = []
+def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:
+    """A line for each session that gives no clips, or odd ones, and why (of very many the first), and the remarks."""
+    lines = [f"[yellow]look at the clips:[/] {escape(remark)}" for remark in remarks]
     for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
         shown = islice(sessions.items(), SHOWN_OF_A_KIND)
         lines += [f"{begin} {escape(session_id)}:[/] {escape(reason)}" for session_id, reason in shown]

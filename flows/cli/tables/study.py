@@ -46,22 +46,26 @@ def study_table(study: Study) -> Table:
         if count:
             table.add_row(f"without {column}", f"{count} ({meaning})")
     unrated = sum(session_id not in ratings for session_id in study.sessions)
-    if unrated:
-        table.add_row("without ratings", f"{unrated} (no clips: a clip is labelled by a rating)")
+    if unrated and study.ratings:
+        table.add_row(
+            "without ratings", f"{unrated} (their clips have none, and are left out where nothing labels them)"
+        )
     phased = {phase.session_id for phase in study.phases}
     unphased = sum(session_id not in phased for session_id in study.sessions)
     if unphased:
-        table.add_row("without phases", f"{unphased} (no clips: a clip lies inside a phase)")
+        clips = "no clips: a clip lies inside a phase" if study.phases else "all of a session is one phase"
+        table.add_row("without phases", f"{unphased} ({clips})")
     for name, columns in study.unread.items():
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
     for remark in study.remarks:
         table.add_row("look at", escape(remark))
-    if any(_counts(study).values()):
+    counts = _counts(study)
+    if counts["curves"] or counts["tracks besides the session's own"]:
         table.add_row("not used yet", NOT_USED)
     return table
 
 
-NOT_USED = "labels, curves and clocks are checked, and tracks are extracted; clips are made of the other tables so far"
+NOT_USED = "curves are checked, and tracks are extracted; clips are made without them so far"
 
 
 def _counts(study: Study) -> dict[str, int]:
@@ -73,15 +77,6 @@ def _counts(study: Study) -> dict[str, int]:
         "clocks": sum(len(clocks) for clocks in study.clocks.values()),
         "persons": len(study.persons),
     }
-
-
-def why_no_clips(study: Study) -> str:
-    """Why the tables give no clips at all; empty where they give some."""
-    missing = [name for name in ("phases", "ratings") if not getattr(study, name)]
-    if not missing:
-        return ""
-    absent = " and no ".join(missing)
-    return f"no clips: they are cut from the tables 'phases' and 'ratings' so far, and there are no {absent}"
 
 
 def not_read(study: Study) -> list[str]:

@@ -156,6 +156,9 @@ def scores_of(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
 def _count_clips(clips: pd.DataFrame | None) -> pd.DataFrame:
     if clips is None or clips.empty:
         return pd.DataFrame(columns=["phase", "empathy", "split", "clips"])
+    if clips["empathy"].isna().any():  # a window without a rating is a clip all the same
+        rating = clips["empathy"].map(lambda value: "none" if pd.isna(value) else f"{value:g}")
+        clips = clips.assign(empathy=rating)
     return clips.groupby(["phase", "empathy", "split"], observed=True).size().rename("clips").reset_index()
 
 

@@ -33,7 +33,8 @@ class Clip:
         lines = [("phase", self.phase), ("time", f"{self.start_s:.2f} s to {self.stop_s:.2f} s")]
         lines.append(("frames", f"{self.start_frame} to {self.stop_frame}"))
         lines.append(("split", self.split))
-        lines.append(("ratings", ", ".join(f"{story}: {empathy}" for story, empathy in self.ratings)))
+        if self.ratings:
+            lines.append(("ratings", ", ".join(f"{story}: {empathy}" for story, empathy in self.ratings)))
         if self.face_tracked is not None:
             lines.append(("face tracked", f"{self.face_tracked:.1%}"))
         if self.words is not None:
@@ -46,7 +47,10 @@ def session_clips(index: pd.DataFrame) -> list[Clip]:
     clips = []
     for _, rows in index.groupby(["phase", "start_frame"], sort=False):
         row = rows.iloc[0]
-        ratings = tuple((str(story), int(empathy)) for story, empathy in zip(rows.story_id, rows.empathy, strict=True))
+        rated = rows[rows.story_id.notna() & rows.empathy.notna()]
+        ratings = tuple(
+            (str(story), int(empathy)) for story, empathy in zip(rated.story_id, rated.empathy, strict=True)
+        )
         clips.append(
             Clip(
                 phase=str(row.phase),

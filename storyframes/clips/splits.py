@@ -1,0 +1,63 @@
+"""Splits: participants drawn into train, val and test, and with each of them whoever they met in a session."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from storyframes.clips.window_spec import WindowSpec
+
+SPLITS = ("train", "val", "test")
+
+
+def assign_splits(
+    participants: Sequence[str], spec: WindowSpec, together: Iterable[Iterable[str]] = ()
+) -> dict[str, str]:
+    """Each participant's split: shares as asked to the nearest participant, the same for the same seed and names.
+
+    Args:
+        participants: of the study, in any order and as often as they occur.
+        spec: the shares and the seed.
+        together: participants who met in a session. Nobody is in another split than those whom they met, directly or
+            through others; then the shares are met as nearly as such groups can.
+    """
+
+    def draw(group: Sequence[str]) -> bytes:
+        return hashlib.sha256(f"{spec.split_seed}:{group[0]}".encode()).digest()
+
+    groups = sorted(components(participants, together), key=draw)
+    sizes = np.array([len(group) for group in groups], int)
+    exact = np.array(spec.split_shares) / sum(spec.split_shares) * sizes.sum()
+    counts = np.floor(exact + 1e-9).astype(int)
+    owed = np.round(exact - counts, 9)
+    for split in np.lexsort((counts, -owed))[: sizes.sum() - counts.sum()]:  # among equals the emptier split first
+        counts[split] += 1
+    middle = np.cumsum(sizes) - sizes / 2
+    names = np.array(SPLITS)[np.searchsorted(np.cumsum(counts), middle, side="left")]
+    return {one: str(name) for group, name in zip(groups, names, strict=True) for one in group}
+
+
+def components(participants: Iterable[str], together: Iterable[Iterable[str]]) -> list[list[str]]:
+    """The participants in groups of those who met, directly or through others; each group sorted."""
+    leader: dict[str, str] = {}
+
+    def find(one: str) -> str:
+        leader.setdefault(one, one)
+        while leader[one] != one:
+            leader[one] = leader[leader[one]]
+            one = leader[one]
+        return one
+
+    for one in participants:
+        find(one)
+    for meeting in together:
+        first, *others = meeting
+        find(first)
+        for other in others:
+            leader[find(other)] = find(first)
+    groups: dict[str, list[str]] = {}
+    for one in sorted(leader):
+        groups.setdefault(find(one), []).append(one)
+    return list(groups.values())

@@ -1,0 +1,71 @@
+"""What a clip index says of itself, in the metadata of its Parquet file: its format, and what its label columns are.
+
+Format 1 said nothing. Since format 2 windows without a rating are rows with missing values, schemes of labels have
+columns, and ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` are there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from storyframes.store.layout import CLIPS, StoreError
+
+FORMAT = 2
+_KEY = b"storyframes"
+
+
+class ClipFormatError(StoreError):
+    """The store's clip index is of a newer format."""
+
+
+def to_table(index: pd.DataFrame) -> pa.Table:
+    """The index as it is stored: ``attrs["schemes"]`` are what its label columns are."""
+    about = {"format": FORMAT, "schemes": index.attrs.get("schemes", {})}
+    table = pa.Table.from_pandas(index, preserve_index=False)
+    return table.replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """The stored index, with ``attrs["schemes"]``.
+
+    Raises:
+        ClipFormatError: newer code wrote it.
+    """
+    number, schemes = _about(table.schema.metadata)
+    if number > FORMAT:
+        raise ClipFormatError(
+            f"{CLIPS} has format {number}, of a newer storyframes; this one reads up to {FORMAT}: update it"
+        )
+    index = table.replace_schema_metadata(None).to_pandas()
+    index.attrs["schemes"] = schemes
+    return index
+
+
+def check_replaceable(content: bytes) -> None:
+    """Refuse to write over an index that newer code wrote; a damaged one may be.
+
+    Raises:
+        ClipFormatError: newer code wrote it.
+    """
+    try:
+        number, _ = _about(pq.read_schema(pa.BufferReader(content)).metadata)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        return
+    if number > FORMAT:
+        raise ClipFormatError(
+            f"{CLIPS} has format {number}, of a newer storyframes, and this one writes {FORMAT}: it was left as it is; "
+            "update storyframes here, or delete the file"
+        )
+
+
+def _about(metadata: Mapping[bytes, bytes] | None) -> tuple[int, Mapping[str, str]]:
+    stored = (metadata or {}).get(_KEY)
+    if stored is None:
+        return 1, {"empathy": "ordinal"}
+    about = json.loads(stored)
+    return int(about["format"]), dict(about.get("schemes", {}))

@@ -1,0 +1,202 @@
+"""Labels as columns of the clip index: of every scheme one, a value for each window or none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from storyframes.clips.windows import COLUMNS
+from tasks.label_rules import LabelRule, Within, columns_of, indexed_schemes
+from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
+from tasks.study.load import Study
+
+_MOMENT_S = 1e-6  # for how long a label of a single moment holds
+
+# (labels, 2): the first and the last second of each part
+Spans = np.ndarray
+
+
+def clip_targets(study: Study) -> pd.DataFrame:
+    """What the windows of each session are labelled of: its rated stories, then whatever else its labels refer to.
+
+    Columns session_id, story_id, position, empathy, target; missing where there is no such thing.
+    """
+    rated = study.frame("ratings")[["session_id", "story_id", "position", "empathy"]]
+    rated = rated.assign(target=rated["story_id"])
+    schemes = indexed_schemes(study)
+    known = set(zip(rated["session_id"], rated["story_id"], strict=True))
+    others = {(each.session_id, each.target) for each in study.labels if each.target and each.scheme in schemes} - known
+    stories = {story.story_id for story in study.stories}
+    rows = [(session, target if target in stories else None, None, None, target) for session, target in sorted(others)]
+    more = pd.DataFrame(rows, columns=list(rated)).astype({"position": "Int8", "empathy": "Int8"})
+    return (
+        pd.concat([rated.astype({"position": "Int8", "empathy": "Int8"}), more], ignore_index=True) if rows else rated
+    )
+
+
+def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
+    """By session, why its labels cannot be told apart: they are of several persons, and nothing says of whom."""
+    persons: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for label in study.labels:
+        if label.person_id:
+            persons[label.session_id, label.scheme].add(label.person_id)
+    return {
+        session: f"labels of the scheme {scheme} are of {', '.join(sorted(who))}: say whose are meant, "
+        f'[labels.{scheme}] person = "…" (a person_id or a role)'
+        for (session, scheme), who in sorted(persons.items(), reverse=True)
+        if len(who) > 1 and scheme in indexed_schemes(study) and not rules.get(scheme, LabelRule()).person
+    }
+
+
+def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
+    """The index with the columns of every scheme, and in ``attrs["schemes"]`` what each of them is.
+
+    Numbers are float32 with NaN for none, names are categories in the scheme's order.
+
+    Args:
+        index: windows, with session_id, target, start_s and stop_s.
+        study: whose labels.
+        rules: by scheme; a scheme that has none goes by the defaults.
+    """
+    index = index.copy(deep=False)
+    types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}
+    roles: dict[tuple[str, str | None], str | None] = {
+        (one.session_id, one.person_id): one.role for one in study.persons
+    }
+    groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
+    for name, scheme in indexed_schemes(study).items():
+        rule = rules.get(name, LabelRule())
+        labels = [
+            label
+            for label in study.labels
+            if label.scheme == name
+            and (
+                rule.person is None or rule.person in (label.person_id, roles.get((label.session_id, label.person_id)))
+            )
+        ]
+        names = scheme.labels or tuple(sorted({str(label.value) for label in labels}))
+        for column, rater in columns_of(study, name, rule).items():
+            mine = [label for label in labels if rater is None or label.rater_id == rater]
+            values = _column(index, groups, mine, scheme, names, rule, study)
+            types[column] = str(scheme.type)
+            if scheme.is_numeric:
+                index[column] = values.astype(np.float32)
+            else:
+                codes = np.where(np.isnan(values), -1, values).astype(int)
+                ordered = scheme.type is SchemeType.ORDINAL
+                index[column] = pd.Categorical.from_codes(codes, list(names), ordered=ordered)
+    index.attrs["schemes"] = types
+    return index
+
+
+def _column(
+    index: pd.DataFrame,
+    groups: Mapping[tuple[str, object], np.ndarray],
+    labels: Sequence[Label],
+    scheme: Scheme,
+    names: Sequence[str],
+    rule: LabelRule,
+    study: Study,
+) -> np.ndarray:
+    """(n,) the value of each window: a number, or the place of a name; NaN where nothing labels it."""
+    codes = {name: place for place, name in enumerate(names)}
+    by_target: dict[tuple[str, str | None], list[Label]] = defaultdict(list)
+    for label in labels:
+        by_target[label.session_id, label.target].append(label)
+    column = np.full(len(index), np.nan)
+    start_s, stop_s = index["start_s"].to_numpy(), index["stop_s"].to_numpy()
+    for (session, about), rows in groups.items():
+        target = about if isinstance(about, str) else None
+        found = by_target.get((session, target)) or by_target.get((session, None), [])
+        by_rater: dict[str | None, list[Label]] = defaultdict(list)
+        for label in found:
+            by_rater[label.rater_id].append(label)
+        each = [
+            _of_rater(of_one, codes, start_s[rows], stop_s[rows], scheme, rule, study) for of_one in by_rater.values()
+        ]
+        if each:
+            column[rows] = _of_raters(np.array(each), is_numeric=scheme.is_numeric)
+    return column
+
+
+def _of_rater(
+    labels: Sequence[Label],
+    codes: Mapping[str, int],
+    start_s: np.ndarray,
+    stop_s: np.ndarray,
+    scheme: Scheme,
+    rule: LabelRule,
+    study: Study,
+) -> np.ndarray:
+    """What one rater says of each window: of its part of the session, else of the session as a whole."""
+    result = np.full(len(start_s), np.nan)
+    parts = [label for label in labels if label.start_s is not None]
+    for some in (parts, [label for label in labels if label.start_s is None]):
+        if some:
+            spans = np.array([_span(label, study) for label in some])
+            order = np.lexsort((spans[:, 1], spans[:, 0]))
+            values = np.array([float(label.value) if scheme.is_numeric else codes[str(label.value)] for label in some])
+            said = meet(values[order], spans[order], start_s, stop_s, rule.within_of(scheme))
+            result = np.where(np.isnan(result), said, result)
+    return result
+
+
+def _span(label: Label, study: Study) -> tuple[float, float]:
+    """The part that a label is of, in seconds of the session."""
+    if label.start_s is None or label.end_s is None:
+        return -np.inf, np.inf
+    first, last = study.clock(label.session_id, label.track).to_session([label.start_s, label.end_s])
+    return float(first), float(last)
+
+
+def meet(values: np.ndarray, spans: Spans, start_s: np.ndarray, stop_s: np.ndarray, within: Within) -> np.ndarray:
+    """(windows,) the value of each window, NaN where no part touches it.
+
+    Args:
+        values: (labels,) in the order in which their parts begin.
+        spans: (labels, 2) seconds; the same twice is a moment, which holds next to no time.
+        start_s, stop_s: (windows,) seconds; the latter is not in the window.
+        within: the rule.
+    """
+    first, last = spans[:, 0], spans[:, 1]
+    is_in = (last > start_s[:, None]) | ((first == last) & (last == start_s[:, None]))
+    touches = is_in & (first < stop_s[:, None])
+    overlap = np.minimum(last, stop_s[:, None]) - np.maximum(first, start_s[:, None])
+    held = np.where(touches, np.maximum(overlap, _MOMENT_S), 0.0)
+    nothing = ~touches.any(axis=1)
+    if within is Within.MEAN:
+        with np.errstate(invalid="ignore"):
+            return (held @ values) / held.sum(axis=1)
+    if within is Within.LAST:
+        latest = touches.shape[1] - 1 - np.argmax(touches[:, ::-1], axis=1)
+        return np.where(nothing, np.nan, values[latest])
+    _, places = np.unique(values, return_index=True)
+    distinct = values[np.sort(places)]  # of two that hold equally long the one that began first
+    time = held @ (values[:, None] == distinct)
+    best = time.argmax(axis=1)
+    too_little = time.max(axis=1) <= (stop_s - start_s) / 2 if within is Within.MAJORITY else False
+    return np.where(nothing | too_little, np.nan, distinct[best])
+
+
+def _of_raters(values: np.ndarray, *, is_numeric: bool) -> np.ndarray:
+    """(raters, windows) to (windows,): the mean, or the name that most give, NaN where two are as many."""
+    if len(values) == 1:
+        return values[0]
+    some = ~np.isnan(values)
+    if is_numeric:
+        with np.errstate(invalid="ignore"):
+            return np.where(some, values, 0).sum(axis=0) / some.sum(axis=0)
+    names = np.unique(values[some])
+    votes = (values[:, :, None] == names).sum(axis=0) if len(names) else np.zeros((values.shape[1], 1), int)
+    most = votes.max(axis=1)
+    is_clear = (most > 0) & ((votes == most[:, None]).sum(axis=1) == 1)
+    return np.where(is_clear, names[votes.argmax(axis=1)] if len(names) else np.nan, np.nan)
+
+
+def is_labelled(index: pd.DataFrame) -> pd.Series:
+    """Which clips have a rating, or a value of any scheme."""
+    more = [column for column in index.attrs["schemes"] if column in index and column not in COLUMNS]
+    return index[[EMPATHY.name, *more]].notna().any(axis=1)

@@ -1,0 +1,117 @@
+"""What is to be said of a clip index as a whole: why it is empty, which split is, which rate was assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from storyframes.clips.splits import SPLITS
+from storyframes.clips.window_spec import SAME_RATE, WindowSpec
+from storyframes.clips.windows import SessionSignals, phase_frames
+
+_NAMED = 5  # sessions or phases in a sentence
+
+
+def why_none(
+    sessions: Sequence[str],
+    phases: pd.DataFrame,
+    windows: pd.DataFrame,
+    spec: WindowSpec,
+    signals: Mapping[str, SessionSignals],
+) -> str:
+    """Why there is no clip, and the shortest change that would give some.
+
+    Args:
+        sessions: those that are not excluded.
+        phases: of these sessions; all of a session where the study has no phases.
+        windows: that were found, labelled or not.
+        spec: how clips are cut.
+        signals: what is known of the recordings.
+    """
+    if not sessions:
+        return "0 clips: every session has something wrong with it; mend one of them"
+    if phases.empty:
+        return (
+            "0 clips: the study has no phases, so that every session is one, but how long the sessions are is known of "
+            "none: extract 'frames', or give phases"
+        )
+    asked = phases if spec.phases is None else phases[phases["phase"].isin(spec.phases)]
+    if asked.empty:
+        there = named(sorted(phases["phase"].unique()))
+        return f"0 clips: [clips] phases = {list(spec.phases or ())} are none of the study's, which are {there}"
+    if len(windows):
+        return (
+            f"0 clips: nothing labels any of the {len(windows):,} windows, and windows without a label are left out: "
+            'keep them with [clips] unlabelled = "keep"'
+        )
+    best = max(asked.itertuples(index=False), key=lambda phase: _frames(phase, signals, spec)[0])
+    frames, rate = _frames(best, signals, spec)
+    if frames <= 0:
+        return (
+            f"0 clips: no phase has a frame of its recording (the first, {best.phase!r} of {best.session_id}, is from "
+            f"{best.start_s:g} s to {best.end_s:g} s): phases are in seconds from the recording's beginning"
+        )
+    change = f"window_s = {np.floor(frames / rate * 100) / 100:g}" if spec.in_seconds else f"window = {frames}"
+    return (
+        f"0 clips: no phase is as long as a clip, {spec.frames(rate)} frames; the longest, {best.phase!r} of "
+        f"{best.session_id}, has {frames} ({frames / rate:.2f} s): make clips shorter, [clips] {change}"
+    )
+
+
+def _frames(phase, signals: Mapping[str, SessionSignals], spec: WindowSpec) -> tuple[int, float]:  # type: ignore[no-untyped-def]
+    signal = signals.get(phase.session_id, SessionSignals())
+    first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, signal.header_fps or spec.fps)
+    return stop - first, signal.rate(spec.fps)
+
+
+def empty_splits(clips: pd.DataFrame, groups: int, spec: WindowSpec) -> Iterator[str]:
+    """The splits that should have clips and have none."""
+    wanted = [split for split, share in zip(SPLITS, spec.split_shares, strict=True) if share > 0]
+    empty = [split for split in wanted if split not in set(clips["split"])]
+    if len(clips) and empty:
+        shares = ", ".join(f"{share:g}" for share in spec.split_shares)
+        yield (
+            f"no clips in {' and '.join(empty)}: participants stay together with whom they met, and [clips] "
+            f"split_shares = [{shares}] shares out {groups} such {'group' if groups == 1 else 'groups'}"
+        )
+
+
+def assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
+    """The sessions of which neither frame times nor a header tell the rate."""
+    if sessions:
+        yield (
+            f"[clips] fps = {spec.fps:g} is assumed of {named(sessions)}: there are no frame times of "
+            f"{'it' if len(sessions) == 1 else 'them'}, and no header that says the rate"
+        )
+
+
+def other_rates(rates: Mapping[str, float], spec: WindowSpec) -> dict[str, str]:
+    """By session, that clips counted in frames are of another length there than in most sessions.
+
+    Args:
+        rates: frames per second, by session.
+        spec: how clips are cut; in seconds they are as long everywhere.
+    """
+    if spec.in_seconds or not rates:
+        return {}
+    all_rates = np.array(list(rates.values()))
+
+    def commonness(rate: float) -> tuple[int, float, float]:
+        return int((np.abs(all_rates - rate) <= SAME_RATE * rate).sum()), -abs(rate - spec.fps), -rate
+
+    usual = max(all_rates.tolist(), key=commonness)
+    return {
+        session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and [clips] window = "
+        f"{spec.window} counts frames, so its clips would last {(spec.window or 0) / rate:.2f} s instead of "
+        f"{(spec.window or 0) / usual:.2f} s: give window_s and stride_s, in seconds"
+        for session, rate in rates.items()
+        if abs(rate - usual) > SAME_RATE * usual
+    }
+
+
+def named(names: Sequence[str]) -> str:
+    """The names, of very many the first."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,110 @@
+"""How labels meet clips: the sections ``[labels.<scheme>]`` of a configuration, and what may be said in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from storyframes.clips.windows import COLUMNS
+from tasks.study.labels import EMPATHY, Scheme, SchemeType, did_you_mean
+from tasks.study.load import Study
+
+MEAN, ALL = "mean", "all"
+_INDEXED = (SchemeType.NOMINAL, SchemeType.ORDINAL, SchemeType.INTERVAL)
+
+
+class Within(StrEnum):
+    """Which value a window has of the labelled parts that it touches."""
+
+    MAJORITY = "majority"  # the value of more than half of the window's time; none where no value has that
+    MEAN = "mean"  # the mean, by how long each value holds in the window
+    OVERLAP = "overlap"  # the value with the most of the window's time, however little that is
+    LAST = "last"  # the value of the part that began last
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """How the labels of one scheme meet clips.
+
+    Attributes:
+        within: how a window's value comes of labelled parts; None: the mean for intervals, else the majority.
+        raters: "mean" (of numbers; of names the one that most raters give, none where two are as many), "all" (a column
+            for each rater), or one rater's id.
+        person: whose labels, a person_id or a role; needed where a session has those of several.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}  # pydantic reads the section into this class
+
+    within: Within | None = None
+    raters: str = MEAN
+    person: str | None = None
+
+    def within_of(self, scheme: Scheme) -> Within:
+        """How a window's value comes about."""
+        return self.within or (Within.MEAN if scheme.type is SchemeType.INTERVAL else Within.MAJORITY)
+
+
+def indexed_schemes(study: Study) -> dict[str, Scheme]:
+    """The schemes of the table ``labels`` that are columns of the clip index; ``ratings`` are one already."""
+    return {
+        name: scheme
+        for name, scheme in sorted(study.schemes.items())
+        if scheme.type in _INDEXED and not scheme.private and not (study.ratings and name == EMPATHY.name)
+    }
+
+
+def columns_of(study: Study, scheme: str, rule: LabelRule) -> dict[str, str | None]:
+    """The columns of a scheme, with the rater that each is of; None: of all raters there are."""
+    if rule.raters == MEAN:
+        return {scheme: None}
+    if rule.raters != ALL:
+        return {scheme: rule.raters}
+    raters = sorted({label.rater_id for label in study.labels if label.scheme == scheme and label.rater_id})
+    return {f"{scheme}_{rater}": rater for rater in raters} or {scheme: None}
+
+
+def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
+    """Everything for which labels cannot become columns of the clip index; each names the section or the scheme."""
+    schemes = indexed_schemes(study)
+    faults = [fault for name, rule in rules.items() for fault in _faults(study, schemes, name, rule)]
+    taken: dict[str, str] = {}
+    for name in schemes:
+        for column in columns_of(study, name, rules.get(name, LabelRule())):
+            other = "a column of every clip index" if _is_taken(study, column) else taken.get(column)
+            if other:
+                faults.append(
+                    f"the scheme {name!r} would be the column {column!r} of the clip index, which is {other}: give the "
+                    "scheme another name in the tables 'schemes' and 'labels'"
+                )
+            taken[column] = f"that of the scheme {name!r}"
+    return faults
+
+
+def _is_taken(study: Study, column: str) -> bool:
+    is_empathy = column == EMPATHY.name and not study.ratings
+    return column.startswith("has_") or (column in COLUMNS and not is_empathy)
+
+
+def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelRule) -> Iterator[str]:
+    section = f"[labels.{name}]"
+    scheme = schemes.get(name)
+    if scheme is None:
+        if name not in study.schemes:
+            yield f"{section}: the study has no scheme {name!r}{did_you_mean(name, set(study.schemes))}"
+        elif study.schemes[name].type not in _INDEXED:
+            yield f"{section}: the scheme is {study.schemes[name].type}, so it is no column of the clip index"
+        elif study.schemes[name].private:
+            yield f"{section}: the scheme is private, so it is no column of the clip index"
+        else:
+            yield f"{section}: its values are those of the table 'ratings'"
+        return
+    if rule.within is Within.MEAN and not scheme.is_numeric:
+        yield f'{section}: within = "mean" is for numbers, and the values are names: majority, overlap or last'
+    raters = {label.rater_id for label in study.labels if label.scheme == name and label.rater_id}
+    if rule.raters not in (MEAN, ALL, *raters):
+        yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"
+    persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}
+    if rule.person is not None and rule.person not in persons:
+        yield f"{section}: person = {rule.person!r}: neither a person_id nor a role of the table 'persons'"
