@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stores import local
-from support.synthetic_features import STORY_IDS, publish, random_features
+from support.synthetic_features import STORY_IDS, publish, random_features, study_of
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid, nearest_rows
@@ -79,8 +78,12 @@ def index_of(root: Path):
             columns=["session_id", "story_id", "position", "empathy"],
         ),
     }
-    source = SimpleNamespace(frame=tables.get, excluded={})
-    return build_clip_index(source, WindowSpec(window=WINDOW, stride=7), FeatureStore(root)).clips
+    windows = WindowSpec(window=WINDOW, stride=7, split_shares=(1, 0, 0))  # as many frames at every rate
+    store = FeatureStore(root)
+    each = [
+        study_of({name: rows[rows["session_id"] == session] for name, rows in tables.items()}) for session in SESSIONS
+    ]
+    return pd.concat([build_clip_index(study, windows, store).clips for study in each], ignore_index=True)
 
 
 def open_one(root: Path, session: str, *inputs: str | ClipInput) -> ClipDataset:

@@ -298,7 +298,7 @@ def test_check_says_how_tables_were_read_and_is_content(study_copy: Path) -> Non
     assert result.stderr.count("semicolons") == 2
 
 
-def test_a_study_of_videos_alone_is_valid_and_why_it_gives_no_clips_is_said(study_copy: Path, tmp_path: Path) -> None:
+def test_a_study_of_videos_alone_is_valid_and_gives_clips(study_copy: Path, tmp_path: Path) -> None:
     for table in ("phases", "ratings", "stories", "surveys"):
         (study_copy / f"{table}.csv").unlink()
     (study_copy / "sessions.csv").write_text("video\nvideos/p01-s01.avi\n")
@@ -307,5 +307,6 @@ def test_a_study_of_videos_alone_is_valid_and_why_it_gives_no_clips_is_said(stud
     assert "named after its video" in " ".join(result.stdout.split())
     result = command("index", str(study_copy), "--out", str(tmp_path / "clips.parquet"))
     assert result.returncode == 0, result.stderr
-    said = " ".join(result.stderr.split())
-    assert "cut from the tables 'phases' and 'ratings' so far, and there are no phases and no ratings" in said
+    clips = pd.read_parquet(tmp_path / "clips.parquet")
+    assert set(clips["phase"]) == {"session"}
+    assert clips["empathy"].isna().all()
