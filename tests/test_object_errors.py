@@ -21,6 +21,7 @@ from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage import Storage, StorageError, may_pass
 from tasks.extract import failed
+from tasks.extractors.registry import ExtractorsSettings, build_extractor
 
 TRANSIENT = (500, 502, 503, 429, 408)
 FOR_GOOD = (400, 401, 403)
@@ -119,7 +120,8 @@ def test_an_extraction_tries_again_only_what_may_pass(
     monkeypatch.setattr(_Answers, "status", status)
     with pytest.raises(StorageError) as caught:
         storage.digest("a/frames/x")
-    outcome = failed(local(store_root), "a", "frames", caught.value, "")
+    frames = build_extractor(ExtractorsSettings(), "a", "frames")
+    outcome = failed(local(store_root), "a", frames, caught.value, "")
     assert outcome.transient is transient
     assert "unexpected" not in outcome.reason
 
