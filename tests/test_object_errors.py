@@ -20,7 +20,8 @@ from storyframes.store.layout import ROOT_GROUP, StoreError
 from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage import Storage, StorageError, may_pass
-from tasks.extract import failed
+from tasks.extract import Work, failed
+from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 
 TRANSIENT = (500, 502, 503, 429, 408)
@@ -120,8 +121,9 @@ def test_an_extraction_tries_again_only_what_may_pass(
     monkeypatch.setattr(_Answers, "status", status)
     with pytest.raises(StorageError) as caught:
         storage.digest("a/frames/x")
-    frames = build_extractor(ExtractorsSettings(), "a", "frames")
-    outcome = failed(local(store_root), "a", frames, caught.value, "")
+    work = Work(str(store_root), Source("a", {}), ("frames",), ExtractorsSettings())
+    frames = build_extractor(work.settings, "a", "frames")
+    outcome = failed(local(store_root), work, frames, caught.value, "")
     assert outcome.transient is transient
     assert "unexpected" not in outcome.reason
 
