@@ -227,10 +227,10 @@ def test_the_documented_training_loop(demo) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(1, 3))
+@pytest.mark.parametrize("number", range(1, 5))
 def test_the_other_examples_of_training(demo, number: int) -> None:
     examples = documented("docs/training.md")
-    assert len(examples) == 3
+    assert len(examples) == 5
     result = run_example(examples[number], demo[0].parent)
     assert result.returncode == 0, result.stderr
 
