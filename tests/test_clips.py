@@ -199,7 +199,8 @@ def test_columns_of_audio_and_arrays_of_dope(study) -> None:
     [
         (
             ClipInput("vison"),
-            "there is no input 'vison'; there are vision, audio, words, sentence, story, label, frames",
+            "there is no input 'vison', and no session has such a feature; "
+            "there are vision, audio, words, sentence, story, label, frames",
         ),
         (ClipInput("openface", ["AU12r"]), "there is no column or group 'AU12r'; there are AU12_r"),
         (ClipInput("openface", ["gaze", "gaze_0_x"]), "column 'gaze_0_x' is chosen twice"),

@@ -71,7 +71,9 @@ def test_the_nightly_schedule_is_in_the_labs_time(house: House) -> None:
 
 
 def test_a_scheduled_run_fires_and_leaves_its_report(house: House) -> None:
-    run = house.ended(house.begun("nightly")[0]["id"])
+    # On a busy machine the next one is due while the first begins: there is place for one, the other is cancelled.
+    ended = [house.ended(begun["id"]) for begun in house.begun("nightly")]
+    (run,) = [each for each in ended if each["state_type"] != "CANCELLED"]
     assert (run["state"]["name"], run["auto_scheduled"]) == ("Completed", True)
     assert run["state"]["message"] == "2 extracted, 0 up to date, 0 without input, 0 failed"
     assert FeatureStore(house.folder / "features").sessions == ["s0001", "s0002"]

@@ -18,7 +18,7 @@ import pytest
 from storyframes.store.owner import Owner
 from storyframes.store.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
-PURPOSES = ["openface", "version", "prefect", "plan", "check"]
+PURPOSES = ["openface", "version", "prefect", "plan", "check", "dask"]
 WEEK_S = 7 * 24 * 3600
 
 

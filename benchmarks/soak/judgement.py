@@ -19,12 +19,7 @@ from storyframes.store.layout import open_store
 _PATIENCE_S = 60  # reapers and what notices the loss of its parent end within seconds, on a machine that is not busy
 
 # What libraries make once on a machine, for all their processes, and leave there empty.
-_LIBRARIES = {
-    "dask-scratch-space",
-    "dask-scratch-space/global.lock",
-    "dask-scratch-space/purge.lock",
-    f"torchinductor_{getpass.getuser()}",
-}
+_LIBRARIES = {f"torchinductor_{getpass.getuser()}"}
 
 
 def differences(ground: Ground, sessions: tuple[str, ...]) -> Iterator[str]:

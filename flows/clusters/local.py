@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError, Needs, check_needs
 from flows.clusters.settings import LocalCluster
+from storyframes.store.scratch import scratch_folder
 
 _GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
 _LOOPBACK = "127.0.0.1"
@@ -43,20 +44,24 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
         options["env"] = {"CUDA_VISIBLE_DEVICES": str(next(gpus)) if "GPU" in resources else ""}
         return {"cls": Nanny, "options": common | options}
 
-    try:
-        cluster = SpecCluster(
-            workers={number: worker(resources) for number, resources in enumerate(workers)},
-            scheduler={"cls": Scheduler, "options": common | {"port": 0}},
-            security=security,
-            silence_logs=logging.ERROR,
-        )
-    except RuntimeError as error:
-        if "Nanny failed to start" not in str(error):
-            raise
-        raise ClusterError(
-            f"a worker's process died {STARTS} times while it started: out of memory? See 'dmesg', and try fewer cpus"
-        ) from error
-    with cluster:
+    with ExitStack() as stack:
+        # What workers spill to disk is a person's: a later run removes the folder where this one was killed.
+        common["local_directory"] = str(stack.enter_context(scratch_folder("dask")))
+        try:
+            cluster = SpecCluster(
+                workers={number: worker(resources) for number, resources in enumerate(workers)},
+                scheduler={"cls": Scheduler, "options": common | {"port": 0}},
+                security=security,
+                silence_logs=logging.ERROR,
+            )
+        except RuntimeError as error:
+            if "Nanny failed to start" not in str(error):
+                raise
+            raise ClusterError(
+                f"a worker's process died {STARTS} times while it started: out of memory? See 'dmesg', "
+                "and try fewer cpus"
+            ) from error
+        stack.enter_context(cluster)
         yield Connection(cluster.scheduler_address, security)
 
 

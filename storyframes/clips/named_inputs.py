@@ -75,7 +75,8 @@ def needed_features(name: str, store: FeatureStore) -> tuple[str, ...]:
         return INPUTS[name].features
     there = store.all_features
     if name not in there:
-        raise ValueError(f"there is no input {name!r}; there are {', '.join(dict.fromkeys([*INPUTS, *there]))}")
+        names = ", ".join(dict.fromkeys([*INPUTS, *there]))
+        raise ValueError(f"there is no input {name!r}, and no session has such a feature; there are {names}")
     return (name,)
 
 
