@@ -413,7 +413,7 @@ def test_a_report_of_a_study_with_it(tmp_path: Path) -> None:
 def test_what_is_read_says_what_it_is(tmp_path: Path) -> None:
     store = write(tmp_path / "f", BRIGHTNESS, PROSODY)
     curves = read_curves(store, "a")
-    assert repr(curves) == "a: 60 frames, 4.00 s; curves of brightness, prosody"
+    assert repr(curves) == "a: 4.00 s, 60 frames; curves of brightness, prosody"
     assert repr(curves.others[0]) == f"brightness: 60 rows of mean, {HOSTILE}"
     assert repr(StoredFeature.of(store, "a", "brightness")) == "a/brightness: values, known, level"
     assert repr(compare_stores(store, store, Tolerances())) == "the same; 1 session in both, 8 columns compared"

@@ -21,24 +21,38 @@ from flows.cli.terminal import (
 )
 
 SessionArgument = Annotated[str, typer.Argument(help="The session.")]
+TrackOption = Annotated[
+    str | None, typer.Option(help="Only this track; 'main' are the session's own files. All tracks otherwise.")
+]
 
 
 def show(
     features: FeaturesArgument,
     session: SessionArgument,
+    track: TrackOption = None,
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
-    """Show one session: its features, its curves as sparklines, and what looks wrong, with times."""
+    """Show one session: its features, and of each track curves as sparklines and what looks wrong, with times.
+
+    Times are in seconds of the track's own recording.
+    """
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
-    from tasks.inspect.curves.read import read_curves
+    from storyframes.tracks import MAIN, feature_and_track
+    from tasks.inspect.curves.read import has_curves, read_curves
 
     with usage_errors():
         store = FeatureStore(features)
         entries = [one for one in catalogue.scan(store.storage) if one.session_id == session]
         if not entries:
             store.session(session)  # says which session is unknown, and of how many
-        curves = read_curves(store, session) if "frames" in store.features(session) else None
+        tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(one.feature)[1] for one in entries)])
+        if track is not None:
+            if track not in tracks:
+                fail(f"{session} has no track {track!r} in {features}; it has {', '.join(tracks)}", 2)
+            tracks = {track: None}
+            entries = [one for one in entries if feature_and_track(one.feature)[1] == track]
+        curves = {one: read_curves(store, session, one) if has_curves(store, session, one) else None for one in tracks}
     if json:
         print(session_json(session, entries, curves))  # noqa: T201
         return

@@ -1,9 +1,9 @@
-"""One session: its features, its curves and what looks wrong with it; for people and for scripts."""
+"""One session: its features, and of each track curves and what looks wrong with it; for people and for scripts."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
@@ -13,6 +13,7 @@ from flows.cli.tables.finite_json import finite_json
 from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
 from storyframes.store.catalogue import Entry
+from storyframes.tracks import MAIN
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.summary import summarize_curves
 from tasks.inspect.human import counted, human_bytes
@@ -22,8 +23,26 @@ from tasks.inspect.quality.findings import QualityFinding
 _SPANS = 6  # of a finding
 
 
-def session_tables(entries: Sequence[Entry], curves: SessionCurves | None) -> Iterator[Table | str]:
-    """One session: features, curves, findings."""
+Curves = Mapping[str, SessionCurves | None]  # by track; None where a track has features, but no frames to go by
+
+
+def session_tables(entries: Sequence[Entry], curves: Curves) -> Iterator[Table | str]:
+    """One session: its features, then curves and findings of each track."""
+    yield _features_table(entries)
+    for track, of_track in curves.items():
+        named = set(curves) != {MAIN}  # a session without other tracks has no need of the word
+        if of_track is None:
+            yield f"No curves: {f'the track {escape(track)}' if named else 'the session'} has no frames."
+            continue
+        yield _curves_table(of_track, named=named)
+        whose = escape(f"{track}: ") if named else ""
+        if findings := find_problems(of_track):
+            yield _findings_table(findings, whose)
+        else:
+            yield f"{whose}[green]no rule is broken[/]: nothing looks wrong with the recording"
+
+
+def _features_table(entries: Sequence[Entry]) -> Table:
     features = Table()
     for heading in ("feature", "status", "rows", "size"):
         features.add_column(heading, justify="right" if heading in ("rows", "size") else "left")
@@ -42,19 +61,13 @@ def session_tables(entries: Sequence[Entry], curves: SessionCurves | None) -> It
             escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),
         )
-    yield features
-    if curves is None:
-        yield "No curves: the session has no frames."
-        return
-    yield _curves_table(curves)
-    findings = find_problems(curves)
-    yield (
-        _findings_table(findings) if findings else "[green]no rule is broken[/]: nothing looks wrong with the recording"
-    )
+    return features
 
 
-def _curves_table(curves: SessionCurves) -> Table:
-    table = Table(title=f"{curves.end_s:.2f} s, {len(curves.time)} frames", title_justify="left")
+def _curves_table(curves: SessionCurves, *, named: bool) -> Table:
+    where = ", in seconds of its own recording" if named and curves.track != MAIN else ""
+    title = f"{escape(curves.track)}: {curves.extent}{where}" if named else curves.extent
+    table = Table(title=title, title_justify="left")
     for heading in ("curve", "lowest", "median", "highest", "there"):
         table.add_column(heading, justify="left" if heading == "curve" else "right", no_wrap=True)
     table.add_column("from start to end", no_wrap=True)
@@ -64,8 +77,8 @@ def _curves_table(curves: SessionCurves) -> Table:
     return table
 
 
-def _findings_table(findings: Sequence[QualityFinding]) -> Table:
-    table = Table(title=counted(len(findings), "finding"), title_justify="left")
+def _findings_table(findings: Sequence[QualityFinding], whose: str) -> Table:
+    table = Table(title=whose + counted(len(findings), "finding"), title_justify="left")
     for heading in ("finding", "what", "rule", "times (s)"):
         table.add_column(heading, overflow="fold")
     for one in findings:
@@ -75,14 +88,19 @@ def _findings_table(findings: Sequence[QualityFinding]) -> Table:
     return table
 
 
-def session_json(session_id: str, entries: Sequence[Entry], curves: SessionCurves | None) -> str:
-    """The same for scripts."""
+def session_json(session_id: str, entries: Sequence[Entry], curves: Curves) -> str:
+    """The same for scripts: what is of the session's own files at the top, of other tracks by name in ``tracks``."""
     content: dict[str, Any] = {"session_id": session_id, "features": [entry_json(entry) for entry in entries]}
-    if curves is not None:
-        content |= {
-            "frames": len(curves.time),
-            "end_s": curves.end_s,
-            "curves": [dataclasses.asdict(one) for one in summarize_curves(curves)],
-            "findings": [dataclasses.asdict(one) for one in find_problems(curves)],
-        }
-    return finite_json(content)
+    others = {track: _track_json(of_track) for track, of_track in curves.items() if track != MAIN}
+    return finite_json(content | _track_json(curves.get(MAIN)) | ({"tracks": others} if others else {}))
+
+
+def _track_json(curves: SessionCurves | None) -> dict[str, Any]:
+    if curves is None:
+        return {}
+    return {
+        "frames": len(curves.time),
+        "end_s": curves.length_s,
+        "curves": [dataclasses.asdict(one) for one in summarize_curves(curves)],
+        "findings": [dataclasses.asdict(one) for one in find_problems(curves)],
+    }

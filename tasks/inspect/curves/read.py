@@ -1,29 +1,34 @@
-"""Reading the curves of a session: special views where there are some, the arrays' own curves otherwise."""
+"""Reading the curves of a track: special views where there are some, the arrays' own curves otherwise."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from storyframes.features import CLOCK
 from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
 from tasks.inspect.curves.array_curves import read_array_curves
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import VIEWS, is_text_vectors, read_speech
 from tasks.inspect.stored_feature import StoredFeature
 
 
-def read_curves(store: FeatureStore, session_id: str) -> SessionCurves:
-    """The session's curves.
+def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> SessionCurves:
+    """The curves of one track of a session, in seconds of the track's own recording.
 
     Raises:
-        StoreError: the session has no clock (``frames``), or an array cannot be read.
+        StoreError: the track has no clock (``frames``), or an array cannot be read. A microphone needs no clock.
     """
-    time = store.read(session_id, CLOCK, array="time")
-    curves = SessionCurves(session_id, time, last_frame_end_s(time))
+    time = np.empty(0)
+    if _has_picture(store, session_id, track):
+        time = store.read(session_id, of_track(CLOCK, track), array="time")
+    curves = SessionCurves(session_id, time, last_frame_end_s(time), track=track)
     unused = list(VIEWS)
-    for name in store.features(session_id):
+    for name in store.features(session_id, track):
         if name == CLOCK:
             continue
-        feature = StoredFeature.of(store, session_id, name)
+        feature = StoredFeature.of(store, session_id, of_track(name, track))
         if not _fits(feature, curves):
             continue
         read_speech(feature, curves)
@@ -34,6 +39,21 @@ def read_curves(store: FeatureStore, session_id: str) -> SessionCurves:
         elif not is_text_vectors(feature):
             curves.others += read_array_curves(feature, time)
     return curves
+
+
+def has_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> bool:
+    """Whether there is a clock to draw a track's curves by: its frames', or without a picture the sound's."""
+    clock = of_track(CLOCK, track)
+    return store.has(session_id, clock) or (
+        not _has_picture(store, session_id, track) and bool(store.features(session_id, track))
+    )
+
+
+def _has_picture(store: FeatureStore, session_id: str, track: str) -> bool:
+    """Whether frames of the track are there, or should be; a session's own files always have some."""
+    table = store.catalogue
+    clocks = table[(table["session_id"] == session_id) & (table["feature"] == of_track(CLOCK, track))]
+    return track == MAIN or bool(len(clocks))
 
 
 def _fits(feature: StoredFeature, curves: SessionCurves) -> bool:

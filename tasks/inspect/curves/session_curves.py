@@ -1,4 +1,4 @@
-"""The curves of a session, plain data."""
+"""The curves of one track of a session, plain data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from storyframes.tracks import MAIN
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,13 @@ class ArrayCurves:
 
 @dataclass(repr=False)
 class SessionCurves:
-    """The curves of a session; None where the store has nothing of the kind.
+    """The curves of one track; None where the store has nothing of the kind.
+
+    Every time is in seconds of the track's own recording; of the session's own files these are the session's.
 
     Attributes:
-        time: (T,) float64 seconds, the frames' times.
-        end_s: when the last frame ends.
+        time: (T,) float64 seconds, the frames' times; none where the track has no picture.
+        end_s: when the last frame ends; 0 where there is none.
         tracked: (T,) bool, a face was tracked.
         confidence: (T,) float32 0..1.
         head_pose: (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two.
@@ -70,6 +74,7 @@ class SessionCurves:
         clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
         others: the curves of all other features.
         troubles: what does not fit together, for a person.
+        track: of which track; ``main`` are the session's own files.
     """
 
     session_id: str
@@ -92,11 +97,32 @@ class SessionCurves:
     clipped: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    track: str = MAIN
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether there is a picture: a microphone has none."""
+        return len(self.time) > 0
+
+    @property
+    def length_s(self) -> float:
+        """When the picture ends; where there is none the sound, else the last row of anything."""
+        if self.has_frames:
+            return self.end_s
+        if self.sound_end_s is not None:
+            return self.sound_end_s
+        spoken = [] if self.utterances is None else [self.utterances.end_s]
+        times = [*spoken, *(one.time for one in self.others if one.time is not None)]
+        return max((float(time.max()) for time in times if len(time)), default=0.0)
+
+    @property
+    def extent(self) -> str:
+        """How long the track is, in words: ``24.00 s, 360 frames``."""
+        return f"{self.length_s:.2f} s, {f'{len(self.time)} frames' if self.has_frames else 'no picture'}"
 
     def __repr__(self) -> str:
         special = {"face": self.tracked, "picture": self.change, "poses": self.body, "sound": self.sound_time}
         shown = [name for name, there in special.items() if there is not None]
         shown += dict.fromkeys(one.feature for one in self.others)
-        return (
-            f"{self.session_id}: {len(self.time)} frames, {self.end_s:.2f} s; curves of {', '.join(shown) or 'nothing'}"
-        )
+        name = self.session_id if self.track == MAIN else f"{self.session_id}, track {self.track}"
+        return f"{name}: {self.extent}; curves of {', '.join(shown) or 'nothing'}"

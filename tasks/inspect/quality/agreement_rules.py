@@ -11,8 +11,8 @@ from tasks.inspect.quality.findings import QualityFinding, Rule, Span, Threshold
 
 
 def lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
-    """Picture and sound that do not begin or end together."""
-    if curves.sound_end_s is None or curves.sound_time is None:
+    """Picture and sound that do not begin or end together; a track with only one of the two cannot break it."""
+    if not curves.has_frames or curves.sound_end_s is None or curves.sound_time is None or not len(curves.sound_time):
         return
     start_s = float(curves.sound_time[0])
     if abs(start_s) > limits.lengths_s:

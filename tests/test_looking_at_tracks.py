@@ -1,0 +1,158 @@
+"""Looking at studies of several cameras and microphones: every track for itself, on its own clock, named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.stores import local
+from support.studies import run as extract
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.features import FEATURES, OPENFACE_COLUMNS
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Status
+from tasks.inspect.curves.read import read_curves
+from tasks.inspect.quality.check import find_problems
+from tasks.inspect.quality.findings import Rule
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.media.synthetic_shape import Shape
+from tasks.planning.selection import Selection
+
+SECONDS, LOST = 3, 25  # frames of child_b's camera without a face
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def write_openface(path: Path, frames: int, lost: int) -> None:
+    """OpenFace's output of a face that looks to the right, lost at the end."""
+    table = pd.DataFrame(0.0, index=range(frames), columns=list(OPENFACE_COLUMNS))
+    table["frame"], table["timestamp"] = range(1, frames + 1), np.arange(frames).round(3) / 25
+    for landmark in range(68):
+        table[f"x_{landmark}"], table[f"y_{landmark}"] = 40.0, 10.0 + landmark % 8
+    table["success"], table["confidence"] = (np.arange(frames) < frames - lost).astype(int), 0.9
+    table["pose_Ry"] = 0.5
+    table.to_csv(path, index=False)
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory) -> Path:
+    """Two sessions of two children, three cameras, labels of one; OpenFace has looked at one child in the first."""
+    folder = tmp_path_factory.mktemp("group")
+    write_study(folder / "study", SyntheticStudy(2, SECONDS, width=64, height=48, shape=Shape.GROUP))
+    tracks = pd.read_csv(folder / "study/tracks.csv")
+    of_child = (tracks["session_id"] == "s0001") & (tracks["track"] == "child_b")
+    tracks.loc[of_child, "openface"] = "media/child_b.csv"
+    tracks.to_csv(folder / "study/tracks.csv", index=False)
+    write_openface(folder / "study/media/child_b.csv", round(SECONDS * 0.9 * 25), LOST)
+    return extracted(folder)
+
+
+@pytest.fixture(scope="module")
+def dyad(tmp_path_factory) -> Path:
+    """A session of two people, two cameras and two microphones."""
+    folder = tmp_path_factory.mktemp("dyad")
+    write_study(folder / "study", SyntheticStudy(1, SECONDS, width=64, height=48, shape=Shape.DYAD))
+    return extracted(folder)
+
+
+def extracted(folder: Path) -> Path:
+    create_store(folder / "features")
+    outcomes = extract(folder / "study", folder / "features", Selection(only=("frames", "opensmile", "openface")))
+    assert {one.status for one in outcomes.values()} <= {Status.DONE, Status.MISSING}
+    catalogue.compact(local(folder / "features"))
+    return folder
+
+
+# --- curves and findings ---
+
+
+def test_every_track_has_its_own_curves(group: Path) -> None:
+    store = FeatureStore(group / "features")
+    main, child = read_curves(store, "s0001"), read_curves(store, "s0001", "child_b")
+    assert (len(main.time), main.tracked) == (3 * 30, None)
+    assert len(child.time) == len(child.tracked) == round(SECONDS * 0.9 * 25)
+    assert child.end_s == pytest.approx(68 / 25)  # by its own clock, which began later
+    assert child.head_pose[0, 1] == pytest.approx(np.degrees(0.5))
+    assert len(child.sound_time) < len(main.sound_time)
+    assert repr(child) == "s0001, track child_b: 2.72 s, 68 frames; curves of face, sound"
+    (lost,) = [one for one in find_problems(child) if one.rule is Rule.FACE_LOST]
+    assert lost.spans == ((pytest.approx(43 / 25), pytest.approx(68 / 25)),)
+    assert not [one for one in find_problems(main) if one.rule is Rule.FACE_LOST]
+
+
+def test_a_microphone_breaks_no_rule_about_pictures(dyad: Path) -> None:
+    store = FeatureStore(dyad / "features")
+    for track in ("listener_mic", "speaker_mic"):
+        curves = read_curves(store, "s0001", track)
+        assert not curves.has_frames
+        assert curves.length_s == curves.sound_end_s == pytest.approx(store.read(
+            "s0001", f"opensmile@{track}", array="time")[-1] + 0.06)  # fmt: skip
+        assert find_problems(curves) == []
+    quiet = read_curves(store, "s0001", "listener_mic")
+    quiet.sound_time = np.arange(2000) / 100
+    quiet.loudness, quiet.f0, quiet.sound_end_s = np.full(2000, -80.0), None, 20.0
+    assert [one.rule for one in find_problems(quiet)] == [Rule.SILENCE]
+
+
+def test_words_alone_are_as_long_as_what_is_said(store_root: Path) -> None:
+    with FeatureWriter(local(store_root), "s", FEATURES["sbert"], track="anna", frames=False) as out:
+        out.attributes["speakers"] = ["A"]
+        out.write("values", np.ones((1, 384), np.float32))
+        out.write("start", np.array([0.5]))
+        out.write("end", np.array([1.5]))
+        out.write("speaker", np.zeros(1, np.int16))
+        out.publish("f", {})
+    catalogue.compact(local(store_root))
+    curves = read_curves(FeatureStore(store_root), "s", "anna")
+    assert (curves.extent, find_problems(curves)) == ("1.50 s, no picture", [])
+
+
+def test_show_has_every_track_or_the_one_that_is_asked_for(dyad: Path) -> None:
+    shown = run("show", dyad / "features", "s0001")
+    assert shown.exit_code == 0, shown.output
+    for track in ("main", "speaker_camera", "listener_mic", "speaker_mic"):
+        assert f"{track}: no rule is broken" in shown.stdout
+    assert "main: 3.00 s, 75 frames\n" in shown.stdout.replace(" \n", "\n").replace("  ", "")
+    assert "listener_mic: 3.15 s, no picture, in seconds of its own recording" in shown.stdout
+    one = run("show", dyad / "features", "s0001", "--track", "speaker_mic")
+    assert "opensmile@speaker_mic" in one.stdout
+    assert "listener_mic" not in one.stdout
+    assert "main" not in one.stdout
+    content = json.loads(run("show", dyad / "features", "s0001", "--json").stdout)
+    assert content["frames"] == 75  # of the session's own files, as in a study without tracks
+    assert {track: of["frames"] for track, of in content["tracks"].items()} == {
+        "listener_mic": 0,
+        "speaker_camera": 69,
+        "speaker_mic": 0,
+    }
+    assert content["tracks"]["speaker_mic"]["curves"][0]["name"] == "loudness"
+
+
+def test_show_refuses_a_track_that_is_not_there(dyad: Path) -> None:
+    result = run("show", dyad / "features", "s0001", "--track", "speaker")
+    assert result.exit_code == 2
+    assert "s0001 has no track 'speaker'" in result.stderr
+    assert "it has main, listener_mic, speaker_camera, speaker_mic" in result.stderr
+
+
+def test_a_camera_whose_frames_failed_has_no_curves_and_the_others_have(store_root: Path) -> None:
+    for track in ("main", "b"):
+        with FeatureWriter(local(store_root), "s", FEATURES["frames"], track=track) as out:
+            out.write("time", np.arange(60) / 15)
+            out.publish("f", {})
+    record_attempt(local(store_root), "s", "frames@c", Status.FAILED, "no decoder", "")
+    catalogue.compact(local(store_root))
+    shown = run("show", store_root, "s")
+    assert shown.exit_code == 0, shown.output
+    assert "No curves: the track c has no frames." in shown.stdout
+    assert "b: 4.00 s, 60 frames" in shown.stdout
