@@ -180,7 +180,7 @@ def test_the_container_and_the_csv_publish_identical_arrays(engine, image_of, st
         ("killed_late", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
         (
             "raw_intensities",
-            "video.csv: row 1 has AU01_r = -0.5, and intensities are 0 to 5: OpenFace was ended before",
+            "video.csv: row 2 has AU01_r = -0.5, and intensities are 0 to 5: OpenFace was ended before",
         ),
         ("killed", "killed (137): it ran out of memory if the limit of 0.5 GiB was too little"),
         ("out_of_memory", "(137): it ran out of memory if the limit of 0.5 GiB was too little ([openface] memory_gib)"),

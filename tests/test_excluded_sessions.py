@@ -56,7 +56,7 @@ def test_absurd_phase_times_exclude_their_session_alone(
     built = build_clip_index(load_study(study_copy), WindowSpec(), FeatureStore(store_root) if with_store else None)
     assert list(built.excluded) == ["p01-s01"]
     assert LATER in built.excluded["p01-s01"]
-    assert built.excluded["p01-s01"].startswith("phases, row 5, end_s = ")
+    assert built.excluded["p01-s01"].startswith("phases, row 6, end_s = ")
     others = whole[whole["session_id"] != "p01-s01"].reset_index(drop=True)
     assert len(others) == 36
     columns = ["clip_id", "split", "start_frame", "start_s", "empathy"]
@@ -95,7 +95,7 @@ def test_the_command_writes_the_others_names_it_and_ends_with_1(study_copy: Path
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 1
     assert "36 clips of 120 frames" in result.stdout
-    assert f"no clips of p01-s01: phases, row 5, end_s = '1700000000000.0': {LATER}" in result.stderr
+    assert f"no clips of p01-s01: phases, row 6, end_s = '1700000000000.0': {LATER}" in result.stderr
     assert set(pd.read_parquet(out)["session_id"]) == {"p01-s02", "p02-s01"}
 
 
@@ -110,5 +110,5 @@ def test_the_report_names_it_and_draws_its_recording_without_the_phases(
     )
     assert LATER in built.problems["p01-s01"]
     page = (tmp_path / "site/sessions/p01-s01.html").read_text()
-    assert "phases, row 5" in page
+    assert "phases, row 6" in page
     assert "cool_down" not in page

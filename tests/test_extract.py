@@ -79,7 +79,7 @@ def test_a_truncated_video_is_used_if_allowed_with_a_caveat(
     ("video", "csv", "reason"),
     [
         ("noface.avi", "default.enospc_truncated.csv", "line 106 has 409 fields"),
-        ("face_gap_face.avi", "killed_midrun.partial.csv", "row 1 has AU06_r = -0.32"),
+        ("face_gap_face.avi", "killed_midrun.partial.csv", "row 2 has AU06_r = -0.32"),
         ("black.avi", "noface.csv", "has more than 30 rows, but 30 frames"),
     ],
 )

@@ -361,15 +361,15 @@ def test_a_table_may_name_sessions_raters_and_persons(tmp_path: Path, study: Pat
         ("start_s,end_s,mood\n0,1,glad\n", "ms", "say another unit than --unit ms"),
         ("start_s,end_ms,mood\n0,1,glad\n", None, "has several columns of times"),
         ("start_s,mood\n0,glad\n", None, "has one of the columns start_s and end_s alone"),
-        ("start_s,end_s,mood\n0,,glad\n", None, "row 1: has a beginning or an end alone"),
-        ("start_s,end_s,mood\n2,1,glad\n", None, "row 1, mood: ends before it begins"),
-        ("start_s,end_s,mood\n0,x,glad\n", None, "row 1, end_s: must be a number with a decimal point"),
-        ('start_s,end_s,mood\n0,"1,5",glad\n', None, "row 1, end_s: must be a number with a decimal point"),
-        ("tier,value,start_s,end_s\n,glad,0,1\n", None, "row 1, no tier: name its tier"),
-        ("file,start,end,mood\na.wav,0 days 00:00:01,,glad\n", None, "row 1: begins at 1 s and has no end"),
-        ("file,start,end,mood\na.wav,1,2,glad\n", None, "row 1, start: is no time as audformat writes it"),
-        ("file,mood\n,glad\n", None, "row 1: names no file"),
-        ("a,b\n1\n", None, "row 1 has 1 field"),
+        ("start_s,end_s,mood\n0,,glad\n", None, "row 2: has a beginning or an end alone"),
+        ("start_s,end_s,mood\n2,1,glad\n", None, "row 2, mood: ends before it begins"),
+        ("start_s,end_s,mood\n0,x,glad\n", None, "row 2, end_s: must be a number with a decimal point"),
+        ('start_s,end_s,mood\n0,"1,5",glad\n', None, "row 2, end_s: must be a number with a decimal point"),
+        ("tier,value,start_s,end_s\n,glad,0,1\n", None, "row 2, no tier: name its tier"),
+        ("file,start,end,mood\na.wav,0 days 00:00:01,,glad\n", None, "row 2: begins at 1 s and has no end"),
+        ("file,start,end,mood\na.wav,1,2,glad\n", None, "row 2, start: is no time as audformat writes it"),
+        ("file,mood\n,glad\n", None, "row 2: names no file"),
+        ("a,b\n1\n", None, "row 2 has 1 field"),
         ("mood\nx\n", "days", "--unit days: there are s and ms"),
     ],
 )
@@ -510,7 +510,7 @@ def test_a_file_that_is_imported_twice_is_refused(tmp_path: Path, study: Path) -
     path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")])
     assert run(study, path, "mood=mood:nominal", session_id="s1") == ""
     before = (study / "labels.csv").read_bytes()
-    assert "is labelled twice: row 2 has the same session_id" in run(study, path, "mood=mood", session_id="s1")
+    assert "is labelled twice: row 3 has the same session_id" in run(study, path, "mood=mood", session_id="s1")
     assert (study / "labels.csv").read_bytes() == before
 
 

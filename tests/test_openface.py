@@ -74,7 +74,7 @@ def drop_line(content: bytes, number: int) -> bytes:
         (lambda c: c.split(b"\n")[0] + b"\n", "has 0 rows, but 180 frames"),
         (lambda c: c[:-40], "line 181 has 708 fields, not 714|line 181 has 7.. fields"),
         (lambda c: c[:-1], "the last line has no end"),
-        (lambda c: drop_line(c, 100), "row 100 has frame = 101, expected 100"),
+        (lambda c: drop_line(c, 100), "row 101 has frame = 101, expected 100"),
         (lambda c: drop_line(c, 180), "has 179 rows, but 180 frames"),
         (lambda c: c + b"\n".join(c.split(b"\n")[-2:]), "has frame = 180, expected 181|more than 180 rows"),
         (lambda c: c.replace(b"0.98", b"high", 1), "invalid value 'high'"),
@@ -95,7 +95,7 @@ def test_output_that_is_not_whole_is_refused(recorded: Path, tmp_path: Path, cha
         (
             "killed_midrun.partial.csv",
             63,
-            "row 1 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before",
+            "row 2 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before",
         ),
         ("trunc.csv", 842, "has 448 rows, but 842 frames"),
         ("corrupt_mid.csv", 702, "has 659 rows, but 702 frames"),
@@ -195,7 +195,7 @@ def test_action_units_that_were_not_post_processed_fail(
     settings = {"backend": "binary", "binary": replaying_tool(tmp_path, csv)} if backend == "binary" else {}
     outcome = extract(study_copy, store_root, "p01-s01", **settings)
     assert outcome.status == "failed"
-    assert "row 1 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before" in outcome.reason
+    assert "row 2 has AU06_r = -0.32, and intensities are 0 to 5: OpenFace was ended before" in outcome.reason
     assert not (store_root / "p01-s01/openface/current.json").exists()
 
 
@@ -221,7 +221,7 @@ def test_every_intensity_of_every_row_is_looked_at(
     fields[OPENFACE_COLUMNS.index(name)] = f" {value}"
     path = tmp_path / "broken.csv"
     path.write_text("".join([*lines[: row + 1], ",".join(fields), *lines[row + 2 :]]))
-    with pytest.raises(OpenFaceOutputError, match=rf"row {row + 1} has {name} = {value}, and intensities are 0 to 5"):
+    with pytest.raises(OpenFaceOutputError, match=rf"row {row + 2} has {name} = {value}, and intensities are 0 to 5"):
         read(path, 180)
 
 
@@ -236,7 +236,7 @@ def test_later_blocks_of_a_long_recording_are_looked_at_as_well(
     fields[OPENFACE_COLUMNS.index(column)] = " -3"
     path = tmp_path / "broken.csv"
     path.write_text("".join([*lines[:150], ",".join(fields), *lines[151:]]))
-    with pytest.raises(OpenFaceOutputError, match=rf"row 150 has {column} = -3"):
+    with pytest.raises(OpenFaceOutputError, match=rf"row 151 has {column} = -3"):
         read(path, 180)
 
 
@@ -255,10 +255,10 @@ def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([[0, 1]] * 180, r"row 2 has face_id = 1, the first row has 0: these are several people"),
-        ([[0]] * 90 + [[0, 1]] * 90, r"row 92 has face_id = 1, the first row has 0"),
-        ([[0]] * 90 + [[1]] * 90, r"row 91 has face_id = 1, the first row has 0"),
-        ([[0], [1]] * 90, r"row 2 has face_id = 1, the first row has 0"),
+        ([[0, 1]] * 180, r"row 3 has face_id = 1, the first row has 0: these are several people"),
+        ([[0]] * 90 + [[0, 1]] * 90, r"row 93 has face_id = 1, the first row has 0"),
+        ([[0]] * 90 + [[1]] * 90, r"row 92 has face_id = 1, the first row has 0"),
+        ([[0], [1]] * 90, r"row 3 has face_id = 1, the first row has 0"),
     ],
 )
 def test_several_people_are_refused_and_called_so(recorded: Path, tmp_path: Path, ids, message: str) -> None:

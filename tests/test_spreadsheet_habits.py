@@ -132,10 +132,10 @@ def test_what_is_said(tmp_path: Path) -> None:
     write_table(study / "phases.csv", TABLES["phases"], separator="\t", decimal=",")
     assert remarks(study) == (
         "sessions: sessions.csv: its columns are separated by semicolons, not by commas: read so",
-        "sessions: an empty row is left out, from row 2 on",
-        "sessions: paths with \\ between their folders, from row 1 on: read as /",
+        "sessions: an empty row is left out, from row 3 on",
+        "sessions: paths with \\ between their folders, from row 2 on: read as /",
         "phases: phases.csv: its columns are separated by tabs, not by commas: read so",
-        "phases: numbers with a decimal comma, from row 1 on: read as a point",
+        "phases: numbers with a decimal comma, from row 2 on: read as a point",
         "stories: stories.csv: is not UTF-8 (line 2): read as Windows-1252; if letters are wrong, save it as UTF-8",
     )
 
@@ -143,7 +143,7 @@ def test_what_is_said(tmp_path: Path) -> None:
 def test_rows_after_an_empty_one_keep_their_number_and_line(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     (study / "phases.csv").write_text("sep=;\nsession_id;phase;start_s;end_s\n;;;\ns1;talk;2;1\n")
-    assert problems(study) == ["phases, row 2 (line 4), end_s = '1.0': must be after start_s, which is 2.0"]
+    assert problems(study) == ["phases, row 3 (line 4), end_s = '1.0': must be after start_s, which is 2.0"]
 
 
 # --- what may mean two things ----------------------------------------------------------------------------------------
@@ -161,18 +161,18 @@ def test_commas_that_may_not_be_decimal_ones(tmp_path: Path, cells: tuple[str, s
     study = write_study(tmp_path)
     (study / "phases.csv").write_text(f"session_id;phase;start_s;end_s\ns1;talk;{cells[0]};{cells[1]}\n")
     found = problems(study)
-    assert found[0].startswith(f"phases, row 1, {column} = '{cells[0]}': ")
+    assert found[0].startswith(f"phases, row 2, {column} = '{cells[0]}': ")
     assert "decimal point" in found[0] or "valid number" in found[0]
 
 
 def test_a_decimal_comma_between_commas_is_refused_with_the_cure(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     (study / "phases.csv").write_text('session_id,phase,start_s,end_s\ns1,talk,"0,5",12\n')
-    assert problems(study) == ["phases, row 1, start_s = '0,5': must be a number with a decimal point: is 0.5 meant?"]
+    assert problems(study) == ["phases, row 2, start_s = '0,5': must be a number with a decimal point: is 0.5 meant?"]
     write_study(tmp_path)
     (study / "labels.csv").write_text('session_id,scheme,value\ns1,valence,"0,5"\n')
     assert problems(study) == [
-        "labels, row 1, value = '0,5': must be a number with a decimal point: the scheme 'valence' is interval from "
+        "labels, row 2, value = '0,5': must be a number with a decimal point: the scheme 'valence' is interval from "
         "-1.5 to 1.5"
     ]
 
@@ -245,15 +245,15 @@ def test_a_file_whose_name_has_a_backslash_is_not_taken_for_another(tmp_path: Pa
     study = write_study(tmp_path)
     (study / "videos\\b.avi").write_bytes(b"")
     write_table(study / "sessions.csv", TABLES["sessions"], backslash=True)
-    assert [problem.split(":")[0] for problem in problems(study)] == ["sessions, row 2, video = 'videos\\\\b.avi'"]
+    assert [problem.split(":")[0] for problem in problems(study)] == ["sessions, row 3, video = 'videos\\\\b.avi'"]
 
 
 def test_a_row_that_is_too_long_or_too_short_stays_a_fault(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     (study / "phases.csv").write_text("session_id;phase;start_s;end_s;;\ns1;talk;0\ns1;a;1;2;;;\ns1;b;3;4\n")
     assert problems(study) == [
-        "phases, row 1: has 3 fields, the header has 6: quote what has a semicolon in it",
-        "phases, row 2: has 7 fields, the header has 6: quote what has a semicolon in it",
+        "phases, row 2: has 3 fields, the header has 6: quote what has a semicolon in it",
+        "phases, row 3: has 7 fields, the header has 6: quote what has a semicolon in it",
     ]
 
 
@@ -268,7 +268,7 @@ def test_a_curve_with_a_spreadsheets_habits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.value, [0.5, 1.25])
     assert len(samples.remarks) == 3
     (tmp_path / "c.csv").write_text('time_s,value\n0,"0,5"\n')
-    with pytest.raises(CurveError, match="row 1, value: must be a finite number, with a decimal point"):
+    with pytest.raises(CurveError, match="row 2, value: must be a finite number, with a decimal point"):
         read_curve(tmp_path / "c.csv")
 
 

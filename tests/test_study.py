@@ -62,10 +62,10 @@ def test_all_problems_come_in_one_report_with_table_row_column_value_and_rule(st
     rewrite(study_copy, "ratings", empathy="6")
     rewrite(study_copy, "surveys", timepoint="two weeks later")
     assert problems(study_copy) == [
-        "sessions, row 1, video = '/absent.avi': a path is relative to the study folder and never leaves it",
-        "phases, row 1, end_s = '-1': Input should be greater than or equal to 0",
-        "ratings, row 1, empathy = '6': Input should be less than or equal to 5",
-        "surveys, row 1, timepoint = (15 characters): an id has letters, digits, '.', '_' and '-', at most 64, first a "
+        "sessions, row 2, video = '/absent.avi': a path is relative to the study folder and never leaves it",
+        "phases, row 2, end_s = '-1': Input should be greater than or equal to 0",
+        "ratings, row 2, empathy = '6': Input should be less than or equal to 5",
+        "surveys, row 2, timepoint = (15 characters): an id has letters, digits, '.', '_' and '-', at most 64, first a "
         "letter or a digit",
     ]
 
@@ -105,7 +105,7 @@ def test_a_folder_is_not_a_video(study_copy: Path) -> None:
 def test_duplicates_name_each_other(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", session_id="p01-s02")
     found = problems(study_copy)
-    assert "sessions, row 1, session_id = 'p01-s02': must be unique, but row 2 has the same session_id" in found
+    assert "sessions, row 2, session_id = 'p01-s02': must be unique, but row 3 has the same session_id" in found
     assert sum("sessions" in problem and "unique" in problem for problem in found) == 1
 
 
@@ -115,8 +115,8 @@ def test_phases_that_overlap_or_run_backwards(study_copy: Path) -> None:
     phases.loc[6, ["start_s", "end_s"]] = [12.0, 2.0]
     phases.to_csv(study_copy / "phases.csv", index=False)
     assert problems(study_copy) == [
-        "phases, row 2, start_s = '1.5': overlaps row 1 ('warm_up' of p01-s01 ends at 2.0)",
-        "phases, row 7, end_s = '2.0': must be after start_s, which is 12.0",
+        "phases, row 3, start_s = '1.5': overlaps row 2 ('warm_up' of p01-s01 ends at 2.0)",
+        "phases, row 8, end_s = '2.0': must be after start_s, which is 12.0",
     ]
 
 
@@ -127,14 +127,14 @@ def test_phases_that_touch_do_not_overlap(demo_study: Path) -> None:
 def test_ratings_of_unknown_stories_and_sessions(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", story_id="st-nowhere", session_id="p09-s01")
     assert problems(study_copy) == [
-        "ratings, row 1, session_id = 'p09-s01': is not in the table 'sessions'",
-        "ratings, row 1, story_id = 'st-nowhere': is not in the table 'stories'",
+        "ratings, row 2, session_id = 'p09-s01': is not in the table 'sessions'",
+        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
     ]
 
 
 def test_two_ratings_for_one_position(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", position="2")
-    assert any("must be unique, but row 2 has the same session_id and position" in p for p in problems(study_copy))
+    assert any("must be unique, but row 3 has the same session_id and position" in p for p in problems(study_copy))
 
 
 def test_a_misspelt_column_is_noticed(study_copy: Path) -> None:
@@ -170,7 +170,7 @@ def test_parquet_columns_of_yes_and_no_are_no_ratings(study_copy: Path) -> None:
     ratings = pd.read_csv(study_copy / "ratings.csv").assign(empathy=True)
     (study_copy / "ratings.csv").unlink()
     ratings.to_parquet(study_copy / "ratings.parquet")
-    assert problems(study_copy)[0] == "ratings, row 1, empathy = 'True': must be a number in digits"
+    assert problems(study_copy)[0] == "ratings, row 2, empathy = 'True': must be a number in digits"
 
 
 def test_a_storys_text_is_never_in_a_problem(study_copy: Path) -> None:
@@ -204,7 +204,7 @@ def test_participants_may_have_columns_of_their_own(study_copy: Path) -> None:
     study = load_study(study_copy)
     assert study.participants[0].model_extra == {"age": "31", "instrument": "cello"}
     (study_copy / "participants.csv").write_text("participant_id,age\np01,31\n")
-    assert "sessions, row 3, participant_id = 'p02': is not in the table 'participants'" in problems(study_copy)
+    assert "sessions, row 4, participant_id = 'p02': is not in the table 'participants'" in problems(study_copy)
 
 
 def test_an_unreadable_file_is_a_problem_not_a_crash(study_copy: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_missing_column_hides_no_other_problem(study_copy: Path) -> None:
     (study_copy / "surveys.csv").unlink()
     assert problems(study_copy) == [
         "sessions: the column 'participant_id' is missing",
-        "sessions, row 1, video = '../x.avi': a path is relative to the study folder and never leaves it",
+        "sessions, row 2, video = '../x.avi': a path is relative to the study folder and never leaves it",
     ]
 
 
@@ -240,8 +240,8 @@ def test_files_are_known_also_of_rows_with_other_faults(study_copy: Path) -> Non
 def test_a_row_with_one_fault_still_has_its_references_checked(study_copy: Path) -> None:
     rewrite(study_copy, "ratings", empathy="9", story_id="st-nowhere")
     assert problems(study_copy) == [
-        "ratings, row 1, empathy = '9': Input should be less than or equal to 5",
-        "ratings, row 1, story_id = 'st-nowhere': is not in the table 'stories'",
+        "ratings, row 2, empathy = '9': Input should be less than or equal to 5",
+        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
     ]
 
 
@@ -278,7 +278,7 @@ def test_every_file_at_the_top_of_a_store_is_a_name_that_no_session_can_have() -
 def test_session_ids_that_differ_in_case_only(study_copy: Path) -> None:
     rewrite(study_copy, "sessions", session_id="P01-S02")
     assert (
-        "sessions, row 1, session_id = 'P01-S02': must differ in more than case, but row 2 has the same letters"
+        "sessions, row 2, session_id = 'P01-S02': must differ in more than case, but row 3 has the same letters"
         in problems(study_copy)
     )
 
@@ -374,8 +374,8 @@ def test_thousands_of_a_kind_are_counted_and_the_first_shown(study_copy: Path) -
         load_study(study_copy)
     message = str(error.value)
     assert len(error.value.problems) == 502  # one for each pair of columns that must be unique, one for each bad value
-    assert "but rows 2, 3, 4, 5, 6 and 7994 more have the same session_id and position" in message
-    assert "and 480 more of this kind, the last in row 8500: empathy: Input should be" in message
+    assert "but rows 3, 4, 5, 6, 7 and 7994 more have the same session_id and position" in message
+    assert "and 480 more of this kind, the last in row 8501: empathy: Input should be" in message
     assert len(message) < 6000
 
 
@@ -404,5 +404,5 @@ def test_a_session_whose_phases_cannot_be_seconds_is_excluded_by_name(study_copy
     assert reading.problems == []
     (reason,) = reading.study.excluded.values()
     assert list(reading.study.excluded) == ["p01-s01"]
-    assert reason.startswith(f"phases, row 5, end_s = '{float(end_s)}': is later than any recording ends")
+    assert reason.startswith(f"phases, row 6, end_s = '{float(end_s)}': is later than any recording ends")
     assert [str(problem) for problem in reading.session_problems] == [reason]

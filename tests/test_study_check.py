@@ -67,7 +67,7 @@ def test_a_file_of_every_kind_that_is_none(
 ) -> None:
     name_file(study_copy, column, f"other/{name}", content)
     (problem,) = problems(study_copy)
-    assert problem.startswith(f"sessions, row 1, {column} = 'other/{name}': ")
+    assert problem.startswith(f"sessions, row 2, {column} = 'other/{name}': ")
     assert message in problem
     assert problem.count(name) == 1
 
@@ -139,14 +139,14 @@ def test_everything_is_in_one_report(study_copy: Path) -> None:
         surveys.write("p01,pre,panas,3,4\n")
     found = problems(study_copy)
     expected = [
-        "sessions, row 1, participant_id = (3 characters): an id has",
-        "sessions, row 1, video = 'videos/absent.avi': the file does not exist",
-        "sessions, row 2, transcript = 'videos': is not a file",
-        "sessions, row 3, video = 'v.avi': leaves the study folder",
-        "phases, row 5, end_s = '1700000000000.0': is later than any recording ends",
-        "ratings, row 1, empathy = '7': ",
-        "ratings, row 1, story_id = 'st-nowhere': is not in the table 'stories'",
-        "surveys, row 27: has 5 fields, the header has 4",
+        "sessions, row 2, participant_id = (3 characters): an id has",
+        "sessions, row 2, video = 'videos/absent.avi': the file does not exist",
+        "sessions, row 3, transcript = 'videos': is not a file",
+        "sessions, row 4, video = 'v.avi': leaves the study folder",
+        "phases, row 6, end_s = '1700000000000.0': is later than any recording ends",
+        "ratings, row 2, empathy = '7': ",
+        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
+        "surveys, row 28: has 5 fields, the header has 4",
     ]
     assert [problem[: len(begin)] for problem, begin in zip(found, expected, strict=True)] == expected
 
@@ -202,5 +202,5 @@ def test_a_track_that_shares_nothing_in_time_with_its_session(
         assert found == []
         return
     (problem,) = found
-    assert problem.startswith(f"tracks, row 1, {kind} = '{name}': by its clock it was recorded from {session_s:.2f} to")
+    assert problem.startswith(f"tracks, row 2, {kind} = '{name}': by its clock it was recorded from {session_s:.2f} to")
     assert "they share nothing in time" in problem

@@ -113,12 +113,12 @@ def test_ratings_and_labels_in_one_study(study_copy: Path) -> None:
     assert len(load_study(study_copy).labels) == 10
     (study_copy / "labels.csv").write_text(header + "p01-s01,empathy,2,st-garden,\n")
     assert problems(study_copy) == [
-        "labels, row 1, scheme = 'empathy': is in the table 'ratings' already, for st-garden: keep one of the two"
+        "labels, row 2, scheme = 'empathy': is in the table 'ratings' already, for st-garden: keep one of the two"
     ]
     (study_copy / "labels.csv").unlink()
     (study_copy / "schemes.csv").write_text("scheme,type,min,max\nempathy,interval,0,100\n")
     assert problems(study_copy) == [
-        "schemes, row 1, scheme = 'empathy': is the scheme of the table 'ratings', which is ordinal from 1 to 5: name "
+        "schemes, row 2, scheme = 'empathy': is the scheme of the table 'ratings', which is ordinal from 1 to 5: name "
         "this one otherwise"
     ]
 
@@ -198,14 +198,14 @@ def test_numbers_in_parquet_are_labels_as_they_stand(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_label(tmp_path: Path, cells: dict[str, str], problem: str) -> None:
-    assert problems(write_study(tmp_path, labels=a_label(**cells))) == [f"labels, row 1, {problem}"]
+    assert problems(write_study(tmp_path, labels=a_label(**cells))) == [f"labels, row 2, {problem}"]
 
 
 def test_a_private_value_is_in_no_problem(tmp_path: Path) -> None:
     schemes = "scheme,type,labels,private\nsecret,nominal,yes|no,true\n"
     study = write_study(tmp_path, schemes=schemes, labels=a_label(scheme="secret", value="divorced"), curves=None)
     assert problems(study) == [
-        "labels, row 1, value = (8 characters): is not among the labels of the scheme 'secret' (yes, no)"
+        "labels, row 2, value = (8 characters): is not among the labels of the scheme 'secret' (yes, no)"
     ]
 
 
@@ -214,7 +214,7 @@ def test_labels_that_are_there_twice_name_each_other(tmp_path: Path) -> None:
     same = "s1,valence,0,1,2,child_a,r1\ns1,valence,1,1,2,child_a,r1\n"
     other = "s1,valence,1,1,2,child_b,r1\ns1,valence,1,1,2,child_a,r2\ns1,valence,1,1,3,child_a,r1\n"
     assert problems(write_study(tmp_path, labels=header + other + same)) == [
-        "labels, row 4, scheme = 'valence': is labelled twice: row 5 has the same session_id and scheme and rater_id "
+        "labels, row 5, scheme = 'valence': is labelled twice: row 6 has the same session_id and scheme and rater_id "
         "and start_s and end_s and person_id"
     ]
 
@@ -223,14 +223,14 @@ def test_main_is_the_session_itself(tmp_path: Path) -> None:
     labels = "session_id,scheme,value,track\ns1,valence,0,main\ns1,valence,1,\n"
     curves = "session_id,scheme,path,track\ns1,stress,a.csv,main\ns1,stress,b.csv,\n"
     first, second = problems(write_study(tmp_path, labels=labels, curves=curves))
-    assert "is labelled twice: row 2 has" in first
-    assert "must be unique, but row 2 has" in second
+    assert "is labelled twice: row 3 has" in first
+    assert "must be unique, but row 3 has" in second
 
 
 def test_a_scheme_that_is_wrong_is_not_reported_again_by_its_labels(tmp_path: Path) -> None:
     schemes = "scheme,type,min,max\nvalence,interval,1,-1\n"
     (problem,) = problems(write_study(tmp_path, schemes=schemes, labels=a_label(), curves=None))
-    assert problem.startswith("schemes, row 1, max")
+    assert problem.startswith("schemes, row 2, max")
 
 
 def test_a_label_that_ends_after_a_day_costs_its_sessions_clips_alone(tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_label_that_ends_after_a_day_costs_its_sessions_clips_alone(tmp_path: 
 def test_what_is_wrong_with_a_scheme(tmp_path: Path, row: str, problem: str) -> None:
     study = write_study(tmp_path, schemes=f"scheme,type,min,max,labels,private\n{row}\n", labels=None, curves=None)
     (found,) = problems(study)
-    assert found.startswith(f"schemes, row 1, {problem}")
+    assert found.startswith(f"schemes, row 2, {problem}")
 
 
 def test_a_scheme_that_is_not_declared(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_scheme_that_is_not_declared(tmp_path: Path) -> None:
     assert study.remarks == ("labels: the scheme mood is not in the table 'schemes': taken for nominal, with 2 labels",)
     for values in (("1", "2"), ("0.5", "sad"), ("quite sad", "glad")):
         assert problems(labelled(*values)) == [
-            "labels, row 1, scheme = 'mood': is not in the table 'schemes', and its values do not tell what it is: "
+            "labels, row 2, scheme = 'mood': is not in the table 'schemes', and its values do not tell what it is: "
             "declare it there as one of nominal, ordinal, interval, text"
         ]
 
@@ -289,7 +289,7 @@ def test_an_undeclared_curve_is_a_curve_and_a_declared_label_is_none(tmp_path: P
     assert study.schemes == {"stress": Scheme("stress", SchemeType.CURVE)}
     assert study.remarks == ("curves: the scheme stress is not in the table 'schemes': taken for a curve",)
     assert problems(write_study(tmp_path, labels=None, schemes="scheme,type\nstress,interval\n")) == [
-        "curves, row 1, scheme = 'stress': is interval, not a curve: its values belong into the table 'labels'"
+        "curves, row 2, scheme = 'stress': is interval, not a curve: its values belong into the table 'labels'"
     ]
 
 
@@ -306,79 +306,79 @@ def test_raters_need_no_table(tmp_path: Path) -> None:
     [
         (
             {"persons": DYAD["persons"].replace("p2", "p4"), "participants": DYAD["participants"]},
-            ["persons, row 2, participant_id = 'p4': is not in the table 'participants'"],
+            ["persons, row 3, participant_id = 'p4': is not in the table 'participants'"],
         ),
         (
             {"participants": None},
-            ["persons, row 2, participant_id = 'p2': is not in the table 'sessions'"],
+            ["persons, row 3, participant_id = 'p2': is not in the table 'sessions'"],
         ),
         (
             {"persons": DYAD["persons"] + "s1,robot,,\n"},
-            ["persons, row 3, person_id = 'robot': must be unique, but row 4 has the same session_id and person_id"],
+            ["persons, row 4, person_id = 'robot': must be unique, but row 5 has the same session_id and person_id"],
         ),
         (
             {"tracks": DYAD["tracks"].replace("s1,lapel_a", "s1,main")},
             [
-                "tracks, row 2, track = 'main': is the track of the table 'sessions', whose files belong to 'main': "
+                "tracks, row 3, track = 'main': is the track of the table 'sessions', whose files belong to 'main': "
                 "name this one otherwise"
             ],
         ),
         (
             {"tracks": DYAD["tracks"].replace("l.wav", "../l.wav")},
-            ["tracks, row 2, audio = '../l.wav': a path is relative to the study folder and never leaves it"],
+            ["tracks, row 3, audio = '../l.wav': a path is relative to the study folder and never leaves it"],
         ),
         (
             {"tracks": DYAD["tracks"].replace("l.wav", "")},
-            ["tracks, row 2, track = 'lapel_a': has no file: give one of video, audio, transcript, openface"],
+            ["tracks, row 3, track = 'lapel_a': has no file: give one of video, audio, transcript, openface"],
         ),
         (
             {"tracks": DYAD["tracks"].replace("lapel_a", "Child_B")},
-            ["tracks, row 1, track = 'child_b': must differ in more than case, but row 2 has the same letters"],
+            ["tracks, row 2, track = 'child_b': must differ in more than case, but row 3 has the same letters"],
         ),
         (
             {"tracks": DYAD["tracks"] + "s1,lapel_a,x.avi,,,\n"},
-            ["tracks, row 2, track = 'lapel_a': must be unique, but row 3 has the same session_id and track"],
+            ["tracks, row 3, track = 'lapel_a': must be unique, but row 4 has the same session_id and track"],
         ),
         (
             {"tracks": DYAD["tracks"].replace("lapel_a", "a.tmp")},
             [
-                "tracks, row 2, track = 'a.tmp': no session's name ends in .json, .parquet, .lock, .tmp: the feature "
+                "tracks, row 3, track = 'a.tmp': no session's name ends in .json, .parquet, .lock, .tmp: the feature "
                 "store's own files do"
             ],
         ),
         (
             {"tracks": DYAD["tracks"].replace(",child_b,cam_b", ",child_b,cam_a")},
             [
-                "tracks, row 1, clock = 'cam_a': is not in the table 'clocks' for this session: is 'cam_b' meant?",
-                "clocks, row 1, clock = 'cam_b': is the clock of no track of this session: name it in the column "
+                "tracks, row 2, clock = 'cam_a': is not in the table 'clocks' for this session: is 'cam_b' meant?",
+                "clocks, row 2, clock = 'cam_b': is the clock of no track of this session: name it in the column "
                 "'clock' of the table 'tracks'",
             ],
         ),
         (
             {"clocks": "session_id,clock,clock_s,session_s\ns1,cam_b,0,3\ns1,cam_b,10,13.02\n"},
             [
-                "clocks, row 2, session_s = '13.02': makes the clock 'cam_b' run 1996 ppm slow since the moment "
+                "clocks, row 3, session_s = '13.02': makes the clock 'cam_b' run 1996 ppm slow since the moment "
                 "before, and no device is off by more than 1000 ppm: is the moment right, and of this recording?"
             ],
         ),
         (
             {"clocks": "session_id,clock,clock_s,session_s\ns1,cam_b,10,3\ns1,cam_b,0,13\n"},
             [
-                "clocks, row 1, session_s = '3.0': must increase with clock_s, but is 13.0 at clock_s = 0.0 already: a "
+                "clocks, row 2, session_s = '3.0': must increase with clock_s, but is 13.0 at clock_s = 0.0 already: a "
                 "clock never runs backwards"
             ],
         ),
         (
             {"clocks": "session_id,clock,clock_s,session_s\ns1,cam_b,0,3\ns1,cam_b,0,4\n"},
             [
-                "clocks, row 2, clock_s = '0.0': is there twice for the clock 'cam_b': it has one session_s at each "
+                "clocks, row 3, clock_s = '0.0': is there twice for the clock 'cam_b': it has one session_s at each "
                 "moment"
             ],
         ),
         (
             {"curves": DYAD["curves"] + "s1,stress,curves/other.csv,r2,child_b\n"},
             [
-                "curves, row 1, scheme = 'stress': must be unique, but row 2 has the same session_id and rater_id and "
+                "curves, row 2, scheme = 'stress': must be unique, but row 3 has the same session_id and rater_id and "
                 "track and scheme"
             ],
         ),
@@ -404,12 +404,12 @@ def test_everything_wrong_with_the_new_tables_is_in_one_report(tmp_path: Path) -
         raters="rater_id,kind\nr1,alien\nr2,\n",
     )
     assert [problem.split(": ")[0] for problem in problems(study)] == [
-        "schemes, row 3, scheme = 'act'",
-        "raters, row 1, kind = 'alien'",
+        "schemes, row 4, scheme = 'act'",
+        "raters, row 2, kind = 'alien'",
         "persons",  # participant: is participant_id meant?
-        "tracks, row 2, session_id = 's9'",
-        "labels, row 1, rater_id = 'r9'",
-        "labels, row 1, value = '7'",
+        "tracks, row 3, session_id = 's9'",
+        "labels, row 2, rater_id = 'r9'",
+        "labels, row 2, value = '7'",
     ]
 
 
@@ -428,9 +428,9 @@ def test_the_smallest_study_names_videos(tmp_path: Path) -> None:
 def test_a_video_whose_name_is_no_id_needs_one(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("video\nvideos/my film.avi\nx/a.avi\ny/a.avi\n")
     first, second = problems(tmp_path)
-    assert first.startswith("sessions, row 1, video = 'videos/my film.avi': gives the session its name, but an id has")
+    assert first.startswith("sessions, row 2, video = 'videos/my film.avi': gives the session its name, but an id has")
     assert first.endswith("name it in a column session_id")
-    assert second == "sessions, row 2, session_id = 'a': must be unique, but row 3 has the same session_id"
+    assert second == "sessions, row 3, session_id = 'a': must be unique, but row 4 has the same session_id"
 
 
 @pytest.mark.parametrize("header", ["sesion_id,video", "subject,video", "participant,video", "session_id,video"])
@@ -462,15 +462,15 @@ def test_a_curve_is_read_with_its_gaps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("time_s,value\n0,1\n0,2\n", "row 2, time_s: must be after the row before it, at 0 s"),
-        ("time_s,value\n0,x\n", "row 1, value: must be a finite number"),
-        ("time_s,value\n,1\n", "row 1, time_s: must be a finite number"),
-        ("time_s,value\n0,inf\n", "row 1, value: must be a finite number"),
-        ("time_s,value\n0,101\n", "row 1, value: is above the maximum 100 of the scheme 'stress'"),
-        ("time_s,value\n0,-1\n", "row 1, value: is below the minimum 0 of the scheme 'stress'"),
+        ("time_s,value\n0,1\n0,2\n", "row 3, time_s: must be after the row before it, at 0 s"),
+        ("time_s,value\n0,x\n", "row 2, value: must be a finite number"),
+        ("time_s,value\n,1\n", "row 2, time_s: must be a finite number"),
+        ("time_s,value\n0,inf\n", "row 2, value: must be a finite number"),
+        ("time_s,value\n0,101\n", "row 2, value: is above the maximum 100 of the scheme 'stress'"),
+        ("time_s,value\n0,-1\n", "row 2, value: is below the minimum 0 of the scheme 'stress'"),
         ("time,value\n0,1\n", "the column 'time_s' is missing"),
         ("time_s,value\n", "has no rows"),
-        ("time_s,value\n0,1,2\n", "row 1 has 3 fields"),
+        ("time_s,value\n0,1,2\n", "row 2 has 3 fields"),
         ("", "is empty"),
     ],
 )
@@ -488,10 +488,10 @@ def test_check_opens_the_files_of_tracks_and_curves(study_copy: Path) -> None:
     (study_copy / "c.csv").write_text("time_s,value\n0,2\n")
     found = [str(problem) for problem in check_study(study_copy, ExtractorsSettings())[1]]
     assert found == [
-        "tracks, row 1, video = 'absent.mp4': the file does not exist",
-        "tracks, row 1, audio = 'noise.wav': is not a media file that FFmpeg can read",
-        "curves, row 1, path = 'c.csv': row 1, value: is above the maximum 1 of the scheme 'stress'",
-        "curves, row 2, path = 'd.csv': the file does not exist",
+        "tracks, row 2, video = 'absent.mp4': the file does not exist",
+        "tracks, row 2, audio = 'noise.wav': is not a media file that FFmpeg can read",
+        "curves, row 2, path = 'c.csv': row 2, value: is above the maximum 1 of the scheme 'stress'",
+        "curves, row 3, path = 'd.csv': the file does not exist",
     ]
 
 
@@ -590,6 +590,6 @@ def test_check_finds_phases_and_labels_beyond_the_end_of_their_own_recording(stu
     found = [str(problem) for problem in check_study(study_copy, ExtractorsSettings())[1]]
     rule = "is after the end of the recording of p01-s01, which is 24.00 s long by its header: are these its times, in "
     assert found == [
-        f"phases, row 5, end_s = '24000.0': {rule}seconds?",
-        *(f"labels, row {row}, end_s = '{spans[row - 1][1]:.1f}': {rule}seconds?" for row in (2, 3, 4, 5)),
+        f"phases, row 6, end_s = '24000.0': {rule}seconds?",
+        *(f"labels, row {row}, end_s = '{spans[row - 2][1]:.1f}': {rule}seconds?" for row in (3, 4, 5, 6)),
     ]

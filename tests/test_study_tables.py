@@ -85,10 +85,10 @@ def test_one_damaged_row_is_named_and_no_other_row_changes(tmp_path: Path, rows,
     )
     table = read(tmp_path, "\n".join(["a,b,c", *lines]) + "\n")
     assert table.faults, lines[number]
-    assert table.faults[0].number == number + 1
+    assert table.faults[0].number == number + 2
     assert table.faults[0].line == number + 2
     for row in table.rows:
-        assert row.values == tuple(rows[row.number - 1])
+        assert row.values == tuple(rows[row.number - 2])
 
 
 @given(content=st.text(st.sampled_from('ab,"\n\r \0'), max_size=60), has_text=st.booleans())
@@ -113,22 +113,55 @@ def test_no_bytes_whatever_end_in_a_traceback(tmp_path: Path, content: bytes) ->
     ("content", "expected"),
     [
         # What pandas' index_col=False read in silence.
-        ("a,b,c\n1,2,3,4\n5,6,7\n", ["1 (2): has 4 fields, the header has 3: quote what has a comma in it"]),
-        ("a,b,c\n5,6,7\n1,2,3,4\n", ["2 (3): has 4 fields, the header has 3: quote what has a comma in it"]),
-        ("a,b,c\n1,2\n", ["1 (2): has 2 fields, the header has 3: quote what has a comma in it"]),
-        ("a,b,c\n1,2,3,\n", ["1 (2): has 4 fields, the header has 3: quote what has a comma in it"]),
-        ("a,b\n\n\n1\n", ["1 (4): has 1 field, the header has 2: quote what has a comma in it"]),
-        ('a,b\n1,"x\n2,y\n3,z\n', ["1 (2): has a quote (line 2) that is never closed"]),
+        ("a,b,c\n1,2,3,4\n5,6,7\n", ["2 (2): has 4 fields, the header has 3: quote what has a comma in it"]),
+        ("a,b,c\n5,6,7\n1,2,3,4\n", ["3 (3): has 4 fields, the header has 3: quote what has a comma in it"]),
+        ("a,b,c\n1,2\n", ["2 (2): has 2 fields, the header has 3: quote what has a comma in it"]),
+        ("a,b,c\n1,2,3,\n", ["2 (2): has 4 fields, the header has 3: quote what has a comma in it"]),
+        ("a,b\n\n\n1\n", ["4 (4): has 1 field, the header has 2: quote what has a comma in it"]),
+        ('a,b\n1,"x\n2,y\n3,z\n', ["2 (2): has a quote (line 2) that is never closed"]),
         ("a,b,a\n1,2,3\n", ["None (1): table.csv: the columns 1 and 3 have the same name: keep one of them"]),
         ("a,b, a\n1,2,3\n", ["None (1): table.csv: the columns 1 and 3 have the same name: keep one of them"]),
         ("a|b\n1|2\n", ["None (1): table.csv cannot be read: its columns are separated by '|', not by commas"]),
-        ("a;b\n1;2;3\n", ["1 (2): has 3 fields, the header has 2: quote what has a semicolon in it"]),
+        ("a;b\n1;2;3\n", ["2 (2): has 3 fields, the header has 2: quote what has a semicolon in it"]),
         ("", ["None (None): table.csv cannot be read: it is empty; the first line has the columns' names"]),
         ("a,b\n1,\0\n", ["None (2): table.csv cannot be read: line 2 has a zero byte: save it as UTF-8"]),
     ],
 )
 def test_faults_name_the_row_the_line_and_the_rule(tmp_path: Path, content: str, expected: list[str]) -> None:
     assert faults(read(tmp_path, content)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        # A spreadsheet shows the header as row 1, a text over several lines as one row, and an empty line as a row.
+        ("id,text\n1,x\n2,y\n", [2, 3]),
+        ('id,text\n1,"x\nand\n\nmore"\n2,"y\n"\n3,z\n', [2, 3, 4]),
+        ('id,text\r\n1,"x\r\nand more"\r\n\r\n2,y\r\n', [2, 4]),
+        ("id,text\r1,x\r2,y", [2, 3]),
+        ('id,"text\nof it"\n1,x\n\n   \n\n2,y', [2, 6]),
+        ("\n\nid,text\n1,x\n", [4]),
+        ("sep=;\nid;text\n1;x\n\n2;y\n", [2, 4]),  # a spreadsheet takes the first line for itself
+        ('id,text\n1,"x"y\n2,"once\nupon"\n3,z\n', [3, 4]),  # behind a row that is refused
+    ],
+)
+def test_rows_are_counted_as_a_spreadsheet_shows_them(tmp_path: Path, content: str, rows: list[int]) -> None:
+    table = read(tmp_path, content)
+    assert [row.number for row in table.rows] == rows
+    assert {row.number for row in table.rows}.isdisjoint(fault.number for fault in table.faults)
+
+
+@given(
+    rows=st.lists(st.sampled_from(["1,x", '1,"x\ny"', '1,"\n\n"', "", " "]), max_size=8),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+@ANY_FOLDER
+def test_any_mixture_of_empty_lines_and_texts_over_lines_is_counted_so(
+    tmp_path: Path, rows: list[str], end: str
+) -> None:
+    table = read(tmp_path, "".join(f"{row}\n" for row in ["id,text", *rows]).replace("\n", end))
+    assert [row.number for row in table.rows] == [place for place, row in enumerate(rows, start=2) if row.strip()]
+    assert table.faults == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +175,7 @@ def test_faults_name_the_row_the_line_and_the_rule(tmp_path: Path, content: str,
 )
 def test_a_quote_in_the_wrong_place_costs_its_own_row(tmp_path: Path, content: str) -> None:
     table = read(tmp_path, content)
-    assert [fault.number for fault in table.faults] == [1]
+    assert [fault.number for fault in table.faults] == [2]
     assert "quote" in table.faults[0].rule
     assert [row.values for row in table.rows] == [("2", "y")]
 
@@ -158,7 +191,7 @@ def test_a_quote_in_the_wrong_place_costs_its_own_row(tmp_path: Path, content: s
 )
 def test_rows_that_two_stray_quotes_would_merge(tmp_path: Path, content: str) -> None:
     (fault,) = read(tmp_path, content).faults
-    assert (fault.number, fault.line) == (1, 2)
+    assert (fault.number, fault.line) == (2, 2)
     assert "a line that looks like a row of its own" in fault.rule
 
 
@@ -220,7 +253,7 @@ def test_parquet_of_many_types_is_read_as_it_stands(tmp_path: Path) -> None:
     assert table.rows[0].values[:3] == ("x", 1, 0.5)
     assert table.rows[0].values[3].year == 2024
     assert table.rows[1].values[3:] == (None, None)
-    assert table.rows[1].line is None
+    assert [(row.number, row.line) for row in table.rows] == [(2, None), (3, None)]
 
 
 def test_two_parquet_columns_of_one_name(tmp_path: Path) -> None:

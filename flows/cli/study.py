@@ -35,7 +35,7 @@ def check(
             loaded, problems = check_study(
                 study,
                 settings,
-                lambda number, count: spinner.update(f"opening the files of row {number} of {count}"),
+                lambda number, count: spinner.update(f"opening the files: {number} of {count}"),
             )
         if problems:
             for line in not_read(loaded):  # the column that was meant, perhaps

@@ -99,11 +99,15 @@ def separator_of(text: str) -> tuple[tuple[int, int], str]:
 
 
 class Record(NamedTuple):
-    """One line of a CSV file, or several where a quoted field goes over them; ``rule`` says what is wrong with it."""
+    """One line of a CSV file, or several where a quoted field goes over them; ``rule`` says what is wrong with it.
+
+    ``row`` is its number in a spreadsheet, which shows a record over several lines as one row and an empty line as one.
+    """
 
     line: int
     fields: tuple[str, ...]
     rule: str = ""
+    row: int = 0
 
 
 def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool) -> Iterator[Record]:
@@ -116,8 +120,9 @@ def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool
         has_text: one of the columns holds prose.
     """
     grammar = _Grammar(separator)
-    (position, line), width = begin, 0
+    (position, line), width, row = begin, 0, 0
     while position < len(text):
+        row += 1
         end = text.find("\n", position)
         end = len(text) if end < 0 else end
         if text.find('"', position, end) < 0:  # most lines: nothing is quoted
@@ -128,7 +133,7 @@ def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool
             record, after = _quoted_record(grammar, text, position, line, width, has_text)
         if len(record.fields) > 1 or record.rule or record.fields[0].strip():  # an empty line is no row
             width = width or len(record.fields)
-            yield record
+            yield record._replace(row=row)
         line += text.count("\n", position, after)
         position = after
 

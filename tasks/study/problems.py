@@ -32,7 +32,7 @@ class Problem:
 
     Attributes:
         table: the table's name.
-        row: counted from 1 below the header; None where the table as a whole is meant.
+        row: as a spreadsheet shows it: the header is row 1; None where the table as a whole is meant.
         column: the column, or empty.
         value: what stands there, as far as it may be shown.
         rule: what it breaks, and what to do.
@@ -50,10 +50,10 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """The row, and its line where counting would not find it."""
+        """The row, and its line where that is another: texts may go over several."""
         if self.row is None:
             return ""
-        return str(self.row) if self.line in (None, self.row + 1) else f"{self.row} (line {self.line})"
+        return str(self.row) if self.line in (None, self.row) else f"{self.row} (line {self.line})"
 
     def __str__(self) -> str:
         where = self.table + (f", row {self.place}" if self.place else "")

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from tasks.study.csv_text import NotTextError, decode, records_of, separator_of
 
+_FIRST_ROW = 2  # below the header
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -27,7 +28,7 @@ class Row(NamedTuple):
     """One row of a table.
 
     Attributes:
-        number: counted from 1 below the header.
+        number: as a spreadsheet shows it: the header is row 1, the first row below it 2; in Parquet as well.
         line: of the file, where it begins; None in Parquet, which has no lines.
         values: one for each of the table's columns; in CSV all of them text.
     """
@@ -130,7 +131,7 @@ def _read_parquet(path: Path) -> Table:
             cells.append(column.to_pylist())
     except (pa.ArrowException, ValueError, OverflowError) as error:
         return _unreadable(f"{path.name} cannot be read: it is damaged, or no Parquet ({type(error).__name__})")
-    rows = [Row(number, None, values) for number, values in enumerate(zip(*cells, strict=True), start=1)]
+    rows = [Row(number, None, values) for number, values in enumerate(zip(*cells, strict=True), start=_FIRST_ROW)]
     return Table(tuple(kept), rows, faults)
 
 
@@ -156,18 +157,18 @@ def _read_csv(path: Path, has_text: bool) -> Table:
         return refused
     table = Table(columns, remarks=[f"{path.name}: {remark}" for remark in remarks], separator=separator)
     named = max((place for place, name in enumerate(columns, start=1) if name), default=0)
-    for number, record in enumerate(records, start=1):
+    for record in records:
         fields = record.fields
         if named <= len(fields) < len(columns):  # some spreadsheets leave empty cells at the end out of some rows
             fields += ("",) * (len(columns) - len(fields))
         if record.rule:
-            table.faults.append(Fault(number, record.line, record.rule, record.rule, fields))
+            table.faults.append(Fault(record.row, record.line, record.rule, record.rule, fields))
         elif len(fields) != len(columns):
             what = _NAMES[separator]
             rule = f"has {_fields(len(fields))}, the header has {len(columns)}: quote what has a {what} in it"
-            table.faults.append(Fault(number, record.line, rule, "fields", fields))
+            table.faults.append(Fault(record.row, record.line, rule, "fields", fields))
         else:
-            table.rows.append(Row(number, record.line, fields))
+            table.rows.append(Row(record.row, record.line, fields))
     return table
 
 

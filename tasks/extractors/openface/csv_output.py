@@ -19,6 +19,7 @@ from storyframes.features import OPENFACE_COLUMNS
 
 _BLOCK_BYTES = 8 << 20
 _NOT_NUMBERS = ["", "nan", "-nan", "NaN", "-nan(ind)", "nan(ind)", "inf", "-inf", "-1.#IND", "1.#QNAN"]
+_TOP = 2  # the first row, as a spreadsheet shows it: the header is row 1
 _FRAME = OPENFACE_COLUMNS.index("frame")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
 _LANDMARKS_2D = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("y_67") + 1)
@@ -173,14 +174,14 @@ def _check_numbering(block: np.ndarray, before: int, path: Path) -> None:
     if len(wrong):
         row = wrong[0]
         raise OpenFaceOutputError(
-            f"{path.name}: row {before + row + 1} has frame = {block[row, _FRAME]:g}, expected {expected[row]:g}: the "
-            "frames must count 1 to T without a gap"
+            f"{path.name}: row {before + row + _TOP} has frame = {block[row, _FRAME]:g}, expected {expected[row]:g}: "
+            "the frames must count 1 to T without a gap"
         )
     success = block[:, _SUCCESS]
     wrong = np.flatnonzero((success != 0) & (success != 1))
     if len(wrong):
         raise OpenFaceOutputError(
-            f"{path.name}: row {before + wrong[0] + 1} has success = {success[wrong[0]]:g}, expected 0 or 1"
+            f"{path.name}: row {before + wrong[0] + _TOP} has success = {success[wrong[0]]:g}, expected 0 or 1"
         )
 
 
@@ -193,9 +194,9 @@ def _check_person(block: np.ndarray, before: int, person: float | None, path: Pa
     wrong = np.flatnonzero(block[:, _FACE_ID] != person)
     if len(wrong):
         raise OpenFaceOutputError(
-            f"{path.name}: row {before + wrong[0] + 1} has face_id = {block[wrong[0], _FACE_ID]:g}, the first row has "
-            f"{person:g}: these are several people, as FaceLandmarkVidMulti writes them, and their ids may change from "
-            "frame to frame; run FeatureExtraction, which follows one"
+            f"{path.name}: row {before + wrong[0] + _TOP} has face_id = {block[wrong[0], _FACE_ID]:g}, the first row "
+            f"has {person:g}: these are several people, as FaceLandmarkVidMulti writes them, and their ids may change "
+            "from frame to frame; run FeatureExtraction, which follows one"
         )
     return person
 
@@ -207,7 +208,7 @@ def _check_intensities(block: np.ndarray, before: int, path: Path) -> None:
     if len(wrong):
         row, column = wrong[0]
         raise OpenFaceOutputError(
-            f"{path.name}: row {before + row + 1} has {OPENFACE_COLUMNS[_INTENSITIES[column]]} = "
+            f"{path.name}: row {before + row + _TOP} has {OPENFACE_COLUMNS[_INTENSITIES[column]]} = "
             f"{intensities[row, column]:g}, and intensities are 0 to {_MOST_INTENSE:g}: OpenFace was ended "
             "before it had post-processed the action units, so none of them can be used; run FeatureExtraction on this "
             "video again"
