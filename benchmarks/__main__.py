@@ -8,6 +8,7 @@ from pathlib import Path
 NAMES = (
     "imports",
     "clip_index",
+    "agreement",
     "planning",
     "openface_csv",
     "clips",

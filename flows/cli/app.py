@@ -28,6 +28,7 @@ from flows.cli import (
     models,
     plan,
     report,
+    statistics,
     status,
     study,
     sync,
@@ -78,6 +79,7 @@ for command in (
     look.show,
     look.view,
     compare.compare,
+    statistics.agreement,
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")

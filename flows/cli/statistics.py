@@ -1,0 +1,65 @@
+"""The commands about ratings: ``agreement`` of raters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.tables.statistics import agreement_json, agreement_tables, study_agreement_json, study_agreement_tables
+from flows.cli.terminal import console, fail, usage_errors
+from tasks.statistics.agreement import Categories
+from tasks.statistics.ratings import RATER, UNIT, VALUE
+
+
+def agreement(
+    source: Annotated[Path, typer.Argument(help="A table of ratings (CSV, Parquet), or a study with labels.")],
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="RATER", help="Only this rater (of a wide table: column); repeat.")
+    ] = None,
+    unit: Annotated[str, typer.Option(metavar="COLUMN", help="Of a table: what was rated.")] = UNIT,
+    rater: Annotated[str, typer.Option(metavar="COLUMN", help="Of a long table: who rated.")] = RATER,
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="Of a long table: the rating.")] = VALUE,
+    names: Annotated[bool, typer.Option("--names", help="A table's values are names without an order.")] = False,
+    kappa: Annotated[
+        Categories | None, typer.Option(help="What kappa makes of numbers; by default their floor.")
+    ] = None,
+    threshold: Annotated[float, typer.Option(help="Of --kappa above.")] = 2.5,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """How far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
+    from tasks.statistics import agreement as statistics
+    from tasks.statistics.rating_table import TableFaultError
+    from tasks.statistics.ratings import read_ratings
+    from tasks.statistics.study_ratings import study_agreement
+    from tasks.study.load import load_study
+
+    raters = tuple(dict.fromkeys(only or ()))
+    if len(raters) == 1:
+        fail("--only names one rater: agreement needs two", 2)
+    shown = console()
+    with usage_errors():
+        if source.is_dir():
+            study = load_study(source)
+            if unknown := [name for name in raters if name not in study.raters]:
+                fail(f"--only {unknown[0]}: the study has no such rater; it has {', '.join(study.raters) or 'none'}", 2)
+            schemes = study_agreement(study, raters, kappa, threshold)
+            if not any(one.agreement for one in schemes.values()):
+                fail(f"{source}: no two raters labelled the same: there is nothing to compare", 2)
+            if json:
+                print(study_agreement_json(schemes))  # noqa: T201
+            else:
+                for part in study_agreement_tables(schemes):
+                    shown.print(part)
+            return
+        try:
+            ratings = read_ratings(source, unit=unit, rater=rater, value=value, raters=raters, are_names=names)
+        except TableFaultError as error:
+            fail(str(error), 2)
+    compared = statistics.agreement(ratings, kappa or Categories.FLOOR, threshold)
+    if json:
+        print(agreement_json(compared))  # noqa: T201
+    else:
+        for part in agreement_tables(compared):
+            shown.print(part)

@@ -1,0 +1,87 @@
+"""Statistics of ratings: for people and for scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.cli.tables.finite_json import finite_json
+from tasks.inspect.human import counted
+from tasks.statistics.agreement import Agreement
+from tasks.statistics.study_ratings import SchemeAgreement
+
+_PAIRS = 20
+_KAPPA_OF = {"floor": "the floor", "round": "the nearest whole number"}
+
+
+def agreement_tables(compared: Agreement, title: str = "") -> Iterator[Table | str]:
+    """Alpha over all raters, and the statistics of each pair of raters."""
+    raters = counted(len(compared.raters), "rater")
+    units = f"{compared.units_compared} of {counted(compared.units, 'unit')} have two ratings or more"
+    yield f"{f'[bold]{escape(title)}[/]: ' if title else ''}{raters}, {units}"
+    alphas = ", ".join(f"{metric} {_shown(value)}" for metric, value in compared.alpha.items())
+    yield f"Krippendorff's alpha over all raters: {alphas}"
+    names = list(compared.means)
+    table = Table()
+    for heading in ("raters", "units", *(name.replace("_", "\n") for name in names)):
+        table.add_column(heading, justify="left" if heading == "raters" else "right", overflow="fold")
+    for pair in compared.pairs[:_PAIRS]:
+        statistics = (_shown(pair.statistics[name]) for name in names)
+        table.add_row(escape(f"{pair.a}, {pair.b}"), str(pair.units), *statistics)
+    if len(compared.pairs) > _PAIRS:
+        table.add_row(f"and {len(compared.pairs) - _PAIRS} more (--json)", *[""] * (len(names) + 1))
+    table.add_section()
+    table.add_row("mean", "", *(_shown(compared.means[name].mean) for name in names))
+    if any(mean.undefined for mean in compared.means.values()):
+        table.add_row("pairs without", "", *(str(compared.means[name].undefined) for name in names))
+    yield table
+    if compared.kappa_of:
+        made = _KAPPA_OF.get(compared.kappa_of, compared.kappa_of)
+        yield f"kappa knows categories alone: of each number it has {made}"
+    for remark in compared.remarks:
+        yield f"[yellow]look at[/] {escape(remark)}"
+
+
+def agreement_json(compared: Agreement) -> str:
+    """The same for scripts, with every pair."""
+    return finite_json(_content(compared))
+
+
+def study_agreement_tables(schemes: Mapping[str, SchemeAgreement]) -> Iterator[Table | str]:
+    """How far raters agree, scheme by scheme, and which labels are compared with none."""
+    for name, one in schemes.items():
+        if one.agreement:
+            yield from agreement_tables(one.agreement, name)
+        else:
+            yield f"[bold]{escape(name)}[/]: no two raters labelled the same"
+        for count, why in (
+            (one.left_out.overlapping, "overlap another rater's part without being the same"),
+            (one.left_out.alone, "nobody else gave"),
+            (one.left_out.nameless, "name no rater"),
+        ):
+            if count:
+                yield f"[yellow]left out[/] {counted(count, 'label')} that {why}"
+
+
+def study_agreement_json(schemes: Mapping[str, SchemeAgreement]) -> str:
+    """The same for scripts."""
+    content = {
+        name: {
+            "agreement": _content(one.agreement) if one.agreement else None,
+            "left_out": dataclasses.asdict(one.left_out),
+        }
+        for name, one in schemes.items()
+    }
+    return finite_json({"schemes": content})
+
+
+def _content(compared: Agreement) -> dict[str, Any]:
+    return dataclasses.asdict(compared)
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

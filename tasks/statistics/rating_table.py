@@ -1,0 +1,198 @@
+"""Columns of numbers and names out of a table that is handed in (CSV or Parquet); all its faults are told at once.
+
+The file is read as strictly as a study's tables are. Rows are named as a spreadsheet shows them: the header is row 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.study.labels import did_you_mean
+from tasks.study.problems import shown_value
+from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, without_empty_rows
+from tasks.study.strict_tables import Fault, Row, Table, is_empty, read_table
+
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_MISSING = {"NA", "NaN", "nan", "N/A"}  # what R and pandas write where there is no number
+_SHOWN = 20
+
+
+class TableFaultError(Exception):
+    """The table cannot be used; the message names the file, and the row and column of everything that is wrong."""
+
+    def __init__(self, name: str, faults: Sequence[str]) -> None:
+        more = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+        super().__init__("\n".join(f"{name}: {fault}" for fault in [*faults[:_SHOWN], *more]))
+        self.faults = tuple(faults)
+
+
+class RatingTable:
+    """A table, and what is wrong with it so far.
+
+    Attributes:
+        name: the file's.
+        columns: their names; those without a name are not there.
+        remarks: how it was read where that is unusual.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the table at ``path``.
+
+        Raises:
+            TableFaultError: it is no table, or has no rows.
+        """
+        self.name = path.name
+        self._table = read_table(path)
+        self._faults: list[str] = []
+        self._shift = _lines_before(self._table)
+        for fault in self._table.faults:
+            self._faults.append(f"{self._place(fault)}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
+        self.check()
+        self._rows, empty = without_empty_rows(self._table)
+        self._row_numbers = [self._number(row) for row in self._rows]
+        self.columns = tuple(name for name in self._table.columns if name)
+        self.remarks = [remark.removeprefix(f"{self.name}: ") for remark in self._table.remarks]
+        if empty:
+            self.remarks.append(f"{len(empty)} empty rows: left out")
+        if not self._rows:
+            self._faults.append("it has no rows below the header")
+        self.check()
+
+    def __repr__(self) -> str:
+        return f"RatingTable({self.name!r}, {len(self)} rows, columns {', '.join(self.columns)})"
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def check(self) -> None:
+        """Stop where something is wrong.
+
+        Raises:
+            TableFaultError: with everything that was found.
+        """
+        if self._faults:
+            raise TableFaultError(self.name, self._faults)
+
+    def refuse(self, rule: str) -> None:
+        """Note what is wrong with the table as a whole."""
+        self._faults.append(rule)
+
+    def refuse_row(self, place: int, rule: str) -> None:
+        """Note what is wrong with the row at this place (from 0)."""
+        self._faults.append(f"row {self._row_numbers[place]}: {rule}")
+
+    def need(self, columns: Sequence[str], why: str = "") -> None:
+        """Make sure that these columns are there.
+
+        Raises:
+            TableFaultError: one is not.
+        """
+        for column in columns:
+            if column not in self.columns:
+                has = f"; it has {', '.join(map(repr, self.columns))}"
+                meant = did_you_mean(column, self.columns)
+                self.refuse(f"there is no column {column!r}{meant or has}{f'. {why}' if why else ''}")
+        self.check()
+
+    def texts(self, column: str) -> list[str]:
+        """A column's cells as texts; empty where nothing stands."""
+        return ["" if is_empty(cell) else str(cell).strip() for cell in self._cells(column)]
+
+    def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """These columns' cells as numbers, (rows, columns); NaN where nothing stands. What is no number is a fault."""
+        commas = decimal_commas(self._table, columns)
+        if commas:
+            self.remarks.append(f"{commas[0]} numbers with a decimal comma: read as a point")
+        values = np.full((len(self), len(columns)), np.nan)
+        missing = 0
+        for at, column in enumerate(columns):
+            for place, cell in enumerate(self._cells(column)):
+                if is_empty(cell):
+                    continue
+                number = _number(with_decimal_point(cell) if commas else cell)
+                if number is None and isinstance(cell, str) and cell.strip() in _MISSING:
+                    missing += 1
+                elif number is None:
+                    self._refuse_cell(place, column, cell, _no_number(cell))
+                else:
+                    values[place, at] = number
+        if missing:
+            self.remarks.append(f"{missing} cells that say NA or NaN: taken as missing")
+        return values
+
+    def names(self, columns: Sequence[str]) -> NDArray[np.object_]:
+        """These columns' cells as names, (rows, columns); empty where nothing stands."""
+        values = np.full((len(self), len(columns)), "", dtype=object)
+        for at, column in enumerate(columns):
+            for place, cell in enumerate(self.texts(column)):
+                if cell in _MISSING:
+                    rule = "may be a name, or say that nothing was given: leave such cells empty, or name it otherwise"
+                    self._refuse_cell(place, column, cell, rule)
+                values[place, at] = cell
+        return values
+
+    def check_unique(self, keys: Sequence[Hashable], what: str) -> None:
+        """Note each row whose key an earlier row has; ``what`` says what they have in common."""
+        first: dict[Hashable, int] = {}
+        for place, key in enumerate(keys):
+            if key in first:
+                self.refuse_row(place, f"has the same {what} as row {self._row_numbers[first[key]]}: keep one of them")
+            else:
+                first[key] = place
+
+    def _cells(self, column: str) -> list[Any]:
+        at = self._table.columns.index(column)
+        return [row.values[at] for row in self._rows]
+
+    def _refuse_cell(self, place: int, column: str, cell: Any, rule: str) -> None:
+        shown = shown_value("ratings", column, cell)
+        self._faults.append(f"row {self._row_numbers[place]}, column {column!r}: {shown} {rule}")
+
+    def _number(self, row: Row | Fault) -> int:
+        """The row as a spreadsheet counts it: with empty lines, and a cell of several lines as one row."""
+        assert row.number is not None
+        if row.line is None:
+            return row.number + 1
+        return row.line - self._shift[row.number]
+
+    def _place(self, fault: Fault) -> str:
+        return f"row {self._number(fault)}: " if fault.number else ""
+
+
+def _lines_before(table: Table) -> dict[int, int]:
+    """By row, how many line breaks inside cells lie before it."""
+    shift, breaks = {}, 0
+    for number, values in sorted([(row.number, row.values) for row in table.rows] + _faulty(table)):
+        shift[number] = breaks
+        breaks += sum(cell.count("\n") for cell in values if isinstance(cell, str))
+    return shift
+
+
+def _faulty(table: Table) -> list[tuple[int, tuple[Any, ...]]]:
+    return [(fault.number, fault.values) for fault in table.faults if fault.number is not None]
+
+
+def _number(cell: Any) -> float | None:
+    if isinstance(cell, str):
+        text = cell.strip()
+        number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    elif isinstance(cell, int | float | Decimal) and not isinstance(cell, bool):
+        number = float(cell)
+    else:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _no_number(cell: Any) -> str:
+    if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
+        return "is no number: write it with a decimal point"
+    return "is no number; where nothing was given leave the cell empty"
