@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.recordings import write_wave
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 
@@ -204,3 +206,81 @@ def test_a_track_that_shares_nothing_in_time_with_its_session(
     (problem,) = found
     assert problem.startswith(f"tracks, row 2, {kind} = '{name}': by its clock it was recorded from {session_s:.2f} to")
     assert "they share nothing in time" in problem
+
+
+def test_a_clock_without_rows_names_what_measures_it(study_copy: Path) -> None:
+    session = first_session(study_copy)
+    (study_copy / "tracks.csv").write_text(
+        f"session_id,track,video,clock\n{session['session_id']},b,{session['video']},cam_b\n"
+    )
+    (problem,) = problems(study_copy)
+    assert problem.startswith("tracks, row 2, clock = 'cam_b': is not in the table 'clocks' for this session: ")
+    assert problem.endswith("'storyframes sync' measures clocks that have no rows, by their sound")
+
+
+@pytest.mark.parametrize(("sound_s", "is_wrong"), [(8, True), (605, False)])
+def test_a_transcript_of_a_track_without_a_video_is_held_against_its_sound(
+    study_copy: Path, sound_s: int, is_wrong: bool
+) -> None:
+    write_wave(study_copy / "lapel.wav", np.zeros(sound_s * 8000), 8000)
+    (study_copy / "late.srt").write_bytes(SRT)
+    session_id = first_session(study_copy)["session_id"]
+    (study_copy / "tracks.csv").write_text(
+        f"session_id,track,audio,transcript\n{session_id},lapel,lapel.wav,late.srt\n"
+    )
+    found = problems(study_copy)
+    if not is_wrong:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem == (
+        "tracks, row 2, transcript = 'late.srt': ends at 601.00 s, but the recording is 8.00 s long by its header: is "
+        "it another session's transcript?"
+    )
+
+
+# --- how labels become clips -----------------------------------------------------------------------------------------
+
+LABELLED = {
+    "schemes": "scheme,type,min,max\nvalence,interval,-1,1\nsplit,nominal,,\n",
+    "labels": "session_id,scheme,value,rater_id\np01-s01,valence,0.5,r1\np01-s01,split,near,r1\n",
+}
+
+
+def label_faults(study: Path, tmp_path: Path, config: str, *options: str) -> str:
+    (tmp_path / "storyframes.toml").write_text(config)
+    result = CliRunner().invoke(
+        app, ["check", str(study), "--config", str(tmp_path / "storyframes.toml"), *options], env={"COLUMNS": "300"}
+    )
+    assert result.exit_code in (0, 2), result.output
+    assert (result.exit_code == 2) == ("problem" in result.output)
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("options", [(), ("--tables-only",)], ids=["all", "tables"])
+def test_check_sees_that_labels_cannot_become_columns_of_the_clip_index(
+    study_copy: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    for table, content in LABELLED.items():
+        (study_copy / f"{table}.csv").write_text(content)
+    said = label_faults(
+        study_copy, tmp_path, '[labels.valenc]\nraters = "all"\n[labels.valence]\nraters = "r2"\n', *options
+    )
+    assert "3 problems" in said
+    assert "clip index [labels.valenc]: the study has no scheme 'valenc': is 'valence' meant?" in said
+    assert "clip index [labels.valence]: raters = 'r2': mean, all, r1" in said
+    assert "clip index the scheme 'split' would be the column 'split' of the clip index" in said
+
+
+def test_of_labels_that_are_wrong_themselves_nothing_follows(study_copy: Path, tmp_path: Path) -> None:
+    """A scheme whose row cannot be read is not one that the configuration misspelt; a wrong value loses none."""
+    for table, content in LABELLED.items():
+        (study_copy / f"{table}.csv").write_text(content.replace("split", "place").replace("interval", "intervall"))
+    config = '[labels.valence]\nraters = "all"\n'
+    assert "clip index" not in label_faults(study_copy, tmp_path, config, "--tables-only")
+    (study_copy / "schemes.csv").write_text(LABELLED["schemes"].replace("split", "place"))
+    assert label_faults(study_copy, tmp_path, config, "--tables-only").startswith("valid")
+    (study_copy / "labels.csv").write_text(LABELLED["labels"].replace("split", "place").replace("0.5", "5"))
+    said = label_faults(study_copy, tmp_path, config.replace("valence", "valenc"), "--tables-only")
+    assert "is outside the scheme 'valence'" in said
+    assert "[labels.valenc]" in said

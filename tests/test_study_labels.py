@@ -349,7 +349,8 @@ def test_raters_need_no_table(tmp_path: Path) -> None:
         (
             {"tracks": DYAD["tracks"].replace(",child_b,cam_b", ",child_b,cam_a")},
             [
-                "tracks, row 2, clock = 'cam_a': is not in the table 'clocks' for this session: is 'cam_b' meant?",
+                "tracks, row 2, clock = 'cam_a': is not in the table 'clocks' for this session: is 'cam_b' meant? "
+                "'storyframes sync' measures clocks that have no rows, by their sound",
                 "clocks, row 2, clock = 'cam_b': is the clock of no track of this session: name it in the column "
                 "'clock' of the table 'tracks'",
             ],
@@ -588,8 +589,12 @@ def test_check_finds_phases_and_labels_beyond_the_end_of_their_own_recording(stu
     phases.loc[4, "end_s"] = 24_000.0
     phases.to_csv(study_copy / "phases.csv", index=False)
     found = [str(problem) for problem in check_study(study_copy, ExtractorsSettings())[1]]
-    rule = "is after the end of the recording of p01-s01, which is 24.00 s long by its header: are these its times, in "
+    whole = "which is 24.00 s long by its header: are these its times, in seconds?"
     assert found == [
-        f"phases, row 6, end_s = '24000.0': {rule}seconds?",
-        *(f"labels, row {row}, end_s = '{spans[row - 2][1]:.1f}': {rule}seconds?" for row in (3, 4, 5, 6)),
+        f"phases, row 6, end_s = '24000.0': is after the end of the recording of p01-s01, {whole}",
+        *(
+            f"labels, row {row}, end_s = '{spans[row - 2][1]:.1f}': is after the end of the recording of p01-s01"
+            f"{', track b' * (row == 4)}, {whole}"
+            for row in (3, 4, 5, 6)
+        ),
     ]

@@ -23,7 +23,7 @@ def check(
 ) -> None:
     """Validate a study's tables and open every file that they name; report every problem at once."""
     from flows.settings import load_settings
-    from tasks.inspect.study_check import check_study
+    from tasks.inspect.study_check import check_study, label_problems
     from tasks.study.load import StudyError, in_order, read_study
 
     with usage_errors(), error_console().status("reading the tables") as spinner:
@@ -37,7 +37,7 @@ def check(
                 settings,
                 lambda number, count: spinner.update(f"opening the files: {number} of {count}"),
             )
-        if problems:
+        if problems := [*problems, *label_problems(loaded, settings.labels, problems)]:
             for line in not_read(loaded):  # the column that was meant, perhaps
                 error_console().print(line)
             raise StudyError(study, problems)

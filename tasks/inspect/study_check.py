@@ -6,7 +6,7 @@ decoding shows (a damaged frame in the middle) is found by the extraction itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.speech import SLACK_S
+from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
@@ -52,6 +53,29 @@ def check_study(
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
+def label_problems(study: Study, rules: Mapping[str, LabelRule], found: Sequence[Problem]) -> list[Problem]:
+    """Why the study's labels cannot be columns of its clip index, whose rules are the sections ``[labels.<scheme>]``.
+
+    Args:
+        study: as far as it is right.
+        rules: by scheme.
+        found: what is wrong with its tables; nothing is said here that may come of that alone.
+    """
+    if any(one.table in _OF_LABELS and one.column not in _NOT_OF_SCHEMES for one in found):
+        return []
+    return [Problem("clip index", None, "", "", fault) for fault in label_rule_faults(study, rules)]
+
+
+_OF_LABELS = ("schemes", "raters", "persons", "labels", "curves")
+_NOT_OF_SCHEMES = (
+    "value",
+    "path",
+    "start_s",
+    "end_s",
+    "confidence",
+)  # columns whose faults lose no scheme and no rater
+
+
 def _check_session(
     study: Study,
     files: list[NamedFile],
@@ -59,13 +83,17 @@ def _check_session(
     remarks: list[str],
     lengths_s: dict[tuple[str, str], float],
 ) -> Iterator[Problem]:
-    """What is wrong with the files of one row; how long its recording is by its header goes into ``lengths_s``."""
+    """What is wrong with the files of one row.
+
+    How long its recording is by its header, that of the video or else of the sound, goes into ``lengths_s``.
+    """
     header: VideoHeader | None = None
     video: Path | None = None
     read = {_CURVE, *(kind for extractor in build_extractors(settings, "").values() for kind in extractor.inputs)}
     for file in files:
         if file.column not in read:
             continue
+        whose = file.session_id, file.track or MAIN
         try:
             path = study.path(file.relative)
         except StudyFileError as error:
@@ -75,12 +103,12 @@ def _check_session(
             match file.column:
                 case Input.VIDEO:
                     header, video = read_header(path), path
-                    lengths_s[file.session_id, file.track or MAIN] = header_length_s(header)
+                    lengths_s[whose] = header_length_s(header)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
-                    lengths_s.setdefault((file.session_id, file.track or MAIN), _sound_length_s(path))
+                    lengths_s[whose] = lengths_s.get(whose) or _sound_length_s(path)
                 case Input.TRANSCRIPT:
-                    _check_transcript(path, header, settings)
+                    _check_transcript(path, lengths_s.get(whose, 0.0), settings)
                 case Input.OPENFACE:
                     _check_openface(path, header, video)
                 case _:  # a curve
@@ -96,9 +124,10 @@ def _parts_beyond_the_end(parts: list[NamedPart], lengths_s: Mapping[tuple[str, 
     for part in parts:
         length_s = lengths_s.get((part.session_id, part.track or MAIN), 0.0)
         if length_s and part.end_s > length_s + SLACK_S:
+            whose = part.session_id if part.track in (None, MAIN) else f"{part.session_id}, track {part.track}"
             rule = (
-                f"is after the end of the recording of {part.session_id}, which is {length_s:.2f} s long by its "
-                "header: are these its times, in seconds?"
+                f"is after the end of the recording of {whose}, which is {length_s:.2f} s long by its header: are "
+                "these its times, in seconds?"
             )
             yield Problem(part.table, part.row, "end_s", repr(str(part.end_s)), rule, part.line, "beyond")
 
@@ -138,10 +167,9 @@ def _check_curve(path: Path, relative: str, study: Study) -> list[str]:
     return [f"curves: {remark}" for remark in read_curve(path, next(iter(schemes), None)).remarks]
 
 
-def _check_transcript(path: Path, header: VideoHeader | None, settings: ExtractorsSettings) -> None:
+def _check_transcript(path: Path, length_s: float, settings: ExtractorsSettings) -> None:
     utterances = read_transcript(path, allow_malformed=settings.transcript.allow_malformed_cues).utterances
     end_s = max((utterance.end_s for utterance in utterances), default=0.0)
-    length_s = header_length_s(header) if header else 0.0
     if length_s and end_s > length_s + SLACK_S:
         raise TranscriptError(
             f"{path.name}: ends at {end_s:.2f} s, but the recording is {length_s:.2f} s long by its header: is it "

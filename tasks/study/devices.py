@@ -81,7 +81,8 @@ def _check_used(tables: TableRows, clocks: Mapping[tuple[str, str], list[Placed]
 def tracks_of(tables: TableRows) -> dict[str, dict[str, Track]]:
     """The tracks by session and name; ``main`` is that of the session's own columns."""
     tables.check_known("tracks", "session_id", "sessions", hint=True)
-    tables.check_known("tracks", ("session_id", "clock"), "clocks", hint=True)
+    cure = "'storyframes sync' measures clocks that have no rows, by their sound"
+    tables.check_known("tracks", ("session_id", "clock"), "clocks", hint=True, cure=cure)
     tables.check_known("tracks", ("session_id", "person_id"), "persons", hint=True)
     tables.check_unique("tracks", "session_id", "track")
     tracks = {

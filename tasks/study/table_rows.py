@@ -266,7 +266,9 @@ class TableRows:
             rule = f"must be unique, but {others} the same {' and '.join(columns)}"
             self.problem(table, (number, line), columns[-1], getattr(row, columns[-1]), rule, f"unique {columns}")
 
-    def check_known(self, table: str, columns: tuple[str, ...] | str, other: str, *, hint: bool = False) -> None:
+    def check_known(
+        self, table: str, columns: tuple[str, ...] | str, other: str, *, hint: bool = False, cure: str = ""
+    ) -> None:
         """Rows whose last column (of this session, where it is the second) names what another table does not have.
 
         Args:
@@ -274,6 +276,7 @@ class TableRows:
             columns: what they name.
             other: the table that should have it, in columns of the same names.
             hint: ask whether a similar name is meant.
+            cure: a sentence about what else may help.
         """
         columns = (columns,) if isinstance(columns, str) else columns
         known = self.ids(other, *columns)
@@ -289,6 +292,8 @@ class TableRows:
             there = {one[-1] for one in known if one[:-1] == name[:-1]}
             of_session = " for this session" if len(name) > 1 else ""
             rule = f"is not in the table '{other}'{of_session}" + (did_you_mean(name[-1], there) if hint else "")
+            if cure:
+                rule += f" {cure}" if rule.endswith("?") else f": {cure}"
             self.problem(table, (number, line), columns[-1], name[-1], rule, f"unknown {columns[-1]}" if hint else "")
 
 
