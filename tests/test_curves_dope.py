@@ -19,7 +19,7 @@ def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_pat
 
     from tasks.inspect.report.session import Timetable
     from tasks.inspect.report.timeline import timeline
-    from tasks.inspect.rerun_export import export_recording
+    from tasks.inspect.rerun_export import ExportedTrack, export_recording
 
     with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
         out.write("time", np.arange(60) / 15)
@@ -46,6 +46,6 @@ def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_pat
     (strip,) = [trace for trace in chart.figure.data if trace.name == "poses"]
     np.testing.assert_array_equal(strip.z[0][:50], curves.body[:50])
     assert np.isnan(strip.z[:, 50:]).all()
-    assert export_recording(store, "a", None, tmp_path / "a.rrd") == 60
+    assert export_recording(store, "a", [ExportedTrack()], tmp_path / "a.rrd") == {"main": 60}
     paths = RrdReader(tmp_path / "a.rrd").store().schema().entity_paths()
     assert {"/video/body", "/video/hands/left", "/video/hands/right"} <= set(paths)

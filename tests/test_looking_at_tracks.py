@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +26,7 @@ from tasks.inspect.quality.findings import Rule
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.media.synthetic_shape import Shape
 from tasks.planning.selection import Selection
+from tasks.study.load import load_study
 
 SECONDS, LOST = 3, 25  # frames of child_b's camera without a face
 
@@ -156,3 +158,96 @@ def test_a_camera_whose_frames_failed_has_no_curves_and_the_others_have(store_ro
     assert shown.exit_code == 0, shown.output
     assert "No curves: the track c has no frames." in shown.stdout
     assert "b: 4.00 s, 60 frames" in shown.stdout
+
+
+# --- overlay, view, compare ---
+
+
+def test_an_overlay_is_of_the_cameras_own_frame(group: Path, tmp_path: Path) -> None:
+    arguments = ("overlay", group / "study", group / "features", "s0001", "--out", tmp_path / "x.png")
+    result = run(*arguments, "--track", "child_b", "--frame", 5)
+    assert result.exit_code == 0, result.output
+    green = (0, 220, 0)
+    assert (cv2.imread(str(tmp_path / "x.png"))[..., ::-1] == green).all(axis=2).sum() > 8
+    own = run(*arguments)
+    assert own.exit_code == 2
+    assert "s0001 has no landmarks" in own.stderr
+    assert "it has frames, opensmile" in own.stderr
+    assert "s0001, track child_a, has no landmarks" in run(*arguments, "--track", "child_a").stderr
+    assert "frame 70 was asked for" in run(*arguments, "--track", "child_b", "--frame", 70).stderr
+
+
+def test_an_overlay_needs_a_camera_that_there_is(dyad: Path, tmp_path: Path) -> None:
+    arguments = ("overlay", dyad / "study", dyad / "features", "s0001", "--out", tmp_path / "x.png", "--track")
+    microphone = run(*arguments, "speaker_mic")
+    assert microphone.exit_code == 2
+    assert (
+        "the track 'speaker_mic' of s0001 has no video; there are the cameras main, speaker_camera" in microphone.stderr
+    )
+    unknown = run(*arguments, "speaker_cam")
+    assert (unknown.exit_code, "is 'speaker_camera' meant?" in unknown.stderr) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_are_no_session(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    result = run("overlay", demo_study, store_root, "stories", "--out", tmp_path / "x.png")
+    assert result.exit_code == 2
+    assert "'stories' are texts" in result.stderr
+
+
+def test_the_rerun_recording_has_every_track_on_the_sessions_timeline(group: Path, tmp_path: Path) -> None:
+    from rerun.chunk import RrdReader
+
+    result = run("view", group / "study", group / "features", "s0001", "--out", tmp_path / "x.rrd")
+    assert result.exit_code == 0, result.output
+    assert "main 90 frames, child_a 71 frames, child_b 68 frames" in result.stdout
+    assert {"/video/frame", "/child_a/video/frame", "/child_b/video/landmarks", "/child_b/curves/head/pitch"} <= set(
+        RrdReader(tmp_path / "x.rrd").store().schema().entity_paths()
+    )
+    one = run("view", group / "study", group / "features", "s0001", "--track", "child_b", "--out", tmp_path / "y.rrd")
+    assert "child_b 68 frames" in one.stdout
+    paths = RrdReader(tmp_path / "y.rrd").store().schema().entity_paths()
+    assert {path.split("/")[1] for path in paths} == {"child_b"}
+    times = [
+        number.as_py()
+        for chunk in RrdReader(tmp_path / "y.rrd").stream().to_chunks()
+        if chunk.entity_path == "/child_b/video/frame"
+        for number in chunk.to_record_batch()["time"]
+    ]
+    clock = load_study(group / "study").clock("s0001", "child_b")
+    expected = clock.to_session(FeatureStore(group / "features").read("s0001", "frames@child_b", array="time"))
+    assert expected[0] == pytest.approx(SECONDS * 0.1)
+    np.testing.assert_allclose(sorted(time.total_seconds() for time in times), expected, atol=1e-6)
+
+
+def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(tmp_path: Path) -> None:
+    """The camera has 10 frames a second, the session's own 15: row 20 is at 2.0 s there, not at 1.33 s."""
+    stores = []
+    for name, value in (("a", 0.0), ("b", 1.0)):
+        stores.append(tmp_path / name)
+        create_store(tmp_path / name)
+        for track, fps in (("main", 15), ("cam.2", 10)):
+            with FeatureWriter(local(tmp_path / name), "s", FEATURES["frames"], track=track) as out:
+                out.write("time", np.arange(30) / fps)
+                out.publish("f", {})
+            values = np.zeros((30, 714), np.float32)
+            values[20, OPENFACE_COLUMNS.index("AU12_r")] = value if track != "main" else 0.0
+            with FeatureWriter(local(tmp_path / name), "s", FEATURES["openface"], track=track) as out:
+                out.write("values", values)
+                out.write("valid", np.ones(30, np.uint8))
+                out.write("confidence", np.ones(30, np.float32))
+                out.publish("f", {})
+        catalogue.compact(local(tmp_path / name))
+    of_all = run("compare", *stores, "--only", "openface", "--json")
+    assert of_all.exit_code == 1
+    found = json.loads(of_all.stdout)
+    assert {column["feature"] for column in found["columns"]} == {"openface", "openface@cam.2"}
+    ((feature, (row,)),) = found["worst_rows"].items()
+    assert (feature, row["row"], row["time_s"]) == ("openface@cam.2", 20, 2.0)
+    of_one = json.loads(run("compare", *stores, "--only", "openface@cam.2", "--json").stdout)
+    assert {column["feature"] for column in of_one["columns"]} == {"openface@cam.2"}
+    for tolerance, code in {
+        "openface@cam.2=2": 0, "openface@cam.2.AU12_r=2": 0, "openface.AU12_r=2": 0, "openface=0.5": 1,
+        "openface@cam.3=2": 2, "openface@cam.2.AU99_r=2": 2, "openface.x.y=2": 2,
+    }.items():  # fmt: skip
+        assert run("compare", *stores, "--tolerance", tolerance).exit_code == code, tolerance

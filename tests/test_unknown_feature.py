@@ -281,12 +281,12 @@ def test_points_in_pixels_are_drawn_and_exported(tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 
     from tasks.inspect.picture_points import picture_points
-    from tasks.inspect.rerun_export import export_recording
+    from tasks.inspect.rerun_export import ExportedTrack, export_recording
 
     store = write(tmp_path / "f", *SPECS)
     (points,) = picture_points(store, "a")
     np.testing.assert_array_equal(points.at(4), example(MESH)["points"][4])
-    assert export_recording(store, "a", None, tmp_path / "a.rrd") == ROWS
+    assert export_recording(store, "a", [ExportedTrack()], tmp_path / "a.rrd") == {"main": ROWS}
     paths = RrdReader(tmp_path / "a.rrd").store().schema().entity_paths()
     assert {"/video/points", "/curves/brightness/values/mean", "/curves/prosody/values/pitch"} <= set(paths)
     assert not any("crowd" in path for path in paths)

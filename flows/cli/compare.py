@@ -15,7 +15,10 @@ from flows.cli.terminal import cannot_write, console, error_console, fail, need,
 def compare(
     features_a: Annotated[str, typer.Argument(help="A feature store, say from before an upgrade.")],
     features_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
-    only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this feature, of all tracks (FEATURE@TRACK: of one); repeat for more."),
+    ] = None,
     tolerance: Annotated[
         list[str] | None, typer.Option(help="FEATURE=NUMBER or FEATURE.COLUMN=NUMBER; repeat for more.")
     ] = None,

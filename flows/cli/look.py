@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,6 +19,10 @@ from flows.cli.terminal import (
     need,
     usage_errors,
 )
+
+if TYPE_CHECKING:
+    from tasks.inspect.devices import Device
+    from tasks.study.load import Study
 
 SessionArgument = Annotated[str, typer.Argument(help="The session.")]
 TrackOption = Annotated[
@@ -65,31 +69,44 @@ def view(
     study: StudyArgument,
     features: FeaturesArgument,
     session: SessionArgument,
+    track: TrackOption = None,
     out: Annotated[Path | None, typer.Option(help="The .rrd file; SESSION.rrd here otherwise.")] = None,
     with_video: Annotated[bool, typer.Option("--with-video/--without-video", help="With the frames.")] = True,
 ) -> None:
-    """Export a session as a rerun.io recording: frames, landmarks, poses and curves on one timeline."""
+    """Export a session as a rerun.io recording: frames, landmarks, poses and curves on the session's timeline.
+
+    Every track lies below its own name, where its clock says.
+    """
     need("rerun", "view")
     from storyframes.store.feature_store import FeatureStore
-    from tasks.extractors.registry import ExtractorsSettings
-    from tasks.inspect.rerun_export import export_recording
+    from storyframes.tracks import MAIN
+    from tasks.inspect.curves.read import has_curves
+    from tasks.inspect.rerun_export import ExportedTrack, export_recording
     from tasks.media.container import RecordingError
-    from tasks.planning.selection import Selection, check_selection
     from tasks.study.load import load_study
     from tasks.study.record import check_study_record
 
     target = out or Path(f"{session}.rrd")
     with usage_errors(), error_console().status("exporting") as spinner:
         loaded = load_study(study)
-        check_selection(loaded, ExtractorsSettings(), Selection((session,)))
+        devices = _devices(loaded, session, track)
         store = FeatureStore(features)
         check_study_record(store.storage, loaded)
-        video = loaded.path(loaded.sessions[session].video) if with_video else None
+        nothing = [name for name in devices if len(devices) > 1 and not has_curves(store, session, name)]
+        chosen = [device for name, device in devices.items() if name not in nothing] or list(devices.values())
+        exported = [
+            ExportedTrack(
+                device.track,
+                loaded.path(device.files.video) if with_video and device.files.video else None,
+                device.clock,
+            )
+            for device in chosen
+        ]
         try:
             frames = export_recording(
                 store,
                 session,
-                video,
+                exported,
                 target,
                 lambda done, count: spinner.update(f"{done} of {count} frames"),
             )
@@ -97,36 +114,59 @@ def view(
             fail(str(error), 2)
         except OSError as error:
             cannot_write(target, error)
-    private = "; it holds pictures of the recording, keep it private" if with_video else ""
-    console().print(f"{escape(str(target))}: {frames} frames{private}", soft_wrap=True)
+    held = with_video and any(one.video for one in exported)
+    private = "; it holds pictures of the recording, keep it private" if held else ""
+    counts = {name: f"{count} frames" if count else "no picture" for name, count in frames.items()}
+    what = counts.get(MAIN, "") if set(counts) == {MAIN} else ", ".join(f"{name} {of}" for name, of in counts.items())
+    console().print(f"{escape(str(target))}: {escape(what)}{private}", soft_wrap=True)
+    if nothing:
+        console().print(f"Left out, as there is nothing of it to draw: {escape(', '.join(nothing))}.", soft_wrap=True)
     console().print(f"Look at it with: rerun {escape(str(target))}", soft_wrap=True)
+
+
+def _devices(study: Study, session: str, track: str | None) -> dict[str, Device]:
+    """The tracks of a session that are asked for, by name.
+
+    Raises:
+        SelectionError: there is no such session or track.
+    """
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.inspect.devices import devices_of
+    from tasks.planning.selection import Selection, SelectionError, check_selection
+
+    check_selection(study, ExtractorsSettings(), Selection((session,), tracks=None if track is None else (track,)))
+    if session not in study.sessions:
+        raise SelectionError(f"{session!r} are texts, nothing that was recorded: name a session")
+    return {name: device for name, device in devices_of(study, session).items() if track in (None, name)}
 
 
 def overlay(
     study: StudyArgument,
     features: FeaturesArgument,
-    session: Annotated[str, typer.Argument(help="The session.")],
+    session: SessionArgument,
     out: Annotated[Path, typer.Option(help="PNG file to write.")],
-    frame: Annotated[int, typer.Option(min=0, help="Which frame, from 0.")] = 0,
+    frame: Annotated[int, typer.Option(min=0, help="Which frame of the track, from 0.")] = 0,
+    track: Annotated[str, typer.Option(help="Which camera; 'main' is the session's own video.")] = "main",
 ) -> None:
     """Draw landmarks and poses on one frame, to look at: writes a picture of the recording where you say."""
     from storyframes.store.feature_store import FeatureStore
-    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.inspect.devices import devices_of
     from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
-    from tasks.planning.selection import Selection, check_selection
     from tasks.study.load import StudyFileError, load_study
     from tasks.study.record import check_study_record
 
     with usage_errors():
         loaded = load_study(study)
-        check_selection(loaded, ExtractorsSettings(), Selection((session,)))
+        video = _devices(loaded, session, track)[track].files.video
+        if video is None:
+            cameras = ", ".join(name for name, one in devices_of(loaded, session).items() if one.files.video)
+            fail(f"the track {track!r} of {session} has no video; there are the cameras {cameras}", 2)
         store = FeatureStore(features)
         check_study_record(store.storage, loaded)
     try:
-        picture = draw_overlay(loaded.path(loaded.sessions[session].video), store, session, frame)
+        picture = draw_overlay(loaded.path(video), store, session, frame, track)
     except (OverlayError, StudyFileError) as error:
         fail(str(error), 2)
     write_picture(picture, out)
-    console().print(
-        f"{escape(str(out))}: a picture of the recording, {picture.shape[1]}x{picture.shape[0]}; keep it private"
-    )
+    size = f"{picture.shape[1]}x{picture.shape[0]}"
+    console().print(f"{escape(str(out))}: a picture of the recording, {size}; keep it private")

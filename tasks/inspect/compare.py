@@ -14,6 +14,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
+from storyframes.tracks import feature_and_track
 from tasks.inspect.array_tally import WORST_ROWS, ArrayTally
 from tasks.inspect.comparison import Comparison, ComparisonError, Mismatch
 from tasks.inspect.feature_pair import FeaturePair
@@ -34,7 +35,7 @@ def compare_stores(
     Args:
         a, b: the stores.
         tolerances: what may differ.
-        features: only these; all otherwise.
+        features: only these; all otherwise. ``openface`` is that of every track, ``openface@child_b`` of one.
         progress: called with ``session/feature`` before each.
 
     Raises:
@@ -75,9 +76,14 @@ def compare_stores(
 def _check_there(features: Iterable[str], *stores: FeatureStore) -> None:
     there = {name for store in stores for name in store.catalogue["feature"][store.catalogue["version"].notna()]}
     for feature in features:
-        if feature not in there:
+        if not any(_is_asked(name, (feature,)) for name in there):
             names = ", ".join(sorted(there))
             raise ComparisonError(f"there is no feature {feature!r} in the two stores; there are {names}")
+
+
+def _is_asked(stored: str, features: tuple[str, ...]) -> bool:
+    """Whether a feature as the store calls it is among ``features``, by itself or with those of all tracks."""
+    return stored in features or feature_and_track(stored)[0] in features
 
 
 def _currents(
@@ -86,7 +92,7 @@ def _currents(
     """The versions of a store; what cannot be read is a mismatch, as the two might have it in common."""
     currents = {}
     for entry in catalogue.scan(store.storage):
-        if features is not None and entry.feature not in (*features, catalogue.WHOLE_SESSION):
+        if features is not None and not _is_asked(entry.feature, (*features, catalogue.WHOLE_SESSION)):
             continue
         if entry.damage:
             found.mismatches.append(Mismatch(entry.session_id, entry.feature, f"in {side}: {entry.damage}"))

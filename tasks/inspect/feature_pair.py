@@ -12,6 +12,7 @@ from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
+from storyframes.tracks import feature_and_track, of_track
 from tasks.inspect.stored_feature import StoredFeature, value_names
 
 
@@ -83,10 +84,11 @@ class FeaturePair:
         return ""
 
     def row_time(self, array: str, row: int) -> float | None:
-        """When a row is, in seconds, as A says; None where it does not."""
+        """When a row is, in seconds of the track's own recording, as A says; None where it does not."""
+        clock = of_track(CLOCK, feature_and_track(self.feature)[1])
         try:
             if self.stored_a.spec.arrays[array].axis is Axis.FRAME:
-                return float(self.a.read(self.session_id, CLOCK, row, row + 1, array="time")[0])
+                return float(self.a.read(self.session_id, clock, row, row + 1, array="time")[0])
             times = self.stored_a.time_array(array)
             return float(self.stored_a.read(times, row, row + 1)[0]) if times else None
         except (StoreError, IndexError):

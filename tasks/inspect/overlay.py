@@ -11,6 +11,7 @@ import numpy as np
 
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
 from tasks.inspect.picture_points import Colour, picture_points
 from tasks.media.recording import read_frames
 
@@ -19,38 +20,42 @@ class OverlayError(Exception):
     """There is nothing to draw; the message says why."""
 
 
-def draw_overlay(video: Path, store: FeatureStore, session_id: str, frame: int) -> np.ndarray:
+def draw_overlay(video: Path, store: FeatureStore, session_id: str, frame: int, track: str = MAIN) -> np.ndarray:
     """The frame with every landmark and joint that the features have of it; grey where they are no measurements.
 
     Args:
-        video: the session's.
+        video: the track's.
         store: its features.
         session_id: which.
         frame: counted from 0.
+        track: which of the session's cameras.
 
     Returns:
         (height, width, 3) uint8 RGB.
 
     Raises:
-        OverlayError: the video has no such frame, or the store has no points of the session.
+        OverlayError: the video has no such frame, or the store has no points of the track.
     """
-    return next(draw_overlays(video, store, session_id, [frame]))
+    return next(draw_overlays(video, store, session_id, [frame], track))
 
 
-def draw_overlays(video: Path, store: FeatureStore, session_id: str, frames: Sequence[int]) -> Iterator[np.ndarray]:
+def draw_overlays(
+    video: Path, store: FeatureStore, session_id: str, frames: Sequence[int], track: str = MAIN
+) -> Iterator[np.ndarray]:
     """The same for several frames, in one pass over the video.
 
     Args:
-        video, store, session_id: as above.
+        video, store, session_id, track: as above.
         frames: ascending, counted from 0.
 
     Raises:
-        OverlayError: the video has not all of the frames, or the store has no points of the session.
+        OverlayError: the video has not all of the frames, or the store has no points of the track.
     """
-    points = picture_points(store, session_id)
+    points = picture_points(store, session_id, track)
     if not points:
-        there = ", ".join(store.features(session_id)) or "nothing"
-        raise OverlayError(f"{session_id} has no landmarks and no joints in pixels to draw; it has {there}")
+        there = ", ".join(of_track(name, track) for name in store.features(session_id, track)) or "nothing"
+        whose = session_id if track == MAIN else f"{session_id}, track {track},"
+        raise OverlayError(f"{whose} has no landmarks and no joints in pixels to draw; it has {there}")
     for frame, picture in _decode(video, frames):
         for one in points:
             _draw(picture, one.at(frame), one.bones, one.colour_at(frame))

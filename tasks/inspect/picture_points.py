@@ -1,4 +1,4 @@
-"""Which points of a session's features lie on the picture: landmarks and joints, in pixels of the frame.
+"""Which points of a track's features lie on its picture: landmarks and joints, in pixels of the frame.
 
 Any per-frame array with columns x and y in pixels is one, whichever feature it is of, and so are columns that are
 called as OpenFace calls its landmarks.
@@ -17,6 +17,7 @@ from storyframes.features import CLOCK
 from storyframes.joints import BODY_JOINTS, HAND_JOINTS
 from storyframes.spec import MAIN_ARRAY, Axis
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
 from tasks.extractors.dope.joints import BODY_BONES, HAND_BONES
 from tasks.inspect.stored_feature import StoredFeature
 
@@ -59,14 +60,14 @@ class PicturePoints:
         return LOST if lost else self.colour
 
 
-def picture_points(store: FeatureStore, session_id: str) -> list[PicturePoints]:
-    """Everything of a session that can be drawn on its frames.
+def picture_points(store: FeatureStore, session_id: str, track: str = MAIN) -> list[PicturePoints]:
+    """Everything of a track that can be drawn on its frames.
 
     Raises:
         StoreError: a feature does not say what it holds.
     """
-    names = [name for name in store.features(session_id) if name != CLOCK]
-    features = [StoredFeature.of(store, session_id, name) for name in names]
+    names = [name for name in store.features(session_id, track) if name != CLOCK]
+    features = [StoredFeature.of(store, session_id, of_track(name, track)) for name in names]
     colours = (_COLOURS[number % len(_COLOURS)] for number in count())
     points = [one for feature in features for one in (*_landmarks(feature), *_joints(feature, colours))]
     return _told_apart(points)

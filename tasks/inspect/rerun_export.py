@@ -1,11 +1,12 @@
-"""A session as a rerun.io recording: frames, landmarks, poses and curves on one timeline, to walk through.
+"""A session as a rerun.io recording: frames, landmarks, poses and curves of every track on one timeline.
 
 Needs rerun-sdk (the extra ``storyframes[view]``). The recording holds pictures of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -13,66 +14,102 @@ import numpy as np
 import rerun as rr
 
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.picture_points import picture_points
 from tasks.media.recording import read_frames
+from tasks.study.clocks import SESSION_CLOCK, Clock
 
 _TIME = "time"
 _BATCH = 16
 _JPEG = [cv2.IMWRITE_JPEG_QUALITY, 80]
 
 
+@dataclass(frozen=True)
+class ExportedTrack:
+    """One track of the recording.
+
+    Attributes:
+        name: ``main`` lies at the top, another track below its own name.
+        video: for the frames; None leaves them out.
+        clock: how its seconds become those of the timeline, which are the session's.
+    """
+
+    name: str = MAIN
+    video: Path | None = None
+    clock: Clock = SESSION_CLOCK
+
+
 def export_recording(
     store: FeatureStore,
     session_id: str,
-    video: Path | None,
+    tracks: Sequence[ExportedTrack],
     out: Path,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> int:
+) -> dict[str, int]:
     """Write the session's recording to ``out``.
 
     Args:
         store: its features.
         session_id: which.
-        video: for the frames; None leaves them out.
+        tracks: what goes in.
         out: the ``.rrd`` file, replaced when the new one is whole.
-        progress: called with (frames done, of how many).
+        progress: called with (frames done, of how many) of a track.
 
     Returns:
-        How many frames it has.
+        How many frames each track has.
 
     Raises:
-        StoreError: the session has no ``frames``.
-        RecordingError: the video cannot be read.
+        StoreError: a track has no ``frames``, or an array cannot be read.
+        RecordingError: a video cannot be read.
         OSError: ``out`` cannot be written.
     """
-    curves = read_curves(store, session_id)
+    of_tracks = [_Exported(read_curves(store, session_id, track.name), track) for track in tracks]
     building = out.with_name(f".{out.name}.tmp")
     recording = rr.RecordingStream("storyframes", recording_id=session_id, send_properties=False)
     try:
         recording.set_log_time_enabled(False)  # when it was exported is nobody's timeline
         recording.save(building)
-        _write_curves(recording, curves)
-        _write_points(recording, store, curves)
-        if video is not None:
-            _write_frames(recording, video, curves, progress)
+        for one in of_tracks:
+            _write_curves(recording, one)
+            _write_points(recording, store, one)
+            if one.track.video is not None:
+                _write_frames(recording, one.track.video, one, progress)
         recording.flush()
         recording.disconnect()
         building.chmod(0o600)
         building.replace(out)
     finally:
         building.unlink(missing_ok=True)
-    return len(curves.time)
+    return {one.track.name: len(one.curves.time) for one in of_tracks}
 
 
-def _write_curves(recording: rr.RecordingStream, curves: SessionCurves) -> None:
+@dataclass(frozen=True)
+class _Exported:
+    """The curves of a track, and where and when the recording has them."""
+
+    curves: SessionCurves
+    track: ExportedTrack
+
+    def path(self, *parts: str) -> str:
+        return rr.new_entity_path([*([] if self.track.name == MAIN else [self.track.name]), *parts])
+
+    @property
+    def frame_times(self) -> list[float]:
+        """Seconds of the session, of each frame."""
+        return self.track.clock.to_session(self.curves.time).tolist()
+
+
+def _write_curves(recording: rr.RecordingStream, one_track: _Exported) -> None:
+    curves = one_track.curves
+
     def write(names: list[str], time: np.ndarray, values: np.ndarray) -> None:
         there = np.isfinite(values)
         if there.any():
-            path = rr.new_entity_path(["curves", *names])
-            column = rr.TimeColumn(_TIME, duration=time[there])
+            path = one_track.path("curves", *names)
+            column = rr.TimeColumn(_TIME, duration=one_track.track.clock.to_session(time[there]))
             recording.send_columns(path, [column], rr.Scalars.columns(scalars=values[there]))
 
     if curves.confidence is not None:
@@ -98,12 +135,13 @@ def _write_curves(recording: rr.RecordingStream, curves: SessionCurves) -> None:
                 write([one.feature, one.array, name], one.time, values)
 
 
-def _write_points(recording: rr.RecordingStream, store: FeatureStore, curves: SessionCurves) -> None:
-    for one in picture_points(store, curves.session_id):
-        if one.feature.frame_rows() != len(curves.time):
+def _write_points(recording: rr.RecordingStream, store: FeatureStore, one_track: _Exported) -> None:
+    times = one_track.frame_times
+    for one in picture_points(store, one_track.curves.session_id, one_track.track.name):
+        if one.feature.frame_rows() != len(times):
             continue  # of an older recording
-        path = rr.new_entity_path(["video", *one.name.split("/")])
-        for number, time in enumerate(curves.time.tolist()):
+        path = one_track.path("video", *one.name.split("/"))
+        for number, time in enumerate(times):
             recording.set_time(_TIME, duration=time)
             points, colour = one.at(number), one.colour_at(number)
             if one.bones:
@@ -118,13 +156,15 @@ def _lines(points: np.ndarray, bones: tuple[tuple[int, int], ...]) -> list[np.nd
 
 
 def _write_frames(
-    recording: rr.RecordingStream, video: Path, curves: SessionCurves, progress: Callable[[int, int], None]
+    recording: rr.RecordingStream, video: Path, one_track: _Exported, progress: Callable[[int, int], None]
 ) -> None:
+    times = one_track.frame_times
+    path = one_track.path("video", "frame")
     for batch in read_frames(video, _BATCH, allow_truncated=True):
         for number, picture in enumerate(batch.rgb, start=batch.first):
-            if number >= len(curves.time):
+            if number >= len(times):
                 return
             _, content = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), _JPEG)
-            recording.set_time(_TIME, duration=float(curves.time[number]))
-            recording.log("video/frame", rr.EncodedImage(contents=content.tobytes(), media_type="image/jpeg"))
-        progress(batch.first + len(batch), len(curves.time))
+            recording.set_time(_TIME, duration=times[number])
+            recording.log(path, rr.EncodedImage(contents=content.tobytes(), media_type="image/jpeg"))
+        progress(batch.first + len(batch), len(times))

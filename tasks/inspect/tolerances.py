@@ -7,7 +7,7 @@ be exactly the same: nobody can tell what may differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from storyframes.features import STORIES
@@ -94,16 +94,36 @@ def check_tolerances(tolerances: Tolerances, stores: Iterable[FeatureStore]) -> 
     """
     stores = list(stores)
     for key in tolerances.given:
-        feature, _, column = key.partition(".")
-        places = [(store, one) for store in stores for one in (*store.sessions, STORIES) if store.has(one, feature)]
-        specs = [known[feature].spec for known in (registered(scope) for scope in Scope) if feature in known]
-        if not places and not specs:
-            raise ToleranceError(f"{key!r}: there is no feature {feature!r} in the two stores")
-        names = (name for spec in specs for array in spec.arrays for name in value_names(spec, array))
-        if column and column not in names and not any(_has(store, one, feature, column) for store, one in places):
+        readings = [(feature, column) for feature, column in _readings(key) if _is_there(feature, stores)]
+        if not readings:
+            raise ToleranceError(f"{key!r}: there is no feature {key.partition('.')[0]!r} in the two stores")
+        if not any(column == "" or _has_column(feature, column, stores) for feature, column in readings):
+            feature, column = readings[0]
             raise ToleranceError(f"{key!r}: {feature} has no column {column!r}")
 
 
-def _has(store: FeatureStore, session_id: str, feature: str, column: str) -> bool:
-    spec = StoredFeature.of(store, session_id, feature).spec
-    return any(column in value_names(spec, array) for array in spec.arrays)
+def _readings(key: str) -> Iterator[tuple[str, str]]:
+    """What ``key`` can mean, feature and column, the longest feature first: names of tracks may have dots in them."""
+    parts = key.split(".")
+    for count in range(len(parts), 0, -1):
+        yield ".".join(parts[:count]), ".".join(parts[count:])
+
+
+def _is_there(feature: str, stores: Iterable[FeatureStore]) -> bool:
+    return any(feature in registered(scope) for scope in Scope) or any(any(_stored(store, feature)) for store in stores)
+
+
+def _has_column(feature: str, column: str, stores: Iterable[FeatureStore]) -> bool:
+    specs = [registered(scope)[feature].spec for scope in Scope if feature in registered(scope)]
+    if any(column in value_names(spec, array) for spec in specs for array in spec.arrays):
+        return True
+    of_stores = (StoredFeature.of(store, *place).spec for store in stores for place in _stored(store, feature))
+    return any(column in value_names(spec, array) for spec in of_stores for array in spec.arrays)
+
+
+def _stored(store: FeatureStore, feature: str) -> Iterator[tuple[str, str]]:
+    """Each session with the feature as the store calls it: of every track where ``feature`` names none."""
+    there = store.catalogue[store.catalogue["version"].notna()]
+    for session_id, name in zip(there["session_id"], there["feature"], strict=True):
+        if feature in (name, feature_and_track(name)[0]):
+            yield session_id, name

@@ -10,6 +10,7 @@ import numpy as np
 
 from storyframes.features import CLOCK
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
 from tasks.inspect.overlay import OverlayError, draw_overlays
 
 _WIDTH = 320
@@ -26,27 +27,30 @@ class Picture:
     height: int
 
 
-def write_thumbnails(video: Path, store: FeatureStore, session_id: str, folder: Path, count: int = 8) -> list[Picture]:
-    """Write frames spread evenly over the session as JPEG files into ``folder``, which is made.
+def write_thumbnails(
+    video: Path, store: FeatureStore, session_id: str, folder: Path, track: str = MAIN, count: int = 8
+) -> list[Picture]:
+    """Write frames spread evenly over the recording as JPEG files into ``folder``, which is made.
 
     Args:
-        video: the session's.
+        video: the track's.
         store: its features.
         session_id: which.
         folder: where the files go.
+        track: which of the session's cameras.
         count: how many at most.
 
     Raises:
-        OverlayError: the store has no landmarks and no poses of the session.
+        OverlayError: the store has no landmarks and no poses of the track.
         RecordingError: the video cannot be read.
     """
-    time = store.read(session_id, CLOCK, array="time")
+    time = store.read(session_id, of_track(CLOCK, track), array="time")
     if not len(time):
         raise OverlayError(f"{session_id} has no frames")
     chosen = np.unique(np.linspace(0, len(time) - 1, min(count, len(time)) + 2)[1:-1].round().astype(int))
     folder.mkdir(parents=True, mode=0o700)
     pictures = []
-    drawn = draw_overlays(video, store, session_id, chosen.tolist())
+    drawn = draw_overlays(video, store, session_id, chosen.tolist(), track)
     for frame, picture in zip(chosen.tolist(), drawn, strict=True):
         height = round(picture.shape[0] * _WIDTH / picture.shape[1])
         small = cv2.resize(picture, (_WIDTH, height), interpolation=cv2.INTER_AREA)
