@@ -29,11 +29,12 @@ class Clips:
         return len(self.clips)
 
 
-def clips(sizes: list[int], split: str = "train", seed: int = 0) -> Clips:
-    """Sessions of so many clips, rated 1 to 5, most of them 5."""
+def clips(sizes: list[int], split: str = "train", seed: int = 0, labels: int = 1) -> Clips:
+    """Sessions of so many clips, rated 1 to 5, most of them 5; every window has so many clips."""
     ratings = np.random.default_rng(seed).choice([1, 2, 3, 4, 5], size=sum(sizes), p=[0.05, 0.1, 0.15, 0.2, 0.5])
     session = np.repeat([f"s{number}" for number in range(len(sizes))], sizes)
-    return Clips(pd.DataFrame({"session_id": session, "empathy": ratings, "split": split}))
+    start = 15 * (np.concatenate([np.arange(size) for size in sizes]) // labels)
+    return Clips(pd.DataFrame({"session_id": session, "start_frame": start, "empathy": ratings, "split": split}))
 
 
 ALL_SPLITS = Clips(pd.concat([clips([n], s, n).clips for s, n in (("train", 140), ("val", 40), ("test", 20))]))
@@ -176,6 +177,29 @@ def test_blocks_begin_elsewhere_in_every_epoch() -> None:
         (offset,) = set(cuts % 8)
         offsets.add(offset)
     assert len(offsets) > 4
+
+
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=6),
+    labels=st.integers(1, 5),
+    block=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+)
+def test_the_clips_of_a_window_follow_one_another(sizes, labels: int, block: int, seed: int) -> None:
+    dataset = clips(sizes, labels=labels)
+    order = list(SessionBlockSampler(dataset, block=block, blocks=2, seed=seed))
+    assert sorted(order) == list(range(len(dataset)))
+    window = dataset.clips.groupby(["session_id", "start_frame"]).ngroup().to_numpy()[order]
+    assert np.count_nonzero(np.diff(window)) + 1 == len(set(window))  # each is one run
+    alone = list(SessionBlockSampler(clips([-(-size // labels) for size in sizes]), block=block, blocks=2, seed=seed))
+    assert window[np.append(True, np.diff(window) != 0)].tolist() == alone  # as if each window had one clip
+
+
+def test_a_state_that_counted_clips_is_refused() -> None:
+    sampler = SessionBlockSampler(clips([40], labels=2))
+    state = {name: value for name, value in sampler.state_dict().items() if name != "of"}
+    with pytest.raises(ValueError, match="of=None, this sampler has of='windows'"):
+        sampler.load_state_dict(state)
 
 
 def test_the_blocks_of_a_turn_are_permuted_together() -> None:

@@ -167,17 +167,18 @@ class UniformSampler(ClipSampler):
 
 
 class SessionBlockSampler(ClipSampler):
-    """Every clip once an epoch, in random order among a few blocks of neighbouring clips at a time.
+    """Every clip once an epoch, in random order among a few blocks of neighbouring windows at a time.
 
     Sessions are cut into blocks of neighbours, at a random offset in every epoch; ``blocks`` random ones are taken at
-    once and all their clips permuted. For cold disks and compressed stores: neighbours overlap in most of their frames,
-    so a few long runs of rows are read, or decoded, instead of short ones all over the study. The price is that the
-    clips of a batch come from fewer sessions.
+    once and all their windows permuted. For cold disks and compressed stores: neighbours overlap in most of their
+    frames, so a few long runs of rows are read, or decoded, instead of short ones all over the study. The price is that
+    the clips of a batch come from fewer sessions. The clips of one window, one for each of its labels, follow one
+    another, so that a window is read once for all of them, but where a batch or a rank's part ends between them.
 
     Args:
         dataset: whose clips.
-        block: clips in a block; a window is one clip for each of its session's ratings.
-        blocks: blocks whose clips are permuted together.
+        block: windows in a block, however many labels each of them has.
+        blocks: blocks whose windows are permuted together.
         seed, rank, world_size: see :class:`ClipSampler`.
 
     Raises:
@@ -189,16 +190,18 @@ class SessionBlockSampler(ClipSampler):
         >>> order = list(SessionBlockSampler(dataset, block=6, blocks=2, seed=1))
         >>> sorted(order) == list(range(len(dataset)))  # each clip once
         True
-        >>> sessions = dataset.clips["session_id"]
-        >>> sessions[order[:4]].nunique() <= 2  # and the first of them from two blocks
+        >>> sessions, frames = dataset.clips["session_id"], dataset.clips["start_frame"]
+        >>> sessions[order[:12]].nunique() <= 2  # the first of them from two blocks
         True
+        >>> frames[order[:3]].nunique()  # and the first three are one window's, with its three ratings
+        1
     """
 
     def __init__(
         self,
         dataset: ClipDataset,
         *,
-        block: int = 96,
+        block: int = 32,
         blocks: int = 16,
         seed: int = 0,
         rank: int = 0,
@@ -216,15 +219,23 @@ class SessionBlockSampler(ClipSampler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "block": self.block, "blocks": self.blocks}
+        # "of": older states counted clips, and their order is another one.
+        return {**super().settings, "block": self.block, "blocks": self.blocks, "of": "windows"}
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
-        session, _ = pd.factorize(self.dataset.clips["session_id"])
+        clips = self.dataset.clips
+        session, _ = pd.factorize(clips["session_id"])
+        start = clips["start_frame"].to_numpy()
+        opens = np.append(True, (session[1:] != session[:-1]) | (start[1:] != start[:-1]))  # the first clip of a window
+        window = np.cumsum(opens) - 1
+        session = session[opens]  # from here on windows are counted
         begins = np.append(True, session[1:] != session[:-1])
         run = np.cumsum(begins) - 1
-        place_in_run = np.arange(self.total) - np.flatnonzero(begins)[run]
+        place_in_run = np.arange(len(session)) - np.flatnonzero(begins)[run]
         offset = generator.integers(self.block, size=run[-1] + 1)
         block_in_run = (place_in_run + offset[run]) // self.block
         block = np.cumsum(begins | np.append(True, block_in_run[1:] != block_in_run[:-1])) - 1
         turn = generator.permutation(block[-1] + 1) // self.blocks
-        return np.lexsort((generator.random(self.total), turn[block]))
+        rank = np.empty(len(session), int)
+        rank[np.lexsort((generator.random(len(session)), turn[block]))] = np.arange(len(session))
+        return np.argsort(rank[window], kind="stable")
