@@ -12,6 +12,7 @@ import pandas as pd
 from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SESSION_PHASE, SessionSignals, build_index
+from storyframes.clocks import stored_clock
 from storyframes.features import FEATURES, STORIES, in_order
 from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.catalogue import WHOLE_SESSION, replace_table, to_parquet
@@ -88,6 +89,8 @@ def build_clip_index(
         together=meetings,
     )
     clips = _labelled(windows, study, spec, rules)
+    if clocks := _clocks(study):
+        clips.attrs["clocks"] = clocks
     warnings: dict[str, str] = {}
     beyond = _phases_beyond_the_end(phases, signals) if study.phases else ()
     for session_id, odd in (*beyond, *_sound_that_does_not_fit(signals)):
@@ -112,6 +115,15 @@ def _labelled(windows: pd.DataFrame, study: Study, spec: WindowSpec, rules: Mapp
     if study.ratings and clips["position"].notna().all():
         clips = clips.astype({"position": "int8", "empathy": "int8"})
     return clips
+
+
+def _clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
+    """Of every track besides the sessions' own how its clock runs, also where it is in time with the session."""
+    return {
+        session_id: {name: stored_clock(study.clock(session_id, name)) for name in sorted(others)}
+        for session_id, tracks in sorted(study.tracks.items())
+        if (others := set(tracks) - {MAIN})
+    }
 
 
 def _whole_sessions(

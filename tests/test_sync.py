@@ -11,9 +11,9 @@ import pytest
 from support.recordings import write_wave
 from support.speech import RATE, recorded, speech
 
+from storyframes.clocks import Clock
 from tasks.media.sound_bands import SoundBands, read_bands
 from tasks.media.sync import Match, SyncError, match_sound
-from tasks.study.clocks import Clock
 
 ROOM = speech(200, 1)
 NOTHING_IN_COMMON = "nothing in common"

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from storyframes.clocks import Clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.media.recording import read_frame_times
 from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
 from tasks.media.synthetic_shape import Shape
-from tasks.study.clocks import Clock
 from tasks.study.load import Study, load_study
 from tasks.synchronise import Outcome, propose_clocks
 

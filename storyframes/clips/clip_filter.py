@@ -68,29 +68,29 @@ def complete_clips(
         if lacking.any() and not drop_missing:
             raise ValueError(_complaint(clips[lacking], len(clips), wanted, store))
         if lacking.all():
-            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.name!r}")
+            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.field!r}")
         clips = clips[~lacking]
     return clips.reset_index(drop=True)
 
 
 def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.Series:
     """Which clips cannot give the input."""
+    needs = needed_features(wanted, store)
     if wanted.name == "story":
         return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
     if wanted.name == "label":
         return clips[RATING].isna() if wanted.columns is None else pd.Series(False, index=clips.index)
-    needs = needed_features(wanted.name, store)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
     lacking = ~clips["session_id"].isin(complete)
-    return lacking | clips["audio_start"].isna() if wanted.name == "audio" else lacking
+    return lacking | clips["audio_start"].isna() if wanted.field == "audio" else lacking
 
 
 def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: FeatureStore) -> str:
     stories = lacking["story_id"].dropna().unique() if wanted.name == "story" else []
     names = stories if len(stories) else lacking["session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    columns = [f"has_{feature}" for feature in needed_features(wanted.name, store)]
+    columns = [f"has_{feature}" for feature in needed_features(wanted, store)]
     there = columns and all(column in lacking for column in columns)  # an index may be older than a feature
     advice = f"filter with where={' and '.join(columns)!r}, or " if there else ""
     if wanted.name == "label":
@@ -98,6 +98,6 @@ def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: Feat
         ask = f"ask for other labels with ClipInput('label', {others[:3]}), " if others else ""
         advice = f"{ask}filter with where='{RATING} is not null', or "
     return (
-        f"{len(lacking)} of {count} clips lack the input {wanted.name!r} (of {shown}): {advice}"
+        f"{len(lacking)} of {count} clips lack the input {wanted.field!r} (of {shown}): {advice}"
         "leave them out with drop_missing=True"
     )

@@ -81,12 +81,14 @@ class ClipDataset:
         self.store = store if isinstance(store, FeatureStore) else FeatureStore(store)
         self.split = split
         wanted = _distinct(inputs)
-        index = self.store.clips() if split is None else split.applied(self.store.clips())
+        index = self.store.clips()
+        clocks = index.attrs.pop("clocks", {})
+        index = index if split is None else split.applied(index)
         chosen = filter_clips(index, where)
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
-        source = ClipSource(self.store, index, self._sessions, self.clips)
+        source = ClipSource(self.store, index, self._sessions, self.clips, clocks)
         self._inputs = wanted
         self._readers = []
         self.fields: dict[str, Field] = {}
@@ -94,7 +96,9 @@ class ClipDataset:
             readers = open_input(source, each)
             for name, field in ((name, field) for reader in readers for name, field in reader.fields.items()):
                 if name in self.fields or name == "index":
-                    raise ValueError(f"the input {each.name!r} has the field {name!r}, which another input has already")
+                    raise ValueError(
+                        f"the input {each.field!r} has the field {name!r}, which another input has already"
+                    )
                 self.fields[name] = field
             self._readers += readers
         self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
@@ -201,7 +205,7 @@ def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
     if isinstance(inputs, str):
         raise TypeError(f"inputs={inputs!r} is one string; give a sequence of inputs: [{inputs!r}]")
     wanted = [each if isinstance(each, ClipInput) else ClipInput(each) for each in inputs]
-    names = [each.name for each in wanted]
+    names = [each.field for each in wanted]
     if not names:
         raise ValueError("inputs is empty: name at least one")
     if twice := [name for name in names if names.count(name) > 1]:

@@ -27,9 +27,11 @@ from storyframes.clips.input_readers import (
 )
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
+from storyframes.clips.same_frames import check_frames_are_the_clips
 from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers
 from storyframes.features import CLOCK
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.tracks import feature_and_track, of_track
 
 PER_FRAME = "per_frame"
 """Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
@@ -61,13 +63,15 @@ def open_feature(
 
     Args:
         source: what to read.
-        wanted: the input; its name is what the fields are called.
-        feature: the feature.
+        wanted: the input; it says what the fields are called, and of which track they are.
+        feature: the feature, without the track.
         sound: finds the rows of each clip, where they are steps of the sound; without it their times do.
 
     Raises:
-        ValueError: it has no such columns, arrays, rows or speakers, or its sessions differ in what they are.
+        ValueError: it has no such columns, arrays, rows or speakers, its sessions differ in what they are, or its
+            frames are not the clips'.
     """
+    feature = of_track(feature, wanted.track)
     needs_speaker = wanted.speakers is not None or SPEAKER in (wanted.columns or ())
     spec = common_spec(source, feature, groups=wanted.columns is not None, but="" if needs_speaker else SPEAKER)
     arrays = _by_axis(spec)
@@ -80,9 +84,9 @@ def open_feature(
     if axis not in arrays and not through:
         axes = [*arrays, *([Axis.FRAME] if Axis.FRAME not in arrays and _way_to_frames(spec, main) else [])]
         raise ValueError(
-            f"axis of {wanted.name!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
+            f"axis of {wanted.field!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
         )
-    speakers = find_speakers(source, wanted, spec, main if through else axis)
+    speakers = find_speakers(source, wanted, feature, spec, main if through else axis)
     if through == PER_FRAME:
         chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
         return _of_frames(source, wanted, feature, chosen, _mask(spec, [PER_FRAME]))
@@ -92,7 +96,7 @@ def open_feature(
     if through:
         grid = grid_of(source, wanted, CLOCK)
         parts = _parts(chosen, len(grid) if grid else source.frames)
-        return [SpokenPerFrame(wanted.name, feature, parts, mask, through, speakers, grid)]
+        return [SpokenPerFrame(wanted.field, feature, parts, mask, through, speakers, grid)]
     if axis is Axis.FRAME:
         return _of_frames(source, wanted, feature, chosen, mask)
     if wanted.rate is not None:
@@ -180,7 +184,7 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
         raise ValueError(f"{twice[0]!r} is chosen twice by columns={list(names)}")
 
     def field(name: str) -> str:
-        return wanted.name if name == MAIN_ARRAY else f"{wanted.name}_{name}"
+        return wanted.field if name == MAIN_ARRAY else f"{wanted.field}_{name}"
 
     def whole(name: str) -> _Chosen:
         array = spec.arrays[there[name]]
@@ -190,7 +194,7 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
         return [whole(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in there else there)]
     if MAIN_ARRAY not in there:
         if unknown := [name for name in wanted.columns if name not in there]:
-            raise ValueError(f"{wanted.name} has no array {unknown[0]!r} for a clip; it has {', '.join(there)}")
+            raise ValueError(f"{wanted.field} has no array {unknown[0]!r} for a clip; it has {', '.join(there)}")
         if not wanted.columns:
             raise ValueError("columns is empty: name an array, or leave it out for all")
         return [whole(name) for name in wanted.columns]
@@ -202,7 +206,7 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
     if not table.names and columns:
         others = ", ".join(name for name in there if name != MAIN_ARRAY)
         raise ValueError(
-            f"the columns of {wanted.name!r} have no names in the store, so there is no {columns[0]!r} to choose"
+            f"the columns of {wanted.field!r} have no names in the store, so there is no {columns[0]!r} to choose"
             + (f"; its other arrays are {others}" if others else "")
         )
     chosen = []
@@ -220,22 +224,34 @@ def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
 
 
 def _of_frames(
-    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, clock: str = CLOCK
+    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, timed_by: str = CLOCK
 ) -> list[InputReader]:
-    grid = grid_of(source, wanted, clock)
+    grid = grid_of(source, wanted, timed_by)
     count = len(grid) if grid else source.frames
     rows = [
         FrameRows(each.field, each.shaped(count), (FramePart(feature, each.array, each.pieces),), grid, each.spec.fill)
         for each in chosen
     ]
-    return [*rows, FrameMask(f"{wanted.name}_mask", count, feature, mask, grid)]
+    return [*rows, FrameMask(f"{wanted.field}_mask", count, feature, mask, grid)]
 
 
-def grid_of(source: ClipSource, wanted: ClipInput, clock: str) -> Grid | None:
-    """The grid that an input is wanted on, over the rows that ``clock`` has the times of; None where it is on none."""
+def grid_of(source: ClipSource, wanted: ClipInput, timed_by: str) -> Grid | None:
+    """The grid that an input is wanted on; None where it is on none, and its frames are the clips'.
+
+    Args:
+        source: what to read.
+        wanted: the input.
+        timed_by: the feature, without the track, whose ``time`` says when each row is.
+
+    Raises:
+        ValueError: the grid cannot be; or it is wanted on none, and a track's frames are not the clips'.
+    """
+    device = source.clock(wanted.track)
     if wanted.rate is None:
+        check_frames_are_the_clips(source, wanted, device)
         return None
-    return open_grid(source.store, source.clips, source.index, wanted.rate, clock, wanted.name)
+    times = of_track(timed_by, wanted.track)
+    return open_grid(source.store, source.clips, source.index, wanted.rate, times, wanted.field, device)
 
 
 def _on_clock(
@@ -249,9 +265,9 @@ def _on_clock(
 ) -> list[InputReader]:
     """Rows that are no frames and have times of their own, on a grid."""
     if axis is not Axis.AUDIO_FRAME:
-        raise ValueError(f"{wanted.name!r} has a row for each {axis}, which has no rate: give axis='frame' as well")
+        raise ValueError(f"{wanted.field!r} has a row for each {axis}, which has no rate: give axis='frame' as well")
     _check_clock(feature, spec, axis)
-    return _of_frames(source, wanted, feature, chosen, mask, feature)
+    return _of_frames(source, wanted, feature, chosen, mask, feature_and_track(feature)[0])
 
 
 def _check_clock(feature: str, spec: FeatureSpec, axis: Axis) -> None:
@@ -276,15 +292,16 @@ def _padded(
 ) -> InputReader:
     _check_clock(feature, spec, axis)
     finder: RowFinder
+    device = source.clock(wanted.track)
     if axis is Axis.AUDIO_FRAME:
-        finder = sound or timed_sound(source.store, source.index, source.frames, feature)
+        finder = sound or timed_sound(source.store, source.index, feature, device)
     elif axis is Axis.WORD:
-        finder = WordsStarting(feature)
+        finder = WordsStarting(feature, device)
     else:
-        finder = UtterancesOverlapping(feature)
+        finder = UtterancesOverlapping(feature, device)
     finder = RowsOfSpeakers(finder, speakers) if speakers else finder
     longest = finder.longest(source.store, source.index)
-    return PaddedRows(wanted.name, feature, _parts(chosen, longest), mask, finder)
+    return PaddedRows(wanted.field, feature, _parts(chosen, longest), mask, finder)
 
 
 def _parts(chosen: list[_Chosen], rows: int) -> tuple[RowPart, ...]:

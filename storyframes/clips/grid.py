@@ -2,7 +2,8 @@
 
 Points and rows are compared as whole microseconds (:mod:`storyframes.ticks`). A row is near enough to stand for a point
 if it is no further off than half a step of the coarser of both, and a millisecond, to which containers round. Of two
-that are equally far, the earlier one is taken.
+that are equally far, the earlier one is taken. Clips and points are in seconds of the session; rows of another track
+have those of its device, so the points are looked up there as its clock has them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.clips.input_readers import Clip
+from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
 
@@ -45,13 +47,15 @@ class Grid:
 
     Attributes:
         offsets: (k,) of the points from a clip's start, ticks.
-        clock: the feature whose array ``time`` says when each row is.
+        timed_by: the feature whose array ``time`` says when each row is.
+        device: whose seconds these are.
         tolerance: by session, how far off a row may be, ticks.
         runs: by session, by the first frame of a window whose rows are neighbours, one for each point: the first one.
     """
 
     offsets: np.ndarray
-    clock: str
+    timed_by: str
+    device: TrackClock
     tolerance: Mapping[str, int]
     runs: Mapping[str, Mapping[int, int]]
     _last: list[tuple[tuple[str, int], Nearest]] = field(
@@ -77,21 +81,29 @@ class Grid:
         return nearest
 
     def _look_up(self, store: FeatureStore, clip: Clip) -> Nearest:
-        time = store.view(clip.session_id, self.clock, array="time")
-        begin = max(int(np.searchsorted(time, clip.start_s)) - 2, 0)
-        end = int(np.searchsorted(time, clip.stop_s)) + 2
+        time = store.view(clip.session_id, self.timed_by, array="time")
+        begin_s, end_s = self.device.to_device(clip.session_id, (clip.start_s, clip.stop_s))
+        begin = max(int(np.searchsorted(time, begin_s)) - 2, 0)
+        end = int(np.searchsorted(time, end_s)) + 2
         if len(time[begin:end]) == 0:
             return Nearest(slice(0, 0), None, np.zeros(len(self), bool))
         start, stop = ticks(clip.start_s), ticks(clip.stop_s)
         points = start + self.offsets
-        rows, there = nearest_rows(ticks(time[begin:end]), points, self.tolerance[clip.session_id])
+        on_device = _on_device(self.device, clip.session_id, points)
+        rows, there = nearest_rows(ticks(time[begin:end]), on_device, self.tolerance[clip.session_id])
         there &= points < stop
         first, last = int(rows[0]), int(rows[-1])
         return Nearest(slice(begin + first, begin + last + 1), rows - first, None if there.all() else there)
 
 
 def open_grid(
-    store: FeatureStore, clips: pd.DataFrame, index: pd.DataFrame, rate: float, clock: str, name: str
+    store: FeatureStore,
+    clips: pd.DataFrame,
+    index: pd.DataFrame,
+    rate: float,
+    timed_by: str,
+    name: str,
+    device: TrackClock = SESSIONS_OWN,
 ) -> Grid:
     """The grid of a dataset's clips.
 
@@ -100,8 +112,9 @@ def open_grid(
         clips: the clips that will be read.
         index: the whole clip index: clips of other datasets get as many points.
         rate: points a second.
-        clock: the feature whose ``time`` says when each row is.
+        timed_by: the feature whose ``time`` says when each row is.
         name: of the input, for messages.
+        device: whose seconds these are.
 
     Raises:
         ValueError: the clips differ in length, no point lies in one, or a session's times do not rise.
@@ -113,15 +126,24 @@ def open_grid(
     offsets = np.rint(np.arange(count) * (PER_SECOND / rate)).astype(np.int64)
     tolerance, runs = {}, {}
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
-        time = ticks(store.view(session, clock, array="time"))
+        time = ticks(store.view(session, timed_by, array="time"))
         steps = np.diff(time)
         if (steps < 0).any():
             row = int(np.argmax(steps < 0)) + 1
-            raise ValueError(f"{session}/{clock}/time: row {row} is earlier than the one before it: extract it again")
+            raise ValueError(
+                f"{session}/{timed_by}/time: row {row} is earlier than the one before it: extract it again"
+            )
         step = max(PER_SECOND / rate, float(np.median(steps)) if len(steps) else 0.0)
         tolerance[session] = int(step / 2) + ROUNDING
-        runs[session] = _runs(time, windows, offsets, tolerance[session])
-    return Grid(offsets, clock, tolerance, runs)
+        runs[session] = _runs(time, windows, offsets, tolerance[session], device)
+    return Grid(offsets, timed_by, device, tolerance, runs)
+
+
+def _on_device(device: TrackClock, session_id: str, points: np.ndarray) -> np.ndarray:
+    """Ticks of the session as the device counts them."""
+    if device.is_the_sessions(session_id):
+        return points
+    return device.device_ticks(session_id, points / PER_SECOND)
 
 
 def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,14 +164,17 @@ def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[
     return rows, np.abs(points - time[rows]) <= tolerance
 
 
-def _runs(time: np.ndarray, windows: pd.DataFrame, offsets: np.ndarray, tolerance: int) -> dict[int, int]:
+def _runs(
+    time: np.ndarray, windows: pd.DataFrame, offsets: np.ndarray, tolerance: int, device: TrackClock
+) -> dict[int, int]:
     found: dict[int, int] = {}
     if len(time) < len(offsets):
         return found
+    session_id = str(windows["session_id"].iloc[0])
     for first in range(0, len(windows), _AT_ONCE):
         some = windows.iloc[first : first + _AT_ONCE]
         start, stop = (ticks(some[column])[:, None] for column in ("start_s", "stop_s"))
-        rows, there = nearest_rows(time, start + offsets, tolerance)
+        rows, there = nearest_rows(time, _on_device(device, session_id, start + offsets), tolerance)
         there &= start + offsets < stop
         neighbours = (rows == rows[:, :1] + np.arange(len(offsets))).all(axis=1) & there.all(axis=1)
         found |= dict(zip(some["start_frame"][neighbours].tolist(), rows[neighbours, 0].tolist(), strict=True))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from storyframes.clocks import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, feature_and_track, of_track
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class ClipInput:
     """One input as a training job wants it.
 
     Attributes:
-        name: any feature of the store, or vision, audio, words, sentence, story or label.
+        name: any feature of the store, or vision, audio, words, sentence, story or label; of another track also
+            written ``<name>@<track>``.
         columns: names of columns or groups of ``values``, in the order wanted, and of the feature's other arrays; None
             takes all columns of ``values``, or all arrays where there is no ``values``. The store says which there are
             (:meth:`FeatureStore.spec`). The groups of openface and vision are "gaze", "eye_landmarks", "pose",
@@ -30,11 +33,13 @@ class ClipInput:
             (``participant``, ``robot``); None takes everybody's.
         rate: points a second of a grid that begins with the clip; each has the row nearest to it, whatever rate the
             feature has. None takes the rows as they are.
+        track: whose camera or microphone; the fields of another than the session's own are called
+            ``<name>@<track>``, ``<name>@<track>_mask``, …. Its rows are found by its clock, as the clip index has it.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
-        ValueError: there is no such axis or rate, or ``speakers`` is empty. Whether there is such an input and such
-            columns and speakers, :class:`ClipDataset` says.
+        ValueError: there is no such axis or rate, ``speakers`` is empty, or ``name`` has another track in it. Whether
+            there is such an input and such columns, speakers and tracks, :class:`ClipDataset` says.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -51,15 +56,23 @@ class ClipInput:
     axis: Axis | None = None
     speakers: Sequence[str] | None = None
     rate: float | None = None
+    track: str = MAIN
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
         axis = f", axis={str(self.axis)!r}" if self.axis else ""
         speakers = "" if self.speakers is None else f", speakers={list(self.speakers)!r}"
         rate = "" if self.rate is None else f", rate={self.rate:g}"
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate})"
+        track = "" if self.track == MAIN else f", track={self.track!r}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track})"
 
     def __post_init__(self) -> None:
+        name, track = feature_and_track(self.name)
+        if track != MAIN:
+            if self.track not in (MAIN, track):
+                raise ValueError(f"{self.name!r} is of the track {track!r}, and track={self.track!r} is another one")
+            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "track", track)
         for what, names in (("columns", self.columns), ("speakers", self.speakers)):
             if isinstance(names, str):
                 raise TypeError(f"{what}={names!r} is one string; give a sequence of names: [{names!r}]")
@@ -69,6 +82,11 @@ class ClipInput:
             raise ValueError(f"rate={self.rate!r} has to be more than 0 rows a second")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
+
+    @property
+    def field(self) -> str:
+        """What its main field is called, and what the names of the others begin with."""
+        return of_track(self.name, self.track)
 
 
 @dataclass(frozen=True)
@@ -80,12 +98,31 @@ class ClipSource:
         index: the whole clip index.
         sessions: the sessions of the clips that will be read; each has what the input needs.
         clips: the clips that will be read, in the dataset's order.
+        clocks: of the tracks, as the clip index has them.
     """
 
     store: FeatureStore
     index: pd.DataFrame
     sessions: Sequence[str]
     clips: pd.DataFrame
+    clocks: StoredClocks = field(default_factory=dict)
+
+    def clock(self, track: str) -> TrackClock:
+        """How a track's device counts.
+
+        Raises:
+            ValueError: the clip index does not say it of a session that is read.
+        """
+        if track == MAIN:
+            return SESSIONS_OWN
+        clock = track_clock(self.clocks, track)
+        if unknown := [session for session in self.sessions if not clock.is_known(session)]:
+            raise ValueError(
+                f"the clip index does not say how the clock of the track {track!r} runs in {len(unknown)} of "
+                f"{len(self.sessions)} sessions ({', '.join(unknown[:3])}{', …' if len(unknown) > 3 else ''}): it is "
+                "older than the track; 'storyframes index STUDY FEATURES' writes it"
+            )
+        return clock
 
     @property
     def frames(self) -> int:

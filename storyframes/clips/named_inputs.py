@@ -44,6 +44,7 @@ from storyframes.clips.speakers import refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
 
 RATING = "empathy"
 """The column of the clip index that ``label`` is."""
@@ -65,19 +66,31 @@ class NamedInput:
     readers: Callable[[ClipSource, ClipInput], list[InputReader]]
 
 
-def needed_features(name: str, store: FeatureStore) -> tuple[str, ...]:
-    """The features that a session needs to have for the input ``name``.
+def needed_features(wanted: ClipInput, store: FeatureStore) -> tuple[str, ...]:
+    """The features that a session needs to have for an input, as the store calls them; of the clips themselves none.
 
     Raises:
-        ValueError: there is no such input: the name is none of those here, and no session has a feature of that name.
+        ValueError: there is no such input: the name is none of those here, and no session has a feature of that name;
+            or no session has such a track, or this of it.
     """
+    name, track = wanted.name, wanted.track
+    there = store.features_of(track)
     if name in INPUTS:
-        return INPUTS[name].features
-    there = store.all_features
-    if name not in there:
+        needed = INPUTS[name].features
+        if track != MAIN and not needed:
+            raise ValueError(f"{name!r} is one value a clip, which is of no track")
+    elif track == MAIN and name not in there:
         names = ", ".join(dict.fromkeys([*INPUTS, *there]))
         raise ValueError(f"there is no input {name!r}, and no session has such a feature; there are {names}")
-    return (name,)
+    else:
+        needed = (name,)
+    if track != MAIN and not there:
+        tracks = ", ".join(map(repr, store.all_tracks))
+        raise ValueError(f"no session has features of a track {track!r}; there are those of {tracks}")
+    if track != MAIN and not set(needed) <= set(there):
+        lacking = next(feature for feature in needed if feature not in there)
+        raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(there)}")
+    return tuple(of_track(feature, track) for feature in needed)
 
 
 def open_input(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
@@ -95,25 +108,26 @@ def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
     """A feature under another name."""
 
     def readers(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
-        return open_feature(source, wanted, feature, sound)
+        return open_feature(source, wanted, feature, sound if wanted.track == MAIN else None)
 
     return NamedInput((feature,), readers)
 
 
 def _vision(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
     _check_axis(wanted, Axis.FRAME)
-    specs = [common_spec(source, feature, groups=wanted.columns is not None) for feature in VISION]
+    features = [of_track(feature, wanted.track) for feature in VISION]
+    specs = [common_spec(source, feature, groups=wanted.columns is not None) for feature in features]
     chosen = side_by_side(specs).choose(wanted.columns)
     parts = tuple(
-        FramePart(feature, columns=tuple(piece for _, piece in pieces))
+        FramePart(of_track(feature, wanted.track), columns=tuple(piece for _, piece in pieces))
         for feature, pieces in groupby(_by_feature(chosen.pieces, specs), key=lambda pair: pair[0])
     )
     grid = grid_of(source, wanted, CLOCK)
     count = len(grid) if grid else source.frames
     field = Field((count, len(chosen.names)), _FLOAT32, chosen.names)
     tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
-    mask = FrameMask("vision_mask", count, specs[0].name, tracked, grid)
-    return [FrameRows("vision", field, parts, grid), mask]
+    mask = FrameMask(f"{wanted.field}_mask", count, features[0], tracked, grid)
+    return [FrameRows(wanted.field, field, parts, grid), mask]
 
 
 def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, slice]]:

@@ -1,7 +1,7 @@
 """Which rows of a feature belong to a clip, where rows are not frames, and how many the longest clip of a study has.
 
 Padded inputs are as long as that, for every split and filter. Times are compared as whole microseconds
-(:mod:`storyframes.ticks`).
+(:mod:`storyframes.ticks`), on the clock of the device whose rows they are.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from storyframes.clips.input_readers import Clip, RowFinder
+from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import AUDIO_HOP_S
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
@@ -85,16 +86,18 @@ class TimedSound(RowFinder):
         return slice(first, stop), before
 
 
-def timed_sound(store: FeatureStore, index: pd.DataFrame, frames: int, feature: str) -> TimedSound:
-    """Look up which rows of a feature each clip of the index has that is of so many frames.
+def timed_sound(
+    store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock = SESSIONS_OWN
+) -> TimedSound:
+    """Look up which rows of a feature each clip of the index has.
 
     Raises:
         ValueError: a session's times do not rise, or two sessions have rows of different lengths.
     """
     windows: dict[str, np.ndarray] = {}
     steps: dict[str, int] = {}
-    for session, clips in index[index["stop_frame"] - index["start_frame"] == frames].groupby("session_id"):
-        if not store.has(session, feature):
+    for session, clips in index.groupby("session_id"):
+        if not (store.has(session, feature) and device.is_known(session)):
             continue
         time = ticks(store.view(session, feature, array="time"))
         distances = np.diff(time)
@@ -104,11 +107,12 @@ def timed_sound(store: FeatureStore, index: pd.DataFrame, frames: int, feature: 
         if len(distances):
             steps[session] = int(np.median(distances))
         clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
-        start, stop = (np.searchsorted(time, ticks(clips[column])) for column in ("start_s", "stop_s"))
+        start_s, stop_s = (device.device_ticks(session, clips[column]) for column in ("start_s", "stop_s"))
+        start, stop = np.searchsorted(time, start_s), np.searchsorted(time, stop_s)
         late = (start == 0) & (stop > 0) & bool(steps.get(session))
         before = np.zeros(len(clips), np.int64)
         if late.any():
-            before[late] = _rows_before(time[0], ticks(clips["start_s"])[late], steps[session])
+            before[late] = _rows_before(time[0], start_s[late], steps[session])
         windows[session] = np.column_stack([clips["start_frame"], start, stop, before])
     _check_steps(feature, steps)
     return TimedSound(windows)
@@ -138,19 +142,21 @@ class WordsStarting(RowFinder):
     """The words that start in the clip, in the order of their starts."""
 
     feature: str
+    device: TrackClock = SESSIONS_OWN
 
     def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
         start = store.view(clip.session_id, self.feature, array="start")
         begins = ticks(start)
-        return _in_order((begins >= ticks(clip.start_s)) & (begins < ticks(clip.stop_s)), start), 0
+        first, stop = self.device.device_ticks(clip.session_id, (clip.start_s, clip.stop_s))
+        return _in_order((begins >= first) & (begins < stop), start), 0
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
         """Most words that start in a clip of the index."""
 
-        def count(clips: pd.DataFrame, start: np.ndarray) -> np.ndarray:
-            return np.searchsorted(start, ticks(clips["stop_s"])) - np.searchsorted(start, ticks(clips["start_s"]))
+        def count(start_s: np.ndarray, stop_s: np.ndarray, start: np.ndarray) -> np.ndarray:
+            return np.searchsorted(start, stop_s) - np.searchsorted(start, start_s)
 
-        return _longest(store, index, self.feature, ("start",), count)
+        return _longest(store, index, self.feature, self.device, ("start",), count)
 
 
 @dataclass(frozen=True)
@@ -158,21 +164,21 @@ class UtterancesOverlapping(RowFinder):
     """The utterances that overlap the clip, in the order of their starts."""
 
     feature: str
+    device: TrackClock = SESSIONS_OWN
 
     def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
         start = store.view(clip.session_id, self.feature, array="start")
         end = store.view(clip.session_id, self.feature, array="end")
-        return _in_order((ticks(start) < ticks(clip.stop_s)) & (ticks(end) > ticks(clip.start_s)), start), 0
+        first, stop = self.device.device_ticks(clip.session_id, (clip.start_s, clip.stop_s))
+        return _in_order((ticks(start) < stop) & (ticks(end) > first), start), 0
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
         """Most utterances that overlap a clip of the index."""
 
-        def count(clips: pd.DataFrame, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-            begun = np.searchsorted(start, ticks(clips["stop_s"]))
-            over = np.searchsorted(end, ticks(clips["start_s"]), side="right")
-            return begun - over
+        def count(start_s: np.ndarray, stop_s: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+            return np.searchsorted(start, stop_s) - np.searchsorted(end, start_s, side="right")
 
-        return _longest(store, index, self.feature, ("start", "end"), count)
+        return _longest(store, index, self.feature, self.device, ("start", "end"), count)
 
 
 def _in_order(chosen: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -181,11 +187,17 @@ def _in_order(chosen: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 def _longest(
-    store: FeatureStore, index: pd.DataFrame, feature: str, clocks: tuple[str, ...], count: Callable[..., np.ndarray]
+    store: FeatureStore,
+    index: pd.DataFrame,
+    feature: str,
+    device: TrackClock,
+    clocks: tuple[str, ...],
+    count: Callable[..., np.ndarray],
 ) -> int:
     longest = 0
     for session, clips in index.groupby("session_id"):
-        if store.has(session, feature):
+        if store.has(session, feature) and device.is_known(session):
             times = [np.sort(ticks(store.view(session, feature, array=clock))) for clock in clocks]
-            longest = max(longest, int(count(clips, *times).max()))
+            ends = [device.device_ticks(session, clips[column]) for column in ("start_s", "stop_s")]
+            longest = max(longest, int(count(*ends, *times).max()))
     return longest

@@ -55,13 +55,16 @@ class RowsOfSpeakers(RowFinder):
         return self.finder.longest(store, index)
 
 
-def find_speakers(source: ClipSource, wanted: ClipInput, spec: FeatureSpec, axis: Axis) -> Speakers | None:
+def find_speakers(
+    source: ClipSource, wanted: ClipInput, feature: str, spec: FeatureSpec, axis: Axis
+) -> Speakers | None:
     """The speakers that ``wanted`` names, in every session that is read; None where it names none.
 
     Args:
         source: what to read.
         wanted: the input.
-        spec: of its feature.
+        feature: its feature, as the store calls it.
+        spec: of it.
         axis: what its rows stand for.
 
     Raises:
@@ -75,13 +78,13 @@ def find_speakers(source: ClipSource, wanted: ClipInput, spec: FeatureSpec, axis
         refuse_speakers(wanted)
     if SPEAKER not in spec.arrays or spec.arrays[SPEAKER].axis is not axis:
         raise ValueError(
-            f"speakers of {wanted.name!r} cannot be chosen: {spec.name!r} does not tell who said a row (it has no "
+            f"speakers of {wanted.field!r} cannot be chosen: {feature!r} does not tell who said a row (it has no "
             f"array {SPEAKER!r} with a row for each {axis}); where an older version extracted it, extract it again"
         )
-    there = {session: _named(source.store, session, spec.name) for session in source.sessions}
+    there = {session: _named(source.store, session, feature) for session in source.sessions}
     known = list(dict.fromkeys(name for names in there.values() for name in names))
     if unknown := [name for name in wanted.speakers if name not in known]:
-        raise ValueError(f"no session has a speaker {unknown[0]!r} in {spec.name!r}; there are {_listed(known)}")
+        raise ValueError(f"no session has a speaker {unknown[0]!r} in {feature!r}; there are {_listed(known)}")
     if lacking := [session for session, names in there.items() if names and not set(names) & set(wanted.speakers)]:
         others = list(dict.fromkeys(name for session in lacking for name in there[session]))
         raise ValueError(
@@ -90,7 +93,7 @@ def find_speakers(source: ClipSource, wanted: ClipInput, spec: FeatureSpec, axis
             "there as well, or leave these sessions out with where"
         )
     return Speakers(
-        spec.name,
+        feature,
         {
             session: tuple(number for number, name in enumerate(names) if name in wanted.speakers)
             for session, names in there.items()
@@ -105,7 +108,7 @@ def refuse_speakers(wanted: ClipInput) -> None:
         ValueError: it names speakers.
     """
     if wanted.speakers is not None:
-        raise ValueError(f"speakers of {wanted.name!r} cannot be chosen: only words and utterances have one")
+        raise ValueError(f"speakers of {wanted.field!r} cannot be chosen: only words and utterances have one")
 
 
 def _named(store: FeatureStore, session: str, feature: str) -> list[str]:

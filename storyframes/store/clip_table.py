@@ -1,4 +1,5 @@
-"""What a clip index says of itself, in the metadata of its Parquet file: its format, and what its label columns are.
+"""What a clip index says of itself, in the metadata of its Parquet file: its format, what its label columns are, and
+how the clocks of tracks run, so that who reads clips needs no study.
 
 Format 1 said nothing. Since format 2 windows without a rating are rows with missing values, schemes of labels have
 columns, and ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` are there.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -24,25 +26,34 @@ class ClipFormatError(StoreError):
 
 
 def to_table(index: pd.DataFrame) -> pa.Table:
-    """The index as it is stored: ``attrs["schemes"]`` are what its label columns are."""
+    """The index as it is stored, with its ``attrs``.
+
+    ``schemes`` are what its label columns are; ``clocks`` are those of the tracks
+    (:data:`storyframes.clocks.StoredClocks`), where there are any.
+    """
     about = {"format": FORMAT, "schemes": index.attrs.get("schemes", {})}
+    if clocks := index.attrs.get("clocks"):
+        about["clocks"] = clocks
     table = pa.Table.from_pandas(index, preserve_index=False)
     return table.replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The stored index, with ``attrs["schemes"]``.
+    """The stored index, with ``attrs["schemes"]``, and ``attrs["clocks"]`` where there are other tracks.
 
     Raises:
         ClipFormatError: newer code wrote it.
     """
-    number, schemes = _about(table.schema.metadata)
+    about = _about(table.schema.metadata)
+    number = int(about["format"])
     if number > FORMAT:
         raise ClipFormatError(
             f"{CLIPS} has format {number}, of a newer storyframes; this one reads up to {FORMAT}: update it"
         )
     index = table.replace_schema_metadata(None).to_pandas()
-    index.attrs["schemes"] = schemes
+    index.attrs["schemes"] = dict(about.get("schemes", {}))
+    if clocks := about.get("clocks"):
+        index.attrs["clocks"] = clocks
     return index
 
 
@@ -53,7 +64,7 @@ def check_replaceable(content: bytes) -> None:
         ClipFormatError: newer code wrote it.
     """
     try:
-        number, _ = _about(pq.read_schema(pa.BufferReader(content)).metadata)
+        number = int(_about(pq.read_schema(pa.BufferReader(content)).metadata)["format"])
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return
     if number > FORMAT:
@@ -63,9 +74,6 @@ def check_replaceable(content: bytes) -> None:
         )
 
 
-def _about(metadata: Mapping[bytes, bytes] | None) -> tuple[int, Mapping[str, str]]:
+def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     stored = (metadata or {}).get(_KEY)
-    if stored is None:
-        return 1, {"empathy": "ordinal"}
-    about = json.loads(stored)
-    return int(about["format"]), dict(about.get("schemes", {}))
+    return {"format": 1, "schemes": {"empathy": "ordinal"}} if stored is None else dict(json.loads(stored))

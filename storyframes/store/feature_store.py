@@ -109,8 +109,18 @@ class FeatureStore:
     @property
     def all_features(self) -> list[str]:
         """The features that any session's own files have, those of this installation first; not of other tracks."""
+        return self.features_of(MAIN)
+
+    def features_of(self, track: str) -> list[str]:
+        """The features that this track of any session has, those of this installation first."""
         stored = (feature_and_track(name) for session_id, name in self._versions if session_id != STORIES)
-        return in_order(feature for feature, track in stored if track == MAIN)
+        return in_order({feature for feature, of in stored if of == track})
+
+    @property
+    def all_tracks(self) -> list[str]:
+        """The tracks of which any session has features: ``main`` first, then the others by name."""
+        stored = {feature_and_track(name)[1] for session_id, name in self._versions if session_id != STORIES}
+        return sorted(stored, key=lambda track: (track != MAIN, track))
 
     def features(self, session_id: str, track: str = MAIN) -> list[str]:
         """The features that a track of the session has, without the track in their names."""

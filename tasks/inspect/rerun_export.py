@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import rerun as rr
 
+from storyframes.clocks import SESSION_CLOCK, Clock
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN
 from tasks.inspect.curves.read import read_curves
@@ -20,7 +21,6 @@ from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.picture_points import picture_points
 from tasks.media.recording import read_frames
-from tasks.study.clocks import SESSION_CLOCK, Clock
 
 _TIME = "time"
 _BATCH = 16

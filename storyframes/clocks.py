@@ -6,10 +6,13 @@ said by moments that both clocks have: one is an offset, two are a drift as well
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from storyframes.ticks import ticks
 
 # Crystals are off by some tens of millionths; a thousand is another recording, or a slip of the pen.
 ABSURD_PPM = 1000.0
@@ -43,9 +46,67 @@ class Clock:
         device, session = np.diff(self.clock_s), np.diff(self.session_s)
         return tuple(((device / session - 1) * 1e6).tolist())
 
+    @property
+    def is_the_sessions(self) -> bool:
+        """Whether its seconds are the session's."""
+        return self.clock_s == self.session_s
+
 
 SESSION_CLOCK = Clock("session")
 """The clock of whatever has none of its own: its seconds are the session's."""
+
+
+@dataclass(frozen=True)
+class TrackClock:
+    """How one track's device counts, in each session.
+
+    Attributes:
+        clocks: by session; None where the track is the sessions' own, whose seconds these are.
+    """
+
+    clocks: Mapping[str, Clock] | None = None
+
+    def is_known(self, session_id: str) -> bool:
+        """Whether the device's clock in this session is known."""
+        return self.clocks is None or session_id in self.clocks
+
+    def is_the_sessions(self, session_id: str) -> bool:
+        """Whether the device's seconds are the session's."""
+        return self.clocks is None or self.clocks[session_id].is_the_sessions
+
+    def to_device(self, session_id: str, session_s: ArrayLike) -> NDArray[np.float64]:
+        """Seconds of the device for seconds of the session, of any shape."""
+        if self.clocks is None or self.is_the_sessions(session_id):
+            return np.asarray(session_s, np.float64)
+        return self.clocks[session_id].to_device(session_s)
+
+    def to_session(self, session_id: str, clock_s: ArrayLike) -> NDArray[np.float64]:
+        """Seconds of the session for seconds of the device, of any shape."""
+        if self.clocks is None or self.is_the_sessions(session_id):
+            return np.asarray(clock_s, np.float64)
+        return self.clocks[session_id].to_session(clock_s)
+
+    def device_ticks(self, session_id: str, session_s: ArrayLike) -> NDArray[np.int64]:
+        """:meth:`to_device` in whole microseconds."""
+        return ticks(self.to_device(session_id, session_s))
+
+
+SESSIONS_OWN = TrackClock()
+"""Of the sessions' own files."""
+
+StoredClocks = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
+"""By session and track the clock's moments on the device, and the same in the session: what a clip index says."""
+
+
+def stored_clock(clock: Clock) -> list[list[float]]:
+    """A clock as a clip index has it."""
+    return [list(clock.clock_s), list(clock.session_s)]
+
+
+def track_clock(stored: StoredClocks, track: str) -> TrackClock:
+    """A track's clock in every session of a clip index that has the track."""
+    of_track = {session: tracks[track] for session, tracks in stored.items() if track in tracks}
+    return TrackClock({session: Clock(track, tuple(here), tuple(there)) for session, (here, there) in of_track.items()})
 
 
 def _along(at: ArrayLike, known: tuple[float, ...], values: tuple[float, ...]) -> NDArray[np.float64]:
