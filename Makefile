@@ -44,7 +44,7 @@ $(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pipeline
-	$(BIN)/pip install -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,dev]'
+	$(BIN)/pip install -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,statistics,dev]'
 	@touch $@
 
 # Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py).

@@ -80,6 +80,7 @@ for command in (
     look.view,
     compare.compare,
     statistics.agreement,
+    statistics.compare_ratings,
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")

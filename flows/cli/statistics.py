@@ -1,4 +1,4 @@
-"""The commands about ratings: ``agreement`` of raters."""
+"""The commands about ratings: ``agreement`` of raters, ``compare-ratings`` of models with people's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.tables.statistics import agreement_json, agreement_tables, study_agreement_json, study_agreement_tables
-from flows.cli.terminal import console, fail, usage_errors
+from flows.cli.tables.statistics import (
+    agreement_json,
+    agreement_tables,
+    ratings_compared_json,
+    ratings_compared_tables,
+    study_agreement_json,
+    study_agreement_tables,
+)
+from flows.cli.terminal import console, fail, need, usage_errors
 from tasks.statistics.agreement import Categories
 from tasks.statistics.ratings import RATER, UNIT, VALUE
 
@@ -62,4 +69,33 @@ def agreement(
         print(agreement_json(compared))  # noqa: T201
     else:
         for part in agreement_tables(compared):
+            shown.print(part)
+
+
+def compare_ratings(
+    file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row has a person's and models' ratings.")],
+    human: Annotated[str, typer.Option(metavar="COLUMN", help="People's ratings.")] = "human",
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A model's ratings; repeat. Without: every other column.")
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Compare each value of this column by itself; repeat.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """How far models' ratings lie from people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
+    need("scipy", "statistics")
+    from tasks.statistics.comparison import compare_ratings as compared_ratings
+    from tasks.statistics.rating_table import TableFaultError
+
+    with usage_errors():
+        try:
+            compared = compared_ratings(file, human=human, models=tuple(model or ()), by=tuple(by or ()))
+        except TableFaultError as error:
+            fail(str(error), 2)
+    if json:
+        print(ratings_compared_json(compared))  # noqa: T201
+    else:
+        shown = console()
+        for part in ratings_compared_tables(compared):
             shown.print(part)

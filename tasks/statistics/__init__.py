@@ -1,6 +1,6 @@
-"""The statistics that labs ask for: how far raters agree.
+"""The statistics that labs ask for: how far raters agree, and how far models lie from people.
 
 ``rating_table`` reads the columns of a table that is handed in, ``ratings`` makes units and raters of them, and
-``study_ratings`` those of a study's own labels. ``agreement`` compares raters, with alpha from ``krippendorff``.
-Nothing here reads a feature store.
+``study_ratings`` those of a study's own labels. ``agreement`` compares raters, with alpha from ``krippendorff``;
+``comparison`` compares models with people. Nothing here reads a feature store.
 """

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +14,9 @@ from flows.cli.tables.finite_json import finite_json
 from tasks.inspect.human import counted
 from tasks.statistics.agreement import Agreement
 from tasks.statistics.study_ratings import SchemeAgreement
+
+if TYPE_CHECKING:
+    from tasks.statistics.comparison import ComparedTable  # needs scipy
 
 _PAIRS = 20
 _KAPPA_OF = {"floor": "the floor", "round": "the nearest whole number"}
@@ -79,9 +83,58 @@ def study_agreement_json(schemes: Mapping[str, SchemeAgreement]) -> str:
     return finite_json({"schemes": content})
 
 
+def ratings_compared_tables(compared: ComparedTable) -> Iterator[Table | str]:
+    """Models beside people, a row for each comparison."""
+    table = Table()
+    by = list(dict.fromkeys(name for row in compared.rows for name in row.group))
+    headings = (
+        "pairs",
+        "mean\nhuman",
+        "mean\nmodel",
+        "mean\ndiff.",
+        "sd",
+        "RMSE",
+        "Wasser-\nstein",
+        "t",
+        "p\nHolm",
+    )
+    for heading in (*map(escape, by), "model"):
+        table.add_column(heading, overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in compared.rows:
+        numbers = (row.mean_human, row.mean_model, row.mean_difference, row.sd_difference, row.rmse, row.wasserstein)
+        table.add_row(
+            *(escape(row.group[name]) for name in by),
+            escape(row.model),
+            str(row.pairs),
+            *map(_shown, numbers),
+            _shown(row.t, 2),
+            _p(row.p_holm),
+        )
+    yield table
+    for row in compared.rows:
+        where = escape(" ".join([*row.group.values(), row.model]))
+        if row.remark:
+            yield f"[yellow]look at[/] {where}: {row.remark}"
+        if row.missing:
+            yield f"[yellow]left out[/] {where}: {counted(row.missing, 'row')} without both ratings"
+    for remark in compared.remarks:
+        yield f"[yellow]look at[/] {escape(remark)}"
+
+
+def ratings_compared_json(compared: ComparedTable) -> str:
+    """The same for scripts."""
+    return finite_json(dataclasses.asdict(compared))
+
+
 def _content(compared: Agreement) -> dict[str, Any]:
     return dataclasses.asdict(compared)
 
 
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def _shown(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else _shown(value)
