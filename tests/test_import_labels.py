@@ -8,6 +8,8 @@ from pathlib import Path
 
 import audformat
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pympi
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -517,14 +519,82 @@ def test_a_file_that_is_imported_twice_is_refused(tmp_path: Path, study: Path) -
 def test_tables_that_cannot_be_added_to_are_left_alone(tmp_path: Path, study: Path) -> None:
     path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")])
     frame = pd.DataFrame({"session_id": ["s1"], "scheme": ["mood"], "value": ["glad"]})
-    frame.to_parquet(study / "labels.parquet")
-    assert "only a CSV table can be changed" in run(study, path, "mood=mood:nominal", session_id="s1")
+    frame.to_parquet(tmp_path / "elsewhere.parquet")
+    (study / "labels.parquet").symlink_to(tmp_path / "elsewhere.parquet")
+    assert "labels.parquet: is a link" in run(study, path, "mood=mood:nominal", session_id="s1")
     (study / "labels.parquet").unlink()
     frame.to_csv(study / "labels.csv", sep=";", index=False)
     assert "mend it before it is changed" in run(study, path, "mood=mood:nominal", session_id="s1")
     (study / "labels.csv").write_text("session_id,scheme\n")
     with pytest.raises(StudyError):
         run(study, path, "mood=mood:nominal", session_id="s1")
+
+
+# --- Parquet ---------------------------------------------------------------------------------------------------------
+
+CELLS = {  # what the labels of a Parquet table may be, each a column of a type
+    "names": pd.Series(["glad", "sad"], dtype="string"),
+    "categories": pd.Series(["glad", "sad"], dtype="category"),
+    "whole": pd.Series([1, 2], dtype="int8"),
+    "fractions": pd.Series([0.1, 2.0], dtype="float32"),
+    "truth": pd.Series([True, False]),
+    "decimals": pd.Series([0.25, None]),
+}
+
+
+@pytest.mark.parametrize("kind", list(CELLS))
+@pytest.mark.parametrize("values", [["3", "4"], ["0.5", "-1"], ["007", "1_0"], ["glad", "très bien"]], ids="|".join)
+def test_labels_are_added_to_a_parquet_table_as_they_would_be_to_csv(
+    tmp_path: Path, study: Path, kind: str, values: list[str]
+) -> None:
+    """Its columns keep their types where these hold the new cells; no value, new or old, becomes another."""
+    (study / "schemes.csv").write_text("scheme,type,private\nmood,text,no\n")
+    frame = pd.DataFrame(
+        {
+            "note": [["x", "y"][place] for place in (0, 1)],
+            "session_id": ["s1", "s2"],
+            "scheme": "mood",
+            "value": CELLS[kind],
+            "end_s": pd.Series([5, 7], dtype="int32"),
+            "start_s": pd.Series([1.5, 0.1], dtype="float32"),
+            "made": pd.to_datetime(["2024-05-01 10:00:00.000000001", None]),
+        }
+    ).dropna(subset="value")
+    frame.index = ["p", "q"][: len(frame)]
+    frame.to_parquet(study / "labels.parquet")
+    before = load_study(study).labels
+    assert before
+    path = eaf(tmp_path / "x.eaf", mood=[(3_600_123, 3_600_500, values[0]), (9_000_000, 9_001_000, values[1])])
+    assert run(study, path, "mood=mood", session_id="s1", rater_id="r1") == ""
+    assert {path.name for path in study.iterdir()} == {"sessions.csv", "schemes.csv", "labels.parquet"}
+    labels = load_study(study).labels
+    assert labels[: len(before)] == before
+    assert labels[len(before) :] == (
+        Label("s1", "mood", values[0], 3600.123, 3600.5, rater_id="r1"),
+        Label("s1", "mood", values[1], 9000.0, 9001.0, rater_id="r1"),
+    )
+    after = pq.read_table(study / "labels.parquet")
+    assert after["made"].to_pylist()[: len(frame)] == pa.array(frame["made"]).to_pylist()
+    assert after["note"].to_pylist() == [*frame["note"], None, None]
+    assert after["rater_id"].to_pylist() == [None] * len(frame) + ["r1", "r1"]
+    assert (after["value"].type == pa.int8()) == (kind == "whole" and values == ["3", "4"])
+
+
+def test_new_schemes_of_a_parquet_study(tmp_path: Path, study: Path) -> None:
+    pd.DataFrame({"scheme": ["valence"], "type": ["interval"], "private": [False], "labels": [None]}).to_parquet(
+        study / "schemes.parquet"
+    )
+    (study / "schemes.parquet").chmod(0o640)
+    path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")], v=[(0, 1000, "0.5")])
+    assert run(study, path, "mood=mood:nominal", "v=valence", session_id="s1") == ""
+    loaded = load_study(study)
+    assert loaded.schemes["mood"] == Scheme("mood", SchemeType.NOMINAL)
+    assert loaded.schemes["valence"] == Scheme("valence", SchemeType.INTERVAL)
+    assert [label.value for label in loaded.labels] == ["sad", 0.5]
+    assert (study / "schemes.parquet").stat().st_mode & 0o777 == 0o640
+    before = (study / "schemes.parquet").read_bytes()
+    assert "is labelled twice: row 4 has" in run(study, path, "mood=mood", "v=valence", session_id="s1")
+    assert (study / "schemes.parquet").read_bytes() == before
 
 
 def test_the_command(tmp_path: Path, study: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.commands import storyframes
 from support.recordings import FPS, write_recording, write_wave
@@ -173,6 +174,18 @@ def test_everything_else_in_the_tables_stays(study: Path) -> None:
     ).read_text() == "session_id,clock,clock_s,session_s\ns1,lapel,0,-5\ns1,lapel,50,45.006\n"
 
 
+def test_tables_in_parquet_get_the_clocks_too(study: Path) -> None:
+    frame = pd.DataFrame({"session_id": ["s1", "s1"], "track": ["lapel", "b"], "audio": ["s1-lapel.wav", "s1-rig.wav"]})
+    frame.to_parquet(study / "tracks.parquet")
+    pd.DataFrame({"session_id": ["s1"], "clock": ["k"], "clock_s": [0], "session_s": [1]}).to_parquet(
+        study / "clocks.parquet"
+    )
+    write_clocks(study, [LAPEL, MeasuredClock("s1", "b", "k", (0.0,), (2.0,))], replace=True)
+    assert load_study(study).clock("s1", "lapel").session_s == (-5.0, 45.006)
+    assert load_study(study).clock("s1", "b").session_s == (2.0,)
+    assert list(pd.read_parquet(study / "tracks.parquet")["clock"]) == ["lapel", "k"]
+
+
 @pytest.mark.parametrize("replace", [False, True])
 def test_rows_that_are_there_stop_what_would_overwrite_them(study: Path, replace: bool) -> None:
     tracks(study, "s1,lapel,,s1-lapel.wav,lapel")
@@ -192,7 +205,7 @@ def test_rows_that_are_there_stop_what_would_overwrite_them(study: Path, replace
     [
         (lambda study: (study / "clocks.csv").symlink_to(study / "other.csv"), "is a link"),
         (lambda study: (study / "clocks.csv").write_text("session_id;clock;clock_s;session_s\n"), "mend it"),
-        (lambda study: (study / "clocks.parquet").write_text(""), "only a CSV table can be changed"),
+        (lambda study: (study / "clocks.parquet").write_text(""), "is damaged, or no Parquet"),
     ],
     ids=["link", "semicolons", "parquet"],
 )

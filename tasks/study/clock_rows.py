@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.problems import shortened
@@ -58,10 +59,10 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
     there = [row for row in clocks.rows if _key(row, "clock") in names]
     if there and not replace:
         session_id, clock = _key(there[0], "clock")
-        raise TableChangeError(f"clocks.csv: has rows for {clock} of {session_id} already: nothing is written")
+        raise TableChangeError(f"{clocks.name}: has rows for {clock} of {session_id} already: nothing is written")
     clocks.rows = [row for row in clocks.rows if _key(row, "clock") not in names]
     clocks.add([row for one in measured for row in one.rows])
-    content = {"clocks": clocks.content()}
+    content = {clocks.name: clocks.content()}
     named = {(one.session_id, one.track): one.clock for one in measured}
     unnamed = [row for row in tracks.rows if _key(row, "track") in named and not (row.get("clock") or "").strip()]
     if unnamed:
@@ -69,7 +70,7 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
             tracks.columns.append("clock")
         for row in unnamed:
             row["clock"] = named[_key(row, "track")]
-        content = {"tracks": tracks.content()} | content
+        content = {tracks.name: tracks.content()} | content
     # Clocks of other sessions may have no rows yet.
     wrong = [one for one in problems_with(root, content) if one.kind != "unknown clock"]
     if wrong:
@@ -78,5 +79,5 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
     put_in_place(root, content)  # a name without rows is refused by everybody, so nobody reads what is half written
 
 
-def _key(row: Mapping[str, str], column: str) -> tuple[str, str]:
+def _key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
     return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()

@@ -79,7 +79,7 @@ def _calendar_time(value: object) -> object:
     raise ValueError(rule)
 
 
-def _words(value: object) -> object:
+def as_words(value: object) -> object:
     """A label as text, whatever type its column has in Parquet."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -234,7 +234,7 @@ class LabelRow(Row):
 
     session_id: SessionId
     scheme: Id
-    value: Annotated[str, BeforeValidator(_words), Field(min_length=1)]
+    value: Annotated[str, BeforeValidator(as_words), Field(min_length=1)]
     start_s: Seconds | None = None
     end_s: Seconds | None = None
     track: Id | None = None

@@ -93,6 +93,11 @@ def is_empty(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def is_pandas_index(column: str) -> bool:
+    """Whether a column of a Parquet file is what pandas counted its rows by."""
+    return bool(_PANDAS_INDEX.fullmatch(column))
+
+
 def _unreadable(rule: str, line: int | None = None) -> Table:
     return Table(faults=[Fault(None, line, rule, "unreadable")])
 
@@ -118,7 +123,7 @@ def _read_parquet(path: Path) -> Table:
             return refused
         kept, cells, faults = [], [], []
         for name, column in zip(columns, table.columns, strict=True):
-            if _PANDAS_INDEX.fullmatch(name):
+            if is_pandas_index(name):
                 continue
             if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
                 kind = "bytes" if pa.types.is_binary(column.type) else "lists"

@@ -74,7 +74,7 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     rows = [_row(file, how, one) for one in chosen]
     added = {"schemes": [_scheme_row(scheme) for scheme in new]} if new else {}
     added["labels"] = rows
-    content = {table: _extended(root, table, more) for table, more in added.items()}
+    content = dict(_extended(root, table, more) for table, more in added.items())
     if wrong := problems_with(root, content):
         shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
         raise ImportFaultError(
@@ -166,10 +166,11 @@ def _scheme_row(scheme: Scheme) -> dict[str, str]:
     return {"scheme": scheme.name, "type": scheme.type, "labels": "|".join(scheme.labels)}
 
 
-def _extended(root: Path, table: str, rows: Sequence[Mapping[str, str]]) -> bytes:
+def _extended(root: Path, table: str, rows: Sequence[Mapping[str, str]]) -> tuple[str, bytes]:
+    """The table's file with more rows: its name and content."""
     try:
         changed = open_table(root, table)
     except TableChangeError as error:
         raise ImportFaultError(str(error)) from None
     changed.add(rows)
-    return changed.content()
+    return changed.name, changed.content()
