@@ -13,7 +13,9 @@ from typing import Annotated
 try:
     import typer
 except ModuleNotFoundError:  # the light reader alone is installed
-    sys.exit("The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'")
+    sys.exit(
+        "The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'; 'storyframes[train]' to train and to score"
+    )
 
 import storyframes
 from flows.cli import (

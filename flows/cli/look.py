@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.session import session_json, session_tables
 from flows.cli.terminal import (
     FeaturesArgument,
     StudyArgument,
@@ -40,6 +39,7 @@ def show(
 
     Times are in seconds of the track's own recording.
     """
+    from flows.cli.tables.session import session_json, session_tables
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
     from storyframes.tracks import MAIN, feature_and_track

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.models import models_table, trial_table
 from flows.cli.terminal import LOOK, ConfigOption, console, error_console, fail, usage_errors
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
@@ -16,6 +15,7 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 @models_app.command("list")
 def models_list() -> None:
     """Show the model files: which are here, where they come from, under which licence."""
+    from flows.cli.tables.models import models_table
     from tasks.models import weights
 
     console().print(models_table(list(weights.MODELS.values())))
@@ -54,6 +54,7 @@ def models_check(
 ) -> None:
     """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
     from flows.cli.demo import demo_video
+    from flows.cli.tables.models import trial_table
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.registry import build_extractors

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.clocks import clocks_table
 from flows.cli.terminal import StudyArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted
 
@@ -21,6 +20,7 @@ def sync(
     ] = False,
 ) -> None:
     """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
+    from flows.cli.tables.clocks import clocks_table
     from tasks.study.changed_tables import TableChangeError
     from tasks.study.clock_rows import write_clocks
     from tasks.synchronise import Outcome, clocks_to_write, propose_clocks, read_unsynchronised

@@ -105,9 +105,17 @@ def usage_errors() -> Iterator[None]:
         MissingToolError,
     )
     try:
-        yield
+        with refused_if(*refusals):
+            yield
     except StudyError as error:
         fail_with_problems(error)
+
+
+@contextmanager
+def refused_if(*refusals: type[Exception]) -> Iterator[None]:
+    """These errors, and places that cannot be what they are given for, end with 2 and a message."""
+    try:
+        yield
     except refusals as error:
         fail(str(error), 2)
     except OSError as error:
