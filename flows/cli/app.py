@@ -14,7 +14,8 @@ try:
     import typer
 except ModuleNotFoundError:  # the light reader alone is installed
     sys.exit(
-        "The storyframes command needs the pipeline: pip install 'storyframes[pipeline]'; 'storyframes[train]' to train and to score"
+        "The storyframes command needs the pipeline: pip install 'storyframes[pipeline]' "
+        "(or, to train and score only, 'storyframes[train]')"
     )
 
 import storyframes
