@@ -12,7 +12,6 @@ import pandas as pd
 from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SESSION_PHASE, SessionSignals, build_index
-from storyframes.clocks import stored_clock
 from storyframes.features import FEATURES, STORIES, in_order
 from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.catalogue import WHOLE_SESSION, replace_table, to_parquet
@@ -24,6 +23,7 @@ from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.clip_labels import add_labels, clip_targets, is_labelled, sessions_of_several_persons
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
+from tasks.clip_tracks import apart_from_the_session, stored_clocks
 from tasks.label_rules import LabelRule, indexed_schemes
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
@@ -68,6 +68,8 @@ def build_clip_index(
         for session_id in sorted(set(store.sessions) & set(sessions["session_id"])):
             try:
                 signals[session_id] = _signals(store, session_id)
+                if reason := apart_from_the_session(study, store, session_id):
+                    excluded.setdefault(session_id, reason)
             except (StoreError, OSError, ValueError) as error:
                 reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
                 excluded.setdefault(session_id, f"{reason}: 'storyframes verify' says what is damaged")
@@ -89,7 +91,7 @@ def build_clip_index(
         together=meetings,
     )
     clips = _labelled(windows, study, spec, rules)
-    if clocks := _clocks(study):
+    if clocks := stored_clocks(study):
         clips.attrs["clocks"] = clocks
     warnings: dict[str, str] = {}
     beyond = _phases_beyond_the_end(phases, signals) if study.phases else ()
@@ -115,15 +117,6 @@ def _labelled(windows: pd.DataFrame, study: Study, spec: WindowSpec, rules: Mapp
     if study.ratings and clips["position"].notna().all():
         clips = clips.astype({"position": "int8", "empathy": "int8"})
     return clips
-
-
-def _clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
-    """Of every track besides the sessions' own how its clock runs, also where it is in time with the session."""
-    return {
-        session_id: {name: stored_clock(study.clock(session_id, name)) for name in sorted(others)}
-        for session_id, tracks in sorted(study.tracks.items())
-        if (others := set(tracks) - {MAIN})
-    }
 
 
 def _whole_sessions(

@@ -414,3 +414,29 @@ def test_a_name_and_a_track_that_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="'openface@a' is of the track 'a', and track='b' is another one"):
         ClipInput("openface@a", track="b")
     assert ClipInput("openface@a") == ClipInput("openface", track="a")
+
+
+@pytest.mark.parametrize(("offset_s", "until"), [(10.51, "10.51 to 15.01"), (-4.6, "-4.60 to -0.10")])
+def test_a_session_whose_tracks_share_nothing_in_time_gives_no_clips(
+    store: FeatureStore, offset_s: float, until: str
+) -> None:
+    study = study_of()
+    clocks = {**study.clocks, "s25": {"c": clock_of(offset_s, 0)}}
+    built = build_clip_index(replace(study, clocks=clocks), WINDOWS, store)
+    assert list(built.excluded) == ["s25"]
+    assert built.excluded["s25"].startswith(
+        f"its track 'cam' was by its clock recorded from {until} s of the session, which is from 0.00 to 10.48 s: they "
+        "share nothing in time. Is the clock right?"
+    )
+    assert set(built.clips["session_id"]) == set(RATES) - {"s25"}
+    clocks["s25"] = {"c": clock_of(offset_s - 1.5 * np.sign(offset_s), 0)}
+    assert not build_clip_index(replace(study, clocks=clocks), WINDOWS, store).excluded
+
+
+def test_a_lapel_that_shares_nothing_in_time_is_told_by_its_sound(store: FeatureStore) -> None:
+    study = study_of(clock_of(11, 0))
+    only = {one: {name: tracks[name] for name in ("main", "lapel")} for one, tracks in study.tracks.items()}
+    built = build_clip_index(replace(study, tracks=only), WINDOWS, store)
+    assert set(built.excluded) == set(RATES)
+    assert "its track 'lapel' was by its clock recorded from 11.00 to 16.00 s" in built.excluded["s30"]
+    assert "every session has something wrong with it" in built.remarks[0]

@@ -1,0 +1,67 @@
+"""The tracks of a study as its clip index needs them: how their clocks run, and when each recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from storyframes.clocks import stored_clock
+from storyframes.features import AUDIO_HOP_S, CLOCK
+from storyframes.recording_times import last_frame_end_s
+from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN, of_track
+from tasks.study.load import Study
+
+_SOUND = "opensmile"  # what tells when a track without frames recorded
+
+
+def other_tracks(study: Study, session_id: str) -> list[str]:
+    """The tracks of a session besides its own files, by name."""
+    return sorted(set(study.tracks.get(session_id, {})) - {MAIN})
+
+
+def stored_clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
+    """Of every track besides the sessions' own how its clock runs, also where it is in time with the session."""
+    return {
+        session_id: {name: stored_clock(study.clock(session_id, name)) for name in others}
+        for session_id in sorted(study.sessions)
+        if (others := other_tracks(study, session_id))
+    }
+
+
+def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -> tuple[float, float] | None:
+    """When a track recorded, in seconds of the session: by its frames, else by its sound; None where neither is there.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    frames, sound = of_track(CLOCK, track), of_track(_SOUND, track)
+    if store.has(session_id, frames):
+        time = store.view(session_id, frames, array="time")
+        span = (float(time[0]), last_frame_end_s(time)) if len(time) else None
+    elif store.has(session_id, sound):
+        time = store.view(session_id, sound, array="time")
+        span = (float(time[0]), float(time[-1]) + AUDIO_HOP_S) if len(time) else None
+    else:
+        span = None
+    if span is None:
+        return None
+    first_s, end_s = study.clock(session_id, track).to_session(np.array(span))
+    return float(first_s), float(end_s)
+
+
+def apart_from_the_session(study: Study, store: FeatureStore, session_id: str) -> str:
+    """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    own = recorded_s(study, store, session_id, MAIN)
+    for track in other_tracks(study, session_id):
+        theirs = recorded_s(study, store, session_id, track)
+        if own and theirs and (theirs[0] >= own[1] or theirs[1] <= own[0]):
+            return (
+                f"its track {track!r} was by its clock recorded from {theirs[0]:.2f} to {theirs[1]:.2f} s of the "
+                f"session, which is from {own[0]:.2f} to {own[1]:.2f} s: they share nothing in time. Is the clock "
+                "right? 'storyframes sync' measures it"
+            )
+    return ""
