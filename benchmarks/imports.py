@@ -1,4 +1,4 @@
-"""What it costs to start: ``import storyframes``, ``storyframes --help`` and the registry, beside the libraries alone.
+"""What it costs to start: the package, commands and the registry, each beside the libraries that it needs, alone.
 
 ``--beside FOLDER`` measures another checkout (an earlier commit) in the same run.
 """
@@ -8,17 +8,25 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import interleave, print_machine
+from storyframes.store.layout import create_store
 
 HERE = Path(__file__).parents[1]
+STORE = "STORE"  # stands for the location of an empty one
 # By what is measured: the arguments of Python, and what the libraries that it cannot do without cost alone.
 STARTS = {
-    "import storyframes": (("-c", "import storyframes"), ("-c", "import numpy, pandas, pyarrow.parquet, zarr")),
+    "import storyframes": (("-c", "import storyframes"), ("-c", "pass")),
+    "its ClipDataset": (
+        ("-c", "from storyframes import ClipDataset"),
+        ("-c", "import numpy, pandas, pyarrow.parquet, zarr"),
+    ),
     "storyframes --help": (("-m", "flows.cli", "--help"), ("-c", "import typer, rich.console")),
+    "storyframes status": (("-m", "flows.cli", "status", STORE), ("-c", "import typer, rich.table, numpy")),
     "the registry": (("-c", "import tasks.extractors.registry"), ("-c", "import numpy, pandas, zarr, cv2, av")),
 }
 
@@ -35,7 +43,14 @@ def main() -> None:
     arguments = parser.parse_args()
     print_machine()
     print(f"CPU-seconds of a start, median of {arguments.runs}, interleaved")
+    with tempfile.TemporaryDirectory() as store:
+        create_store(store)
+        _measure(arguments, store)
+
+
+def _measure(arguments: argparse.Namespace, store: str) -> None:
     for name, (ours, libraries) in STARTS.items():
+        ours = tuple(store if word == STORE else word for word in ours)
         candidates: dict[str, Callable[[], object]] = {"here": partial(_start, ours, HERE)}
         candidates["libraries"] = partial(_start, libraries, HERE)
         if arguments.beside:

@@ -19,18 +19,22 @@ What the columns are, here of OpenFace's 714:
 ('gaze_0_x', 'gaze_0_y', 'gaze_0_z')
 """
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.inputs import ClipInput
-from storyframes.clips.loader import ClipLoader
-from storyframes.clips.oversampling import (
-    LeakingOversamplingSampler,
-    OversamplingSampler,
-    PaperOrderOversamplingSampler,
-)
-from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
-from storyframes.clips.split_spec import SplitSpec
-from storyframes.features import FEATURES, Axis
-from storyframes.store.feature_store import FeatureStore
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from storyframes.clips.dataset import ClipDataset
+    from storyframes.clips.inputs import ClipInput
+    from storyframes.clips.loader import ClipLoader
+    from storyframes.clips.oversampling import (
+        LeakingOversamplingSampler,
+        OversamplingSampler,
+        PaperOrderOversamplingSampler,
+    )
+    from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
+    from storyframes.clips.split_spec import SplitSpec
+    from storyframes.features import FEATURES, Axis
+    from storyframes.store.feature_store import FeatureStore
 
 __version__ = "0.1.0"
 
@@ -51,3 +55,33 @@ __all__ = [
     "UniformSampler",
     "__version__",
 ]
+
+# Imported when they are first asked for: zarr, pandas and pyarrow take half a second, which whoever imports one module
+# of the store, or asks the command for its help, does not need.
+_FROM = {
+    "ClipDataset": "clips.dataset",
+    "ClipInput": "clips.inputs",
+    "ClipLoader": "clips.loader",
+    "LeakingOversamplingSampler": "clips.oversampling",
+    "OversamplingSampler": "clips.oversampling",
+    "PaperOrderOversamplingSampler": "clips.oversampling",
+    "ClipSampler": "clips.samplers",
+    "SequentialSampler": "clips.samplers",
+    "SessionBlockSampler": "clips.samplers",
+    "UniformSampler": "clips.samplers",
+    "SplitSpec": "clips.split_spec",
+    "FEATURES": "features",
+    "Axis": "features",
+    "FeatureStore": "store.feature_store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

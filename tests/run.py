@@ -28,11 +28,10 @@ INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environ
 TOGETHER = {
     "the demo": ("test_cli", "test_report", "test_report_browser"),
     "small files": (
-        "test_agreement", "test_compare_ratings", "test_statistics_docs",
-        "test_clip_filter", "test_curves_dope", "test_enumerations", "test_features", "test_looking_at_tracks",
-        "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers", "test_settings",
-        "test_shards", "test_spec", "test_study", "test_study_clocks", "test_study_tables", "test_tests",
-        "test_transcript", "test_windows",
+        "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
+        "test_features", "test_imports", "test_looking_at_tracks", "test_public_docs", "test_quality", "test_records",
+        "test_rooms", "test_samplers", "test_settings", "test_shards", "test_spec", "test_statistics_docs",
+        "test_study", "test_study_clocks", "test_study_tables", "test_tests", "test_transcript", "test_windows",
     ),
     "scores": ("test_metrics", "test_predictions"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),

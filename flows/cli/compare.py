@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.comparison import comparison_json, comparison_tables
 from flows.cli.terminal import cannot_write, console, error_console, fail, need, usage_errors
 
 
@@ -27,6 +26,7 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
+    from flows.cli.tables.comparison import comparison_json, comparison_tables
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.compare import compare_stores
     from tasks.inspect.comparison import ComparisonError

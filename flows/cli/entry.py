@@ -29,7 +29,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", "Failed to create the Prefect home directory", UserWarning)
     try:
         with interruption.heeded():
-            from flows.cli.app import app  # takes a second: numpy, pandas, zarr
+            from flows.cli.app import app
 
             app()
     except KeyboardInterrupt:

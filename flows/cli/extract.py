@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.clips import without_clips
-from flows.cli.tables.status import status_tables
 from flows.cli.terminal import (
     ConfigOption,
     FeaturesArgument,
@@ -100,6 +98,8 @@ def demo(
 
 
 def _show_result(features: str, result: RunResult) -> None:
+    from flows.cli.tables.clips import without_clips
+    from flows.cli.tables.status import status_tables
     from storyframes.store import catalogue
     from storyframes.store.layout import open_store
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.tables.clips import clips_table, without_clips
 from flows.cli.terminal import (
     ConfigOption,
     ReplaceStudyOption,
@@ -28,6 +27,7 @@ def index(
     config: ConfigOption = None,
 ) -> None:
     """Write the clip index: one row per sliding window and what it is labelled of."""
+    from flows.cli.tables.clips import clips_table, without_clips
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.report import report_table
 from flows.cli.terminal import (
     ConfigOption,
     FeaturesArgument,
@@ -35,6 +34,7 @@ def report(
 ) -> None:
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
     need("plotly", "report")
+    from flows.cli.tables.report import report_table
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.report.folder import ReportError, check_target

@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.tables.statistics import (
-    agreement_json,
-    agreement_tables,
-    ratings_compared_json,
-    ratings_compared_tables,
-    study_agreement_json,
-    study_agreement_tables,
-)
 from flows.cli.terminal import console, fail, need, usage_errors
-from tasks.statistics.agreement import Categories
-from tasks.statistics.ratings import RATER, UNIT, VALUE
+from tasks.statistics.choices import RATER, UNIT, VALUE, Categories
 
 
 def agreement(
@@ -36,6 +27,12 @@ def agreement(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """How far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
+    from flows.cli.tables.statistics import (
+        agreement_json,
+        agreement_tables,
+        study_agreement_json,
+        study_agreement_tables,
+    )
     from tasks.statistics import agreement as statistics
     from tasks.statistics.rating_table import TableFaultError
     from tasks.statistics.ratings import read_ratings
@@ -85,6 +82,7 @@ def compare_ratings(
 ) -> None:
     """How far models' ratings lie from people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
     need("scipy", "statistics")
+    from flows.cli.tables.statistics import ratings_compared_json, ratings_compared_tables
     from tasks.statistics.comparison import compare_ratings as compared_ratings
     from tasks.statistics.rating_table import TableFaultError
 

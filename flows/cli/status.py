@@ -12,8 +12,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from flows.cli.tables.runs import runs_json, runs_table
-from flows.cli.tables.status import status_json, status_tables
 from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
 
 
@@ -24,6 +22,7 @@ def status(
     every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
+    from flows.cli.tables.status import status_json, status_tables
     from storyframes.store import catalogue
     from storyframes.store.layout import open_store
 
@@ -51,6 +50,7 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended."""
+    from flows.cli.tables.runs import runs_json, runs_table
     from flows.runs.recent import recent_runs
     from flows.runs.server import prefect_server
 

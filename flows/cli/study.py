@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.tables.study import not_read, study_table
 from flows.cli.terminal import ConfigOption, StudyArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted
 from tasks.media.synthetic_shape import Shape
@@ -22,6 +21,7 @@ def check(
     config: ConfigOption = None,
 ) -> None:
     """Validate a study's tables and open every file that they name; report every problem at once."""
+    from flows.cli.tables.study import not_read, study_table
     from flows.settings import load_settings
     from tasks.inspect.study_check import check_study, label_problems
     from tasks.study.load import StudyError, in_order, read_study

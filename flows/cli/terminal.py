@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-
-from flows.cli.tables.study import problems_table
 
 if TYPE_CHECKING:
     from tasks.study.load import StudyError
@@ -35,6 +33,19 @@ _LONGEST = 300  # characters of a path in a message
 _UNUSABLE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
     *(errno.EISDIR, errno.EEXIST, errno.EINVAL),
+}
+# What is raised where something cannot be done as asked, by module. A module that nobody has imported raises nothing:
+# so these are looked up when something was raised, and a command imports no more than it uses.
+INVALID_STUDY = {"tasks.study.problems": "StudyError"}
+REFUSALS = {
+    "flows.clusters.settings": "ClusterSettingsError",
+    "flows.runs.configured_server": "ServerError",
+    "flows.settings": "SettingsError",
+    "storyframes.store.layout": "StoreError",
+    "storyframes.store.storage": "StorageError",
+    "tasks.extractors.required_tools": "MissingToolError",
+    "tasks.planning.selection": "SelectionError",
+    "tasks.study.load": "StudyFileError",
 }
 
 
@@ -85,30 +96,13 @@ def cannot_write(target: Path, error: OSError) -> NoReturn:
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """Bad usage, a bad study and a bad configuration end with 2 and a message, never a traceback."""
-    from flows.clusters.settings import ClusterSettingsError
-    from flows.runs.configured_server import ServerError
-    from flows.settings import SettingsError
-    from storyframes.store.layout import StoreError
-    from storyframes.store.storage import StorageError
-    from tasks.extractors.required_tools import MissingToolError
-    from tasks.planning.selection import SelectionError
-    from tasks.study.load import StudyError, StudyFileError
-
-    refusals = (
-        SettingsError,
-        ClusterSettingsError,
-        ServerError,
-        StoreError,
-        StorageError,
-        SelectionError,
-        StudyFileError,
-        MissingToolError,
-    )
-    try:
-        with refused_if(*refusals):
+    with refused_if():
+        try:
             yield
-    except StudyError as error:
-        fail_with_problems(error)
+        except _imported(INVALID_STUDY) as error:
+            fail_with_problems(error)
+        except _imported(REFUSALS) as error:
+            fail(str(error), 2)
 
 
 @contextmanager
@@ -124,6 +118,11 @@ def refused_if(*refusals: type[Exception]) -> Iterator[None]:
         fail(describe(error), 2 if error.errno in _UNUSABLE else 1)
 
 
+def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
+    found = (getattr(sys.modules.get(module), name, None) for module, name in errors.items())
+    return tuple(error for error in found if error)
+
+
 def describe(error: OSError) -> str:
     """What the system refused, and for which file."""
     why = error.strerror or type(error).__name__
@@ -134,6 +133,8 @@ def describe(error: OSError) -> str:
 
 def fail_with_problems(error: StudyError) -> NoReturn:
     """End the command with everything that is wrong with a study."""
+    from flows.cli.tables.study import problems_table
+
     error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
     error_console().print(problems_table(error.problems))
     raise typer.Exit(2) from None

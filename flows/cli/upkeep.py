@@ -8,7 +8,6 @@ import typer
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.tables.upkeep import findings_table, removals_table
 from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
 from tasks.inspect.human import counted, human_bytes
 
@@ -21,6 +20,7 @@ def verify(
 ) -> None:
     """Read every byte of every current version and compare it with what was published."""
     from flows.cli.repair_advice import repair_advice
+    from flows.cli.tables.upkeep import findings_table
     from storyframes.store import maintenance
     from storyframes.store.layout import open_store
 
@@ -55,6 +55,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
 ) -> None:
     """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
+    from flows.cli.tables.upkeep import removals_table
     from storyframes.store import maintenance, scratch
     from storyframes.store.layout import open_store
 

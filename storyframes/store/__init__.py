@@ -4,6 +4,6 @@ Reading: ``feature_store`` → ``catalogue`` → ``rows`` (mapped, through ``sha
 ``explore`` for a notebook; ``clip_table`` is how the clip index is stored. Writing: ``publish`` → ``shards``. What a
 store says of its features: ``description``.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
-``object_storage``, both a ``storage``; ``layout`` and ``records`` are what lies there. ``durable``, ``locks``,
-``scratch``, ``owner`` and ``shard_guard`` keep it whole where processes are killed.
+``object_storage``, both a ``storage``; ``zarr_folder`` is a folder for zarr-python; ``layout`` and ``records`` are what
+lies there. ``durable``, ``locks``, ``scratch``, ``owner`` and ``shard_guard`` keep it whole where processes are killed.
 """

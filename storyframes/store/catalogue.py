@@ -11,35 +11,42 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from functools import cache
+from typing import TYPE_CHECKING
 
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
 from storyframes.store.storage import Storage, StorageError
 
+if TYPE_CHECKING:  # half a second to import, and whoever reads the records alone needs neither
+    import pandas as pd
+    import pyarrow as pa
+
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
-_SCHEMA = pa.schema(
-    [
-        ("session_id", pa.string()),
-        ("feature", pa.string()),
-        ("status", pa.string()),  # of the last attempt: done, missing, failed
-        ("reason", pa.string()),  # why not done
-        ("version", pa.string()),  # the current version, null where there is none
-        ("path", pa.string()),  # of the current version's Zarr group, below the store
-        ("created_at", pa.string()),
-        ("rows", pa.int64()),  # of the feature's main array
-        ("bytes", pa.int64()),
-        ("arrays", pa.string()),  # JSON: {name: {shape, dtype, chunk_rows}}
-        ("stamps", pa.list_(pa.string())),
-        ("quality", pa.string()),  # JSON: {name: number}
-        ("fingerprint", pa.string()),
-    ]
-)
+
+@cache
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("session_id", pa.string()),
+            ("feature", pa.string()),
+            ("status", pa.string()),  # of the last attempt: done, missing, failed
+            ("reason", pa.string()),  # why not done
+            ("version", pa.string()),  # the current version, null where there is none
+            ("path", pa.string()),  # of the current version's Zarr group, below the store
+            ("created_at", pa.string()),
+            ("rows", pa.int64()),  # of the feature's main array
+            ("bytes", pa.int64()),
+            ("arrays", pa.string()),  # JSON: {name: {shape, dtype, chunk_rows}}
+            ("stamps", pa.list_(pa.string())),
+            ("quality", pa.string()),  # JSON: {name: number}
+            ("fingerprint", pa.string()),
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -209,6 +216,9 @@ def parse_table(content: bytes, name: str) -> pa.Table:
     Raises:
         StoreError: it is damaged.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
@@ -261,6 +271,8 @@ def _sha256(content: bytes) -> str:
 
 def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
     """``table`` as the bytes of a Parquet file: zstd, page checksums."""
+    import pyarrow.parquet as pq
+
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True, row_group_size=row_group_size)
     return buffer.getvalue()
@@ -285,7 +297,9 @@ def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
 
 
 def _to_table(entries: Iterator[Entry] | list[Entry]) -> pa.Table:
-    return pa.Table.from_pylist([_row(entry) for entry in entries], schema=_SCHEMA)
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([_row(entry) for entry in entries], schema=_schema())
 
 
 def _row(entry: Entry) -> dict[str, object]:

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zarr.storage import LocalStore
-
 from storyframes.store.durable import flush_folder, flush_tree, sha256_file, write_atomically
 from storyframes.store.locks import held, if_free, locked
-from storyframes.store.shard_guard import present
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
 
 LOCK_SUFFIX = ".lock"
@@ -156,7 +153,9 @@ class LocalStorage:
         return self.root / path
 
     def zarr(self, path: str) -> Any:
-        return {"store": _Folder(self.root / path, read_only=True)}
+        from storyframes.store.zarr_folder import ZarrFolder  # zarr takes long to import
+
+        return {"store": ZarrFolder(self.root / path, read_only=True)}
 
     def _lease(self, path: str) -> Path:
         version = self.root / path
@@ -197,13 +196,6 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 """Removed since it was listed, or never there."""
         return []
-
-
-class _Folder(LocalStore):
-    """A folder for zarr-python to read."""
-
-    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        return present(key, await super().get(key, prototype, byte_range))
 
 
 def _is_foreign(name: str) -> bool:

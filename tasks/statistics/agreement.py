@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.statistics.choices import Categories
 from tasks.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal, middle_ranks
 from tasks.statistics.ratings import Level, Ratings
 
@@ -28,15 +28,6 @@ _BY_LEVEL = {
     Level.STEPS: ("spearman", "kappa", "kappa_quadratic", "alpha_nominal", "alpha_ordinal"),
     Level.NUMBERS: ("pearson", "spearman", "kappa", "kappa_quadratic", *_ALPHAS),
 }
-
-
-class Categories(StrEnum):
-    """What numbers become before kappa is taken of them, which knows categories alone."""
-
-    FLOOR = "floor"  # 3.5 is 3
-    ROUND = "round"  # 3.5 is 4, and so is 4.4
-    ABOVE = "above"  # whether they are above a threshold
-    NONE = "none"  # no kappa of numbers
 
 
 @dataclass(frozen=True)

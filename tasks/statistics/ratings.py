@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.statistics.choices import RATER, UNIT, VALUE
 from tasks.statistics.rating_table import RatingTable, TableFaultError
-
-UNIT, RATER, VALUE = "unit", "rater", "value"
 
 
 class Level(StrEnum):
