@@ -19,7 +19,7 @@ from tasks.extractors.base import Input
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frame_times
 from tasks.media.sound import read_audio
-from tasks.planning.forecast import forecast, longest_worker
+from tasks.planning.forecast import Recording, forecast, longest_worker
 from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.sample import Sample, SampleError, cut_recording, cut_table, cut_transcript
 from tasks.study.load import load_study
@@ -28,14 +28,21 @@ from tasks.study.transcript import read_transcript
 ROOT = Path(__file__).parents[1]
 
 
+def sessions(rates: list[Rate], *lengths_s: float) -> list[Recording]:
+    """Of sessions without other tracks, of which everything can be made."""
+    return [
+        Recording("main", length_s, frozenset(["frames", *(rate.feature for rate in rates)])) for length_s in lengths_s
+    ]
+
+
 def test_the_sums() -> None:
     rates = [
         Rate("frames", task_s=0.3, cpu_s=0.1, task_bytes=1000, bytes=10),
         Rate("resnet50", start_s=5, task_s=0.8, cpu_s=1.0, bytes=100),
         Rate("dope", reason="there is no model"),
     ]
-    result = forecast(rates, [100, 200, 0], workers=1)  # the third counts as 150
-    assert (result.sessions, result.recorded_s) == (3, 450)
+    result = forecast(rates, sessions(rates, 100, 200, 0), workers=1)  # the third counts as 150
+    assert (result.sessions, result.tracks, result.recorded_s) == (3, 0, 450)
     frames, resnet50, dope = result.features
     assert (frames.cpu_s_per_minute, frames.cpu_s, frames.bytes) == (6, pytest.approx(45.9), 7500)
     assert (resnet50.cpu_s_per_minute, resnet50.cpu_s, resnet50.bytes) == (60, pytest.approx(452.4), 45_000)
@@ -46,11 +53,13 @@ def test_the_sums() -> None:
 
 def test_two_workers_are_twice_as_fast_where_the_work_divides() -> None:
     rates = [Rate("resnet50", cpu_s=1.0)]
-    one, two = (forecast(rates, [1000] * 8, workers).wall_s for workers in (1, 2))
+    one, two = (forecast(rates, sessions(rates, *[1000] * 8), workers).wall_s for workers in (1, 2))
     assert one / two == pytest.approx(2)
-    three = forecast(rates, [1000] * 4, workers=3).wall_s  # one of the three has two of the four sessions
+    three = forecast(
+        rates, sessions(rates, *[1000] * 4), workers=3
+    ).wall_s  # one of the three has two of the four sessions
     assert three == pytest.approx(2 * 1000.2)
-    alone = forecast(rates, [1000], workers=2).wall_s  # but a lone session is shared
+    alone = forecast(rates, sessions(rates, 1000), workers=2).wall_s  # but a lone session is shared
     assert alone == pytest.approx(500.1)
 
 
@@ -139,9 +148,7 @@ def test_every_kind_of_input_can_be_cut_but_the_stories(demo_study: Path, tmp_pa
 def test_rates_of_the_demo_study(demo_study: Path) -> None:
     study = load_study(demo_study)
     settings = ExtractorsSettings(features=("frames", "openface", "opensmile", "glove"))
-    rates = {
-        rate.feature: rate for rate in measure_rates(study, study.sessions["p01-s01"], settings, 8, lambda _: None)
-    }
+    rates = {rate.feature: rate for rate in measure_rates(study, "p01-s01", settings, 8, lambda _: None)}
     assert list(rates) == ["frames", "openface", "opensmile", "glove"]
     assert rates["glove"].reason
     assert rates["openface"].bytes == pytest.approx(15 * (714 * 4 + 1 + 4), rel=0.1)

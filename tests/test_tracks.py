@@ -13,7 +13,7 @@ from support.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import run
 
-from flows.cli.plan import tracks_left_out
+from flows.cli.plan import forecast_table, summary
 from flows.cli.repair_advice import repair_advice
 from flows.cli.tables.status import status_tables
 from flows.gather import Gather
@@ -33,6 +33,8 @@ from tasks.index import build_clip_index
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.tolerances import parse_tolerances
+from tasks.planning.forecast import forecast
+from tasks.planning.measured_study import measure_study
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection, SelectionError
 from tasks.planning.wanted import wanted_versions
@@ -355,6 +357,49 @@ def test_the_words_of_a_session_are_those_of_its_own_transcript(study: Path, sto
     assert "glove@child_b" in facts.matrix.features
 
 
+def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glove: dict) -> None:
+    (study / "sessions.csv").write_text((study / "sessions.csv").read_text() + "more,p4,a.mkv,a.csv\n")
+    with (study / "tracks.csv").open("a") as tracks:
+        tracks.write("more,child_b,b.mkv,,,absent.csv,\nmore,lapel_a,,absent.wav,,,\n")
+    faults: list[tuple[str, str]] = []
+    settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
+    measured = measure_study(load_study(study), settings, 1.0, lambda _: None, lambda *fault: faults.append(fault))
+    assert faults == [
+        ("more, track child_b", "absent.csv: the file does not exist"),
+        ("more, track lapel_a", "absent.wav: the file does not exist"),
+    ]
+    reasons = {rate.feature: rate.reason for rate in measured.rates}
+    assert set(reasons) == {
+        *FEATURES_HERE,
+        *("frames@child_b", "openface@child_b", "opensmile@child_b", "opensmile@lapel_a", "opensmile@lapel_b"),
+        *("frames@robot_eye", "opensmile@robot_eye", "opensmile@anna", "glove@anna", "opensmile@ben"),
+    }
+    why_not = {name: reason for name, reason in reasons.items() if reason}
+    assert set(why_not) == {"glove", "opensmile@robot_eye"}
+    assert "names no transcript for this session" in why_not["glove"]
+    assert "has no audio track" in why_not["opensmile@robot_eye"]
+    result = forecast(measured.rates, measured.recordings, workers=1)
+    assert (result.sessions, result.tracks) == (4, 7)  # of the eight one's sound is not there
+    assert result.recorded_s == pytest.approx(2 + 2 + 1.6 + 2 + 1.2 + 1.9 + 1.5 + 0.8 + 1.6 + 1.0 + 1.2, abs=0.2)
+    of_feature = {one.feature: one for one in result.features}
+    assert of_feature["opensmile@lapel_a"].bytes > 0 < of_feature["opensmile@lapel_a"].cpu_s
+    assert of_feature["frames@child_b"].bytes == pytest.approx(2 * of_feature["frames@robot_eye"].bytes, rel=0.6)
+    text = "\n".join([summary(result), *(str(cell) for cell in forecast_table(result).columns[0].cells)])
+    assert text.startswith("4 sessions and 7 tracks besides their own files, 17 s of recordings: about ")
+    assert "opensmile@lapel_b" in text
+
+
+def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: Path, glove: dict) -> None:
+    (study / "b.wav").write_bytes(b"no sound")
+    (study / "ben.wav").unlink()
+    settings = ExtractorsSettings(features=("frames", "opensmile"), glove=glove)
+    measured = measure_study(load_study(study), settings, 1.0, lambda _: None, lambda *_: None)
+    reasons = {rate.feature: rate.reason for rate in measured.rates}
+    assert "b.wav" in reasons["opensmile@lapel_b"]
+    assert reasons["opensmile@ben"] == "no session has all its files of this track"
+    assert not reasons["opensmile@lapel_a"]
+
+
 def test_a_person_sees_the_tracks(study: Path, store_root: Path, glove: dict) -> None:
     extracted(study, store_root, glove)
     console = Console(width=400, record=True, file=io.StringIO())
@@ -363,7 +408,6 @@ def test_a_person_sees_the_tracks(study: Path, store_root: Path, glove: dict) ->
     for name in ("openface@child_b", "opensmile@lapel_b", "frames@robot_eye", "glove@anna"):
         assert name in text
     assert "missing robot opensmile@robot_eye: " in text
-    assert tracks_left_out(load_study(study)) == "6 tracks besides the sessions' own files, to be extracted as well"
 
 
 def test_the_repair_of_a_track_is_a_command_that_there_is(study: Path, store_root: Path, glove: dict) -> None:

@@ -17,7 +17,6 @@ from tasks.inspect.human import counted, human_bytes
 
 if TYPE_CHECKING:
     from tasks.planning.forecast import Forecast
-    from tasks.study.load import Study
 
 
 def plan(
@@ -31,43 +30,32 @@ def plan(
 ) -> None:
     """Say how long a whole study will take here, and how much disk it needs.
 
-    The rates are measured now, on the first seconds of the first session whose files are all there, in a temporary
-    folder that is removed; nothing is written to any feature store.
+    The rates are measured now, on the first seconds of the first session whose files are all there, and of each other
+    track likewise, in a temporary folder that is removed; nothing is written to any feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
     from flows.settings import load_settings
-    from tasks.extractors.base import Source
-    from tasks.planning.cost import recording_s
     from tasks.planning.forecast import forecast
-    from tasks.planning.rates import as_named, measure_rates
+    from tasks.planning.measured_study import measure_study
     from tasks.planning.sample import SampleError
-    from tasks.planning.sources import unusable_files
     from tasks.study.load import StudyFileError, load_study
 
     with usage_errors():
         settings, loaded = load_settings(config), load_study(study)
-    sessions = list(loaded.sessions.values())
-    if not sessions:
+    if not loaded.sessions:
         fail(f"{study} has no sessions: there is nothing to plan", 2)
-    faults = {session.session_id: unusable_files(loaded, session, settings) for session in sessions}
-    for session_id, reasons in faults.items():
-        for reason in reasons.values():
-            error_console().print(f"[yellow]{escape(session_id)}:[/] {escape(reason)}")
-    whole = [session for session in sessions if not faults[session.session_id]]
-    if not whole:
-        fail("no session has all its files: there is nothing to measure on", 1)
+
+    def fault(whose: str, reason: str) -> None:
+        error_console().print(f"[yellow]{escape(whose)}:[/] {escape(reason)}")
+
     with error_console().status("measuring") as spinner:
         try:
-            rates = measure_rates(
-                loaded, whole[0], settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}")
+            measured = measure_study(
+                loaded, settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}"), fault
             )
         except (SampleError, StudyFileError) as error:
             fail(str(error), 1)
-    recorded = [session for session in sessions if "video" not in faults[session.session_id]]
-    lengths = [recording_s(Source(session.session_id, {"video": as_named(loaded, session)})) for session in recorded]
-    if left_out := tracks_left_out(loaded):
-        error_console().print(f"[yellow]not in these sums:[/] {left_out}")
-    result = forecast(rates, lengths, workers or len(os.sched_getaffinity(0)))
+    result = forecast(measured.rates, measured.recordings, workers or len(os.sched_getaffinity(0)))
     if json:
         print(jsonlib.dumps(asdict(result), indent=2))  # noqa: T201
         return
@@ -76,13 +64,7 @@ def plan(
     shown.print(summary(result))
     for feature in result.features:
         if feature.reason:
-            shown.print(f"[yellow]{feature.feature} is not in these sums:[/] {escape(feature.reason)}")
-
-
-def tracks_left_out(study: Study) -> str:
-    """What the forecast says nothing of, as a sentence; empty where there is nothing else."""
-    others = sum(len(tracks) - 1 for tracks in study.tracks.values())
-    return f"{counted(others, 'track')} besides the sessions' own files, to be extracted as well" if others else ""
+            shown.print(f"[yellow]{escape(feature.feature)} is not in these sums:[/] {escape(feature.reason)}")
 
 
 def forecast_table(forecast: Forecast) -> Table:
@@ -93,20 +75,20 @@ def forecast_table(forecast: Forecast) -> Table:
         table.add_column(heading, justify="right")
     for feature in forecast.features:
         if feature.reason:
-            table.add_row(feature.feature, "not measured", "-", "-")
+            table.add_row(escape(feature.feature), "not measured", "-", "-")
         else:
             rate = f"{feature.cpu_s_per_minute:.2f}"
-            table.add_row(feature.feature, rate, duration(feature.cpu_s), human_bytes(feature.bytes))
+            table.add_row(escape(feature.feature), rate, duration(feature.cpu_s), human_bytes(feature.bytes))
     return table
 
 
 def summary(forecast: Forecast) -> str:
     """The answer in two sentences."""
-    sessions = f"{forecast.sessions} session{'s' * (forecast.sessions != 1)}"
-    workers = f"{forecast.workers} worker{'s' * (forecast.workers != 1)}"
+    sessions, workers = counted(forecast.sessions, "session"), counted(forecast.workers, "worker")
+    tracks = f" and {counted(forecast.tracks, 'track')} besides their own files" if forecast.tracks else ""
     return (
-        f"{sessions}, {duration(forecast.recorded_s)} of recordings: about {duration(forecast.wall_s)} with {workers}, "
-        f"if nothing else runs here;\n{duration(forecast.cpu_s)} of processor time and "
+        f"{sessions}{tracks}, {duration(forecast.recorded_s)} of recordings: about {duration(forecast.wall_s)} with "
+        f"{workers}, if nothing else runs here;\n{duration(forecast.cpu_s)} of processor time and "
         f"{human_bytes(forecast.bytes)} of disk."
     )
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import av
-
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -20,7 +18,7 @@ from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
-from tasks.planning.cost import header_length_s
+from tasks.planning.cost import header_length_s, sound_length_s
 from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.tracks import MAIN
@@ -106,7 +104,7 @@ def _check_session(
                     lengths_s[whose] = header_length_s(header)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
-                    lengths_s[whose] = lengths_s.get(whose) or _sound_length_s(path)
+                    lengths_s[whose] = lengths_s.get(whose) or sound_length_s(path)
                 case Input.TRANSCRIPT:
                     _check_transcript(path, lengths_s.get(whose, 0.0), settings)
                 case Input.OPENFACE:
@@ -153,12 +151,6 @@ def _apart_from_the_session(
                 f"by its clock it was recorded from {first_s:.2f} to {last_s:.2f} s of the session, which is from 0 to "
                 f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it"
             )
-
-
-def _sound_length_s(path: Path) -> float:
-    """How long a sound file is by its header; 0 where it does not say."""
-    with open_container(path) as container:
-        return (container.duration or 0) / av.time_base
 
 
 def _check_curve(path: Path, relative: str, study: Study) -> list[str]:

@@ -6,21 +6,36 @@ on this machine is measured, not looked up: see ``tasks/planning/forecast.py``.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import av
+
 from tasks.extractors.base import Input, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, open_container
 from tasks.media.video_header import VideoHeader, read_header
 
 
 def recording_s(source: Source) -> float:
-    """How long the session's recording should be by its header, seconds; 0 where it does not say."""
-    if Input.VIDEO not in source.files:
-        return 0.0
+    """How long the recording should be by its video's header, else its sound's, seconds; 0 where that does not say."""
     try:
-        header = read_header(source.files[Input.VIDEO].path)
-    except RecordingError:  # the extractor will say so
-        return 0.0
-    return header_length_s(header)
+        if Input.VIDEO in source.files:
+            return header_length_s(read_header(source.files[Input.VIDEO].path))
+        if Input.AUDIO in source.files:
+            return sound_length_s(source.files[Input.AUDIO].path)
+    except (RecordingError, OSError):  # the extractor will say so
+        pass
+    return 0.0
+
+
+def sound_length_s(path: Path) -> float:
+    """How long a sound file should be by its header, seconds; 0 where it does not say.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    with open_container(path) as container:
+        return (container.duration or 0) / av.time_base
 
 
 def header_length_s(header: VideoHeader) -> float:

@@ -6,9 +6,30 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from storyframes.features import CLOCK
+from storyframes.tracks import MAIN, of_track
 from tasks.planning.rates import Rate
 
 _TASK_S = 0.2  # of a processor: what Prefect and Dask take for each task
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One track of a session.
+
+    Attributes:
+        track: its name.
+        length_s: how long it is; 0 where that is not known, which counts as the mean of all others.
+        features: that can be made of it, as they are called in the store.
+    """
+
+    track: str
+    length_s: float
+    features: frozenset[str]
+
+    @property
+    def has_frames(self) -> bool:
+        return of_track(CLOCK, self.track) in self.features
 
 
 @dataclass(frozen=True)
@@ -16,7 +37,7 @@ class FeatureForecast:
     """One feature of all sessions.
 
     Attributes:
-        feature: the feature.
+        feature: as it is called in the store: of another track than the sessions' own, ``<feature>@<track>``.
         cpu_s_per_minute: processor-seconds for a minute of recording.
         cpu_s: processor-seconds for all of them.
         bytes: on the disk.
@@ -36,7 +57,8 @@ class Forecast:
 
     Attributes:
         sessions: how many.
-        recorded_s: length of all recordings.
+        tracks: how many there are besides the sessions' own files.
+        recorded_s: length of all recordings, those of tracks as well.
         workers: processors that extract.
         wall_s: from the first task to the last, with nothing else running.
         cpu_s: processor-seconds of all work.
@@ -45,6 +67,7 @@ class Forecast:
     """
 
     sessions: int
+    tracks: int
     recorded_s: float
     workers: int
     wall_s: float
@@ -53,26 +76,36 @@ class Forecast:
     features: tuple[FeatureForecast, ...]
 
 
-def forecast(rates: Sequence[Rate], lengths_s: Sequence[float], workers: int) -> Forecast:
-    """What the rates come to for sessions of these lengths on so many processors.
+def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: int) -> Forecast:
+    """What the rates come to for these recordings on so many processors.
 
     Args:
         rates: as measured.
-        lengths_s: of each session's recording; 0 where it is not known, which counts as the mean of the others.
+        recordings: of every track of every session.
         workers: processors.
     """
-    known = [length for length in lengths_s if length > 0]
+    known = [one.length_s for one in recordings if one.length_s > 0]
     mean = sum(known) / len(known) if known else 0.0
-    lengths = [length or mean for length in lengths_s]
-    features = tuple(_of_feature(rate, lengths) for rate in rates)
-    units = [rate.task_s + _TASK_S + rate.cpu_s * length for rate in rates if not rate.reason for length in lengths]
-    if len(lengths) < workers:  # then a session's network gets several processors (tasks/planning/spread.py)
-        share = workers // max(len(lengths), 1)
+    lengths = {
+        rate.feature: [one.length_s or mean for one in recordings if rate.feature in one.features] for rate in rates
+    }
+    features = tuple(_of_feature(rate, lengths[rate.feature]) for rate in rates)
+    units = [
+        rate.task_s + _TASK_S + rate.cpu_s * length
+        for rate in rates
+        if not rate.reason
+        for length in lengths[rate.feature]
+    ]
+    pictures = sum(one.has_frames for one in recordings)
+    if pictures < workers:  # then a recording's network gets several processors (tasks/planning/spread.py)
+        share = workers // max(pictures, 1)
         units = [unit / share for unit in units for _ in range(share)]
     start_s = sum(rate.start_s for rate in rates)
+    sessions = sum(one.track == MAIN for one in recordings)
     return Forecast(
-        sessions=len(lengths),
-        recorded_s=sum(lengths),
+        sessions=sessions,
+        tracks=len(recordings) - sessions,
+        recorded_s=sum(one.length_s or mean for one in recordings),
         workers=workers,
         wall_s=start_s + longest_worker(units, workers),
         cpu_s=sum(units) + start_s * min(workers, max(len(units), 1)),

@@ -6,21 +6,21 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.scratch import scratch_folder
 from storyframes.store.shards import CHUNK_ROWS
+from storyframes.tracks import MAIN, of_track
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
-from tasks.planning.cost import recording_s
 from tasks.planning.sample import Sample
-from tasks.planning.selection import selected_extractors
-from tasks.planning.sources import named_files
-from tasks.study.load import Session, Study
+from tasks.planning.selection import Selection, selected_extractors, track_extractors
+from tasks.planning.sources import named_files, track_length_s
+from tasks.study.load import Study
+from tasks.study.tracks import Track
 from tasks.tools.reaper import reaper
 
 
@@ -29,7 +29,7 @@ class Rate:
     """What a feature costs and takes here.
 
     Attributes:
-        feature: the feature.
+        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
         start_s: processor-seconds once per worker: imports, loading the model.
         task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording.
         task_bytes, bytes: on the disk: so many, and so many for each second.
@@ -54,7 +54,12 @@ class _Run:
 
 
 def measure_rates(
-    study: Study, session: Session, settings: ExtractorsSettings, seconds: float, progress: Callable[[str], None]
+    study: Study,
+    session_id: str,
+    settings: ExtractorsSettings,
+    seconds: float,
+    progress: Callable[[str], None],
+    track: str = MAIN,
 ) -> list[Rate]:
     """What each feature costs here, from its first ``seconds`` and a quarter of them.
 
@@ -63,61 +68,49 @@ def measure_rates(
 
     Args:
         study: a valid study.
-        session: whose recording is measured on.
+        session_id: whose recording is measured on.
         settings: of all extractors; what is missing is replaced by what costs the same, where there is such a thing.
         seconds: of the longer sample.
         progress: called with what is being measured.
+        track: which of its recordings.
 
     Raises:
         SampleError: no sample can be cut of the recording.
         StudyFileError: a file of the session cannot be used.
     """
     settings = settings.for_measuring().resolved()
+    files = study.tracks[session_id][track]
     with scratch_folder("plan") as folder, reaper(folder):
-        length_s = recording_s(Source("", {"video": as_named(study, session)})) or seconds
+        length_s = track_length_s(study, files) or seconds
         long_s = min(seconds, length_s)
         short_s = long_s / 4
         runs = []
         for number, sample_s in enumerate((short_s, short_s, long_s)):
             here = folder / str(number)
             here.mkdir()
-            runs.append(_extract_sample(study, session, settings, sample_s, length_s, here, progress))
-    return [_rate(feature, [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
-
-
-def as_named(study: Study, session: Session) -> InputFile:
-    """The session's recording, unread: its digest is not needed.
-
-    Raises:
-        StudyFileError: it cannot be used.
-    """
-    path = study.path(session.video)
-    status = path.stat()
-    return InputFile(path, session.video, "", status.st_size, status.st_mtime_ns)
+            runs.append(_extract_sample(study, files, settings, Sample(here, sample_s, length_s), progress))
+    return [_rate(of_track(feature, track), [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
 
 
 def _extract_sample(
-    study: Study,
-    session: Session,
-    settings: ExtractorsSettings,
-    seconds: float,
-    of_s: float,
-    folder: Path,
-    progress: Callable[[str], None],
+    study: Study, track: Track, settings: ExtractorsSettings, sample: Sample, progress: Callable[[str], None]
 ) -> dict[str, _Run]:
-    extractors = selected_extractors(build_extractors(settings, session.session_id), settings.features)
-    named = dict(named_files(session, extractors.values()))
-    sample = Sample(folder, seconds, of_s)
-    store = create_store(folder / "features").location
+    session_id, name = track.session_id, track.name
+    of_session = selected_extractors(build_extractors(settings, session_id), settings.features)
+    extractors = track_extractors(of_session, study, session_id, name, Selection())
+    named = dict(named_files(track, extractors.values()))
+    store = create_store(sample.folder / "features").location
     files: dict[str, InputFile] = {}
     runs: dict[str, _Run] = {}
     for feature, extractor in extractors.items():
-        frames = runs[CLOCK].outcome.rows if runs else 0  # the clock is the first
+        frames = runs[CLOCK].outcome.rows if CLOCK in runs else 0  # the clock is the first
         for kind in named.keys() - files.keys():
             if kind in extractor.inputs:
                 files[kind] = sample.cut(kind, study.path(named[kind]), frames)
-        progress(f"{feature}, {seconds:.1f} s of {session.session_id}")
-        runs[feature] = _measured(Work(store, Source(session.session_id, dict(files)), (feature,), settings))
+        whose = session_id if name == MAIN else f"{session_id}, track {name}"
+        progress(f"{feature}, {sample.seconds:.1f} s of {whose}")
+        source = Source(session_id, dict(files), track=name, frameless=name != MAIN and track.video is None)
+        runs[feature] = _measured(Work(store, source, (feature,), settings))
     return runs
 
 

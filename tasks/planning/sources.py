@@ -8,9 +8,8 @@ from pathlib import Path
 from storyframes.features import STORIES
 from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, InputFile, Source
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.models.digests import DigestCache
-from tasks.planning.selection import selected_extractors
+from tasks.planning.cost import recording_s
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS
 from tasks.study.tracks import Track
@@ -52,16 +51,30 @@ def named_files(session: Session | Track, extractors: Iterable[Extractor]) -> li
     return [(kind, relative) for kind, relative in named.items() if relative]
 
 
-def unusable_files(study: Study, session: Session, settings: ExtractorsSettings) -> dict[str, str]:
-    """By kind, why a file of the session that these settings ask for cannot be used."""
-    extractors = selected_extractors(build_extractors(settings, session.session_id), settings.features)
+def unusable_files(study: Study, session_id: str, track: str, extractors: Iterable[Extractor]) -> dict[str, str]:
+    """By kind, why a file of the session (or of a track of it) that these extractors read cannot be used."""
     unusable = {}
-    for kind, relative in named_files(session, extractors.values()):
+    for kind, relative in named_files(_files_of(study, session_id, track), extractors):
         try:
             study.path(relative)
         except StudyFileError as error:
             unusable[kind] = str(error)
     return unusable
+
+
+def track_length_s(study: Study, track: Track) -> float:
+    """How long a track is by its video's header, else its sound's, else as long as its session; 0 where none says.
+
+    Raises:
+        StudyFileError: that file cannot be used.
+    """
+    for kind, relative in ((Input.VIDEO, track.video), (Input.AUDIO, track.audio)):
+        if relative is not None:
+            path = study.path(relative)
+            status = path.stat()  # its digest is not needed
+            file = InputFile(path, relative, "", status.st_size, status.st_mtime_ns)
+            return recording_s(Source(track.session_id, {kind: file}))
+    return 0.0 if track.name == MAIN else track_length_s(study, study.tracks[track.session_id][MAIN])
 
 
 def _input(path: Path, root: Path, digests: DigestCache) -> InputFile:
