@@ -1,8 +1,10 @@
-"""Looking at studies of several cameras and microphones: every track for itself, on its own clock, named."""
+"""Looking at studies of several people: every camera and microphone for itself, on its own clock, and any labels."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import cv2
@@ -14,19 +16,26 @@ from support.studies import run as extract
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.index import build_clip_index, write_clip_index
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import Rule
+from tasks.inspect.report.facts import read_facts
+from tasks.inspect.report.key_tables import key_tables
+from tasks.inspect.report.site import build_report
+from tasks.label_rules import LabelRule
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.media.synthetic_shape import Shape
 from tasks.planning.selection import Selection
-from tasks.study.load import load_study
+from tasks.study.load import Study, load_study
 
 SECONDS, LOST = 3, 25  # frames of child_b's camera without a face
 
@@ -251,3 +260,104 @@ def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(
         "openface@cam.3=2": 2, "openface@cam.2.AU99_r=2": 2, "openface.x.y=2": 2,
     }.items():  # fmt: skip
         assert run("compare", *stores, "--tolerance", tolerance).exit_code == code, tolerance
+
+
+# --- labels ---
+
+
+def indexed(folder: Path, **rules: LabelRule) -> Study:
+    """The study of a folder, its clips written into the store there."""
+    study = load_study(folder / "study")
+    index = build_clip_index(study, WindowSpec(window_s=1.0, stride_s=0.5), FeatureStore(folder / "features"), rules)
+    write_clip_index(index.clips, local(folder / "features"))
+    return study
+
+
+def report_of(folder: Path, out: Path, **rules: LabelRule) -> str:
+    study = indexed(folder, **rules)
+    build_report(study, FeatureStore(folder / "features"), ExtractorsSettings(), out)
+    return (out / "index.html").read_text()
+
+
+def copied(folder: Path, to: Path) -> Path:
+    for part in ("study", "features"):
+        shutil.copytree(folder / part, to / part)
+    return to
+
+
+def cells(page: str) -> list[list[str]]:
+    """The texts of every row of every table."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
+
+
+def test_every_scheme_of_labels_is_in_the_report(group: Path, tmp_path: Path) -> None:
+    folder = copied(group, tmp_path)
+    (folder / "study/schemes.csv").write_text(
+        "scheme,type,min,max,labels\nrapport,ordinal,,,low|medium|high\nmood,nominal,,,\nwarmth,interval,0,100,\n"
+        "stars,ordinal,1,5,\nnote,text,,,\nnobody,nominal,,,a|b\n"
+    )
+    (folder / "study/labels.csv").write_text(
+        "session_id,scheme,value,start_s,end_s,rater_id\n"
+        "s0001,rapport,high,,,rater-1\ns0001,rapport,high,,,rater-2\ns0001,note,WHISPERED,,,rater-1\n"
+        "s0001,mood,<b>calm</b>,0,2,\ns0001,mood,tense,2.1,3,\n"
+        "s0001,warmth,12.5,,,\ns0002,warmth,80,,,\ns0002,stars,4,,,rater-1\n"
+    )
+    page = report_of(folder, tmp_path / "site")
+    rows = cells(page)
+    for row in (
+        ["rapport", "ordinal", "2", "1 of 2", "2"],
+        ["mood", "nominal", "2", "1 of 2", ""],
+        ["warmth", "interval", "2", "2 of 2", ""],
+        ["stars", "ordinal", "1", "1 of 2", "1"],
+        ["note", "text, private", "1", "1 of 2", "1"],
+        ["nobody", "nominal", "0", "0 of 2", ""],
+    ):
+        assert row in rows, row
+    facts = read_facts(load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings())
+    columns = {one.name: one for one in facts.labels}
+    assert set(columns) == {"mood", "nobody", "rapport", "stars", "warmth"}
+    assert columns["rapport"].counts.sum(axis=1).to_dict() == {"low": 0, "medium": 0, "high": 5, "no label": 5}
+    assert sum(map(len, columns["warmth"].values.values())) == columns["warmth"].labelled == facts.clips == 10
+    assert columns["stars"].counts.sum(axis=1).to_dict() == {"4": 5, "no label": 5}
+    given = {one.name: one for one in facts.schemes}
+    assert given["stars"].counts == {"1": 0, "2": 0, "3": 0, "4": 1, "5": 0}
+    assert given["rapport"].counts == {"low": 0, "medium": 0, "high": 2}
+    for name in columns:
+        assert f"Clips by {name} and split" in page
+    assert "10 clips: from 12.5 to 80 warmth, median 46.25" in page
+    assert "empathy" not in page
+    assert "stor" not in re.sub("storyframes", "", page)  # no stories where there are none
+    text = key_tables(facts)
+    assert "| rapport | ordinal | 2 | 1 | 2 |" in text
+    assert "| warmth | 10 | 0 |" in text
+    for shown in (text, *(path.read_text() for path in (tmp_path / "site").rglob("*.html"))):
+        assert "WHISPERED" not in shown
+        assert "<b>calm" not in shown
+    session = (tmp_path / "site/sessions/s0001.html").read_text()
+    about = json.loads(re.search(r'id="clips">(.*?)</script>', session)[1])[0]["about"]
+    assert ["rapport", "high"] in about
+    assert ["mood", "<b>calm</b>"] in about
+    assert ["warmth", "12.5"] in about
+    assert "click one to see its labels" in session
+
+
+def test_columns_of_several_raters_are_shown_each(group: Path, tmp_path: Path) -> None:
+    page = report_of(copied(group, tmp_path), tmp_path / "site", rapport=LabelRule(raters="all"))
+    assert "Clips by rapport_rater-1 and split" in page
+    assert "Clips by rapport_rater-2 and split" in page
+
+
+def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path) -> None:
+    curves = report_of(copied(dyad, tmp_path / "dyad"), tmp_path / "curves")
+    assert ["valence", "curve", "1", "1 of 1", "1"] in cells(curves)
+    assert "The clip index has no column of labels." in curves
+    folder = copied(group, tmp_path / "group")
+    for table in ("labels", "schemes", "raters"):
+        (folder / f"study/{table}.csv").unlink()
+    page = report_of(folder, tmp_path / "none")
+    assert "The study has no labels." in page
+    assert set(re.findall("Clips by ([^<]*) and split", page)) == {"phase"}
+    facts = read_facts(load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings())
+    assert "The study has no labels." in key_tables(facts)
+    assert "click one to see more" in (tmp_path / "none/sessions/s0001.html").read_text()

@@ -138,7 +138,14 @@ def test_the_site_is_its_owners_and_needs_no_network(site: Path) -> None:
 @pytest.mark.slow
 def test_the_study_page_says_what_there_is(site: Path) -> None:
     page = (site / "index.html").read_text()
-    for title in ("Session lengths", "Words per session", "Empathy ratings", "Traits", "States over the study"):
+    for title in (
+        "Session lengths",
+        "Words per session",
+        "Labels of empathy",
+        "Clips by empathy and split",
+        "Traits",
+        "States over the study",
+    ):
         assert title in page
     assert "54 clips: reflection 27, story_share 27." in page
     assert "No participant is in two splits" in page

@@ -158,7 +158,7 @@ def test_a_clip_is_chosen_by_list_and_by_click(browser, site: Path) -> None:
         page.select_option("#clip", "0")
         about = page.locator("#clip-about")
         assert "story_share" in about.text_content()
-        assert "ratings" in about.text_content()
+        assert "empathy" in about.text_content()
         assert page.evaluate("document.getElementById('timeline').layout.shapes.length") == 1
         page.get_by_role("button", name="Zoom to it").click()
         page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[1] < 20")

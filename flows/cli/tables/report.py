@@ -18,7 +18,7 @@ def report_table(built: ReportSummary) -> Table:
     table = Table(show_header=False)
     table.add_row("sessions", str(facts.sessions))
     table.add_row("hours", f"{facts.hours:.2f}")
-    table.add_row("clips", str(int(facts.clips["clips"].sum())))
+    table.add_row("clips", str(facts.clips))
     table.add_row("on disk", human_bytes(facts.bytes))
     for state, count in facts.matrix.counts().items():
         table.add_row(f"features {state}", str(count))

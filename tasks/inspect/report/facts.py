@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
@@ -51,11 +52,13 @@ class StudyFacts:
 
     Attributes:
         lengths_s, words: by session; of those sessions whose features tell.
-        ratings: how often each empathy rating was given.
+        schemes: what labels the study's tables give.
         ages: of the participants, where the study knows them.
         traits: by scale, the scores of scales taken at one timepoint only.
         states: by scale and timepoint, the scores of scales taken more than once.
-        clips: columns phase, empathy, split, clips.
+        clips: how many.
+        phases: clips by phase (index) and split (columns).
+        labels: the columns of labels that the clip index has.
         splits: one row for each split.
         leaked: participants that appear in more than one split, with those splits.
     """
@@ -66,11 +69,13 @@ class StudyFacts:
     bytes: int
     lengths_s: Mapping[str, float]
     words: Mapping[str, int]
-    ratings: Mapping[int, int]
+    schemes: tuple[SchemeFacts, ...]
     ages: tuple[float, ...]
     traits: Mapping[str, tuple[float, ...]]
     states: Mapping[str, Mapping[str, tuple[float, ...]]]
-    clips: pd.DataFrame
+    clips: int
+    phases: pd.DataFrame
+    labels: tuple[LabelColumn, ...]
     splits: tuple[SplitRow, ...]
     leaked: Mapping[str, tuple[str, ...]]
     versions: tuple[VersionRow, ...]
@@ -114,11 +119,13 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         bytes=sum(one.nbytes for one in current),
         lengths_s={session: _length(one) for session, one in frames.items()},
         words={one.session_id: one.arrays["start"].shape[0] for one in current if _of_words(one, frames)},
-        ratings=dict(sorted(Counter(rating.empathy for rating in study.ratings).items())),
+        schemes=scheme_facts(study),
         ages=_ages(study),
         traits={scale: next(iter(taken.values())) for scale, taken in scores.items() if len(taken) == 1},
         states={scale: taken for scale, taken in scores.items() if len(taken) > 1},
-        clips=_count_clips(clips),
+        clips=0 if clips is None else len(clips),
+        phases=_by_phase(clips),
+        labels=label_columns(clips),
         splits=_splits(clips),
         leaked=_leaked(clips),
         versions=tuple(_versions(current)),
@@ -153,13 +160,8 @@ def scores_of(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
     }
 
 
-def _count_clips(clips: pd.DataFrame | None) -> pd.DataFrame:
-    if clips is None or clips.empty:
-        return pd.DataFrame(columns=["phase", "empathy", "split", "clips"])
-    if clips["empathy"].isna().any():  # a window without a rating is a clip all the same
-        rating = clips["empathy"].map(lambda value: "none" if pd.isna(value) else f"{value:g}")
-        clips = clips.assign(empathy=rating)
-    return clips.groupby(["phase", "empathy", "split"], observed=True).size().rename("clips").reset_index()
+def _by_phase(clips: pd.DataFrame | None) -> pd.DataFrame:
+    return pd.DataFrame() if clips is None or clips.empty else pd.crosstab(clips["phase"], clips["split"])
 
 
 def _splits(clips: pd.DataFrame | None) -> tuple[SplitRow, ...]:

@@ -5,6 +5,8 @@ Needs neither plotly nor Jinja2: what extracts does not have to have them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tasks.inspect.human import human_bytes
 from tasks.inspect.markdown import plain, table
 from tasks.inspect.report.facts import StudyFacts
@@ -14,12 +16,14 @@ _SHOWN = 50
 
 
 def key_tables(facts: StudyFacts) -> str:
-    """Totals, features by state, what is not done and why, and the splits.
+    """Totals, features by state, what is not done and why, labels and the splits.
 
     Every text of the study or of a reason is escaped, so that it shows as it is.
     """
     return "\n\n".join(
-        part for part in (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), _splits(facts)) if part
+        part
+        for part in (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), *_labels(facts), _splits(facts))
+        if part
     )
 
 
@@ -29,8 +33,7 @@ def _alarm(facts: StudyFacts) -> str:
 
 
 def _totals(facts: StudyFacts) -> str:
-    clips = int(facts.clips["clips"].sum())
-    row = (facts.sessions, facts.participants, f"{facts.hours:.2f}", clips, human_bytes(facts.bytes))
+    row = (facts.sessions, facts.participants, f"{facts.hours:.2f}", facts.clips, human_bytes(facts.bytes))
     return table(("sessions", "participants", "hours", "clips", "on disk"), [row])
 
 
@@ -52,6 +55,17 @@ def _not_done(facts: StudyFacts) -> str:
     ]
     more = f"\n\nand {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
+
+
+def _labels(facts: StudyFacts) -> Iterator[str]:
+    if not facts.schemes:
+        yield "The study has no labels."
+        return
+    headings = ("scheme", "type", "labels", "sessions with one", "raters")
+    yield table(headings, [(one.name, one.type, one.labels, one.sessions, one.raters or "") for one in facts.schemes])
+    if facts.labels:
+        rows = [(one.name, one.labelled, one.unlabelled) for one in facts.labels]
+        yield table(("labels of clips", "clips with one", "clips without"), rows)
 
 
 def _splits(facts: StudyFacts) -> str:

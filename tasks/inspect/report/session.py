@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
 
+from tasks.inspect.report.label_facts import value_text
 from tasks.study.load import Phase
 
 
 @dataclass(frozen=True)
 class Clip:
-    """One window with every rating that labels it; seconds and frames, stop exclusive."""
+    """One window with everything that labels it; seconds and frames, stop exclusive.
+
+    Attributes:
+        labels: of each column of labels that has a value here, its name, and the value; where it is about something (a
+            story), for each of these.
+    """
 
     phase: str
     start_s: float
@@ -19,7 +26,7 @@ class Clip:
     start_frame: int
     stop_frame: int
     split: str
-    ratings: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[str, str], ...]
     face_tracked: float | None
     words: int | None
 
@@ -33,8 +40,7 @@ class Clip:
         lines = [("phase", self.phase), ("time", f"{self.start_s:.2f} s to {self.stop_s:.2f} s")]
         lines.append(("frames", f"{self.start_frame} to {self.stop_frame}"))
         lines.append(("split", self.split))
-        if self.ratings:
-            lines.append(("ratings", ", ".join(f"{story}: {empathy}" for story, empathy in self.ratings)))
+        lines += self.labels
         if self.face_tracked is not None:
             lines.append(("face tracked", f"{self.face_tracked:.1%}"))
         if self.words is not None:
@@ -42,15 +48,13 @@ class Clip:
         return lines
 
 
-def session_clips(index: pd.DataFrame) -> list[Clip]:
-    """The windows of one session's rows of the clip index."""
+def session_clips(index: pd.DataFrame, schemes: Iterable[str]) -> list[Clip]:
+    """The windows of one session's rows of the clip index, whose columns of labels are ``schemes``."""
+    columns = [name for name in schemes if name in index]
     clips = []
     for _, rows in index.groupby(["phase", "start_frame"], sort=False):
         row = rows.iloc[0]
-        rated = rows[rows.story_id.notna() & rows.empathy.notna()]
-        ratings = tuple(
-            (str(story), int(empathy)) for story, empathy in zip(rated.story_id, rated.empathy, strict=True)
-        )
+        labels = [(name, _label(rows, name)) for name in columns]
         clips.append(
             Clip(
                 phase=str(row.phase),
@@ -59,12 +63,22 @@ def session_clips(index: pd.DataFrame) -> list[Clip]:
                 start_frame=int(row.start_frame),
                 stop_frame=int(row.stop_frame),
                 split=str(row.split),
-                ratings=ratings,
+                labels=tuple((name, text) for name, text in labels if text),
                 face_tracked=None if pd.isna(row.face_tracked) else float(row.face_tracked),
                 words=None if pd.isna(row.words) else int(row.words),
             )
         )
     return sorted(clips, key=lambda clip: (clip.start_s, clip.phase))
+
+
+def _label(rows: pd.DataFrame, column: str) -> str:
+    """What a window is labelled in a column: ``st-garden: 4, st-mother: 2``, or ``high``; empty where it is not."""
+    said = rows[rows[column].notna()]
+    targets = said["target"] if "target" in said else said["story_id"]  # format 1 had no target
+    texts = [value_text(value) for value in said[column]]
+    return ", ".join(
+        text if pd.isna(target) else f"{target}: {text}" for target, text in zip(targets, texts, strict=True)
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -225,7 +225,7 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
     # Times that cannot be seconds of the recording would make it a dot on its own timeline.
     phases = () if session_id in pages.study.excluded else tuple(sorted(own_phases, key=lambda one: one.start_s))
     own = pages.clips[pages.clips["session_id"] == session_id] if pages.clips is not None else None
-    clips = tuple(session_clips(own)) if own is not None and len(own) else ()
+    clips = tuple(session_clips(own, _schemes(pages.clips))) if own is not None and len(own) else ()
     if not pages.options.disclosure.text:
         return Timetable(phases, clips), ""
     session = pages.study.sessions.get(session_id)
@@ -237,6 +237,10 @@ def _timetable(pages: _Pages, session_id: str) -> tuple[Timetable, str]:
         return Timetable(phases, clips), str(error)
     spoken = tuple(Spoken(one.speaker, one.start_s, one.end_s, one.text) for one in transcript.utterances)
     return Timetable(phases, clips, spoken), ""
+
+
+def _schemes(clips: pd.DataFrame | None) -> Iterable[str]:
+    return () if clips is None else clips.attrs.get("schemes", {})
 
 
 def _pictures(pages: _Pages, session_id: str) -> tuple[list[Picture], str]:

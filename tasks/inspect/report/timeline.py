@@ -134,7 +134,7 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
         axis = {"type": "category", "categoryorder": "array", "categoryarray": names[::-1], "automargin": True}
         yield Row("Phases and utterances", traces, 26 * len(names) + 8, axis)
     if table.clips:
-        about = "click one to see its ratings"
+        about = f"click one to see {'its labels' if any(clip.labels for clip in table.clips) else 'more'}"
         yield Row(f"Clips ({len(table.clips)}, {about})", [_clip_bars(table.clips)], 84, {"visible": False})
 
 

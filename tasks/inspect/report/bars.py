@@ -1,0 +1,105 @@
+"""Charts of bars: how often each value is, how many numbers lie in each part of a range, and both by split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from tasks.inspect.report.chart import COLOURS, Chart, label
+
+_PATTERNS = ("", "/", "x", ".", "+")
+
+
+def bars(key: str, title: str, alt: str, headings: tuple[str, str], counts: Mapping[str, int], colour: str) -> Chart:
+    """One bar for each value."""
+    figure = go.Figure(
+        go.Bar(
+            x=[label(name) for name in counts],
+            y=list(counts.values()),
+            marker={"color": colour},
+            hovertemplate="%{x}: %{y}<extra></extra>",
+        )
+    )
+    axis = {"title": label(headings[0]), "type": "category"}
+    figure.update_layout(xaxis=axis, yaxis={"title": label(headings[1])})
+    return Chart(key, title, alt, figure, headings, list(counts.items()))
+
+
+def stacked(key: str, title: str, column: str, counts: pd.DataFrame, splits: Sequence[str]) -> Chart:
+    """One bar for each row of ``counts``, with a part for each split."""
+    figure = go.Figure(
+        [
+            _of_split(split, [label(name) for name in counts.index], counts[split].tolist(), place)
+            for place, split in enumerate(splits)
+        ]
+    )
+    figure.update_layout(barmode="stack", showlegend=True, xaxis={"type": "category"}, yaxis={"title": "clips"})
+    rows = [(name, *(int(row[split]) for split in splits), int(row.sum())) for name, row in counts.iterrows()]
+    alt = f"{int(counts.to_numpy().sum())} clips: " + ", ".join(f"{name} {total}" for name, *_, total in rows) + "."
+    return Chart(key, title, alt, figure, (column, *splits, "all"), rows)
+
+
+def _of_split(split: str, x: Sequence[object], y: Sequence[int], place: int, **more: object) -> go.Bar:
+    return go.Bar(
+        name=label(split),
+        x=x,
+        y=y,
+        marker={"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]}},
+        hovertemplate=f"%{{x}}, {label(split)}: %{{y}} clips<extra></extra>",
+        **more,
+    )
+
+
+def histogram(key: str, title: str, unit: str, values: Sequence[float], of: str, colour: str) -> Chart:
+    """How many of ``values`` lie in each part of their range."""
+    data = np.asarray(values, np.float64)
+    counts, edges, names = _parts(data)
+    figure = go.Figure(
+        go.Bar(
+            x=(edges[:-1] + edges[1:]) / 2,
+            y=counts,
+            width=np.diff(edges) * 0.94,
+            customdata=names,
+            marker={"color": colour},
+            hovertemplate=f"%{{customdata}} {label(unit)}: %{{y}} {of}<extra></extra>",
+        )
+    )
+    figure.update_layout(xaxis={"title": label(unit)}, yaxis={"title": of})
+    rows = [(name, int(count)) for name, count in zip(names, counts, strict=True)]
+    return Chart(key, title, _range(data, of, unit), figure, (unit, of), rows)
+
+
+def stacked_histogram(
+    key: str, title: str, unit: str, values: Mapping[str, Sequence[float]], splits: Sequence[str]
+) -> Chart:
+    """The same for the numbers of each split, above one another."""
+    data = np.concatenate([np.asarray(values.get(split, ()), np.float64) for split in splits])
+    _, edges, names = _parts(data)
+    by_split = {split: np.histogram(values.get(split, ()), bins=edges)[0] for split in splits}
+    middle, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges) * 0.94
+    figure = go.Figure(
+        [
+            _of_split(split, middle, counts.tolist(), place, width=width)
+            for place, (split, counts) in enumerate(by_split.items())
+        ]
+    )
+    figure.update_layout(barmode="stack", showlegend=True, xaxis={"title": label(unit)}, yaxis={"title": "clips"})
+    table = np.stack(list(by_split.values()), axis=1)
+    rows = [(name, *map(int, row), int(row.sum())) for name, row in zip(names, table, strict=True)]
+    return Chart(key, title, _range(data, "clips", unit), figure, (unit, *splits, "all"), rows)
+
+
+def _parts(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    counts, edges = np.histogram(data, bins=min(24, max(5, round(len(data) ** 0.5))))
+    return counts, edges, [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+
+
+def _range(data: np.ndarray, of: str, unit: str) -> str:
+    return (
+        f"{len(data)} {of}: from {data.min():.4g} to {data.max():.4g} {unit}, "
+        f"median {np.median(data):.4g}, mean {data.mean():.4g}."
+    )

@@ -1,0 +1,139 @@
+"""What there is to say about labels: as the tables give them, and as the clip index has them. No text of anybody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from tasks.study.labels import Curve, Label, Scheme, SchemeType
+from tasks.study.load import Study
+
+NO_LABEL = "no label"
+_COUNTED = 20  # an ordinal column with more values than these (means over raters) is drawn as an interval is
+
+
+@dataclass(frozen=True)
+class SchemeFacts:
+    """One scheme of the study's tables.
+
+    Attributes:
+        name, type: which, and what its values are.
+        labels: how many there are; of a scheme of curves, how many files.
+        sessions: how many sessions have one.
+        raters: how many people or machines gave them; 0 where nobody is named.
+        private: its values are shown nowhere.
+        counts: how often each value was given, in the scheme's order; empty for numbers without steps, and where values
+            are nobody's business.
+        values: of an interval scheme.
+    """
+
+    name: str
+    type: str
+    labels: int
+    sessions: int
+    raters: int
+    private: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """One column of labels of the clip index.
+
+    Attributes:
+        name, type: of the column, as the index says.
+        labelled, unlabelled: clips with a value, and without.
+        counts: index the values in their order (last :data:`NO_LABEL`, where there are such clips), columns the splits;
+            None where numbers have no steps.
+        values: by split, the numbers; empty where there are counts.
+    """
+
+    name: str
+    type: str
+    labelled: int
+    unlabelled: int
+    counts: pd.DataFrame | None = None
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+def scheme_facts(study: Study) -> tuple[SchemeFacts, ...]:
+    """Every scheme that the study's tables declare or use."""
+    return tuple(_scheme(study, scheme) for _, scheme in sorted(study.schemes.items()))
+
+
+def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
+    given: list[Label | Curve] = [*study.labels, *study.curves]
+    mine = [one for one in given if one.scheme == scheme.name]
+    values = [] if scheme.private else [one.value for one in study.labels if one.scheme == scheme.name]
+    counts: Mapping[str, int] = {}
+    if scheme.type in (SchemeType.NOMINAL, SchemeType.ORDINAL):
+        counts = _in_order(Counter(value_text(value) for value in values), scheme)
+    return SchemeFacts(
+        name=scheme.name,
+        type=str(scheme.type),
+        labels=len(mine),
+        sessions=len({one.session_id for one in mine}),
+        raters=len({one.rater_id for one in mine} - {None}),
+        private=scheme.private,
+        counts=counts,
+        values=tuple(float(value) for value in values) if scheme.type is SchemeType.INTERVAL else (),
+    )
+
+
+def _in_order(counts: Counter[str], scheme: Scheme) -> dict[str, int]:
+    """Every value that was given, and every step that there could be: one that nobody gave says something too."""
+    if scheme.labels or not scheme.is_numeric:
+        names = list(scheme.labels) or sorted(counts)
+    else:
+        numbers = {float(text) for text in counts}
+        steps = _steps(scheme) if all(number.is_integer() for number in numbers) else []
+        names = [value_text(number) for number in sorted({*numbers, *steps})]
+    return {name: counts[name] for name in names} if counts else {}
+
+
+def _steps(scheme: Scheme) -> list[float]:
+    if scheme.minimum is None or scheme.maximum is None or scheme.maximum - scheme.minimum > _COUNTED:
+        return []
+    first, last = int(scheme.minimum), int(scheme.maximum)
+    return [float(step) for step in range(first, last + 1)] if first == scheme.minimum else []
+
+
+def label_columns(clips: pd.DataFrame | None) -> tuple[LabelColumn, ...]:
+    """The columns of labels of a clip index, as its own metadata names them; none without an index.
+
+    Args:
+        clips: the index, with ``attrs["schemes"]``.
+    """
+    if clips is None or clips.empty:
+        return ()
+    return tuple(_column(clips, name, kind) for name, kind in clips.attrs.get("schemes", {}).items() if name in clips)
+
+
+def _column(clips: pd.DataFrame, name: str, kind: str) -> LabelColumn:
+    values, there = clips[name], clips[name].notna()
+    labelled = int(there.sum())
+    unlabelled = len(clips) - labelled
+    numeric = pd.api.types.is_numeric_dtype(values.dtype)
+    if kind == SchemeType.INTERVAL or (numeric and values.nunique() > _COUNTED):
+        by_split = {str(split): tuple(of.astype(float)) for split, of in values[there].groupby(clips["split"][there])}
+        return LabelColumn(name, kind, labelled, unlabelled, values=by_split)
+    texts = values.map(value_text, na_action="ignore").astype(object).where(there, NO_LABEL)
+    counts = pd.crosstab(texts, clips["split"])
+    rows = [value_text(value) for value in _distinct(values)] + ([NO_LABEL] if unlabelled else [])
+    return LabelColumn(name, kind, labelled, unlabelled, counts.reindex(list(dict.fromkeys(rows)), fill_value=0))
+
+
+def _distinct(values: pd.Series) -> Iterator[object]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        yield from values.cat.categories
+    else:
+        yield from sorted(values.dropna().unique())
+
+
+def value_text(value: object) -> str:
+    """A value as a person writes it: ``3``, ``3.5``, ``low``."""
+    return value if isinstance(value, str) else f"{value:.4g}"
