@@ -32,6 +32,7 @@ from flows.cli import (
     models,
     plan,
     report,
+    score,
     statistics,
     status,
     study,
@@ -90,3 +91,4 @@ for command in (
 app.add_typer(import_labels.import_app, name="import")
 app.add_typer(models.models_app, name="models")
 app.add_typer(extractors.extractors_app, name="extractors")
+app.add_typer(score.score_app, name="score")

@@ -178,6 +178,7 @@ class Participant(Row):
     model_config = ConfigDict(extra="allow", frozen=True, str_strip_whitespace=True)
 
     participant_id: Id
+    consent_external: bool | None = None
 
 
 class SchemeRow(Row):

@@ -1,0 +1,172 @@
+"""What is scored: one sample for each story that a session rated, with what was said in a phase and the story's text.
+
+The labels and splits come from the store's clip index, the texts from the study: the store holds none. A sample lives
+in memory only; its texts are in no ``repr``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from storyframes import FeatureStore
+from tasks.extractors.settings import TranscriptSettings
+from tasks.study.load import Study, StudyFileError
+from tasks.study.record import check_study_record
+from tasks.study.transcript import TranscriptError, Utterance, read_transcript
+
+WHOLE_SESSION = "session"  # the phase of a study without phases
+
+
+class SampleError(ValueError):
+    """There is nothing to score; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One story that a session rated.
+
+    Attributes:
+        session_id, participant_id, story_id, split: from the clip index.
+        rating: the label, as it was given.
+        said: what was said in the phase; never logged.
+        story: the story's text; never logged.
+    """
+
+    session_id: str
+    participant_id: str
+    story_id: str
+    split: str
+    rating: float
+    said: str = field(repr=False)
+    story: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What can be scored, and by session why others are not: nothing is there, or what is there is damaged."""
+
+    samples: tuple[Sample, ...]
+    left_out: Mapping[str, str]
+    damaged: Mapping[str, str]
+
+    def of_consenting(self, study: Study) -> Samples:
+        """Those in which every participant has agreed that texts leave the machine (``consent_external``)."""
+        agreed = {one.participant_id for one in study.participants if one.consent_external}
+        there: dict[str, set[str]] = {
+            session_id: {session.participant_id} for session_id, session in study.sessions.items()
+        }
+        for person in study.persons:
+            if person.participant_id:
+                there[person.session_id].add(person.participant_id)
+        refused = {
+            one.session_id: "not everybody in it has consent_external in the table participants"
+            for one in self.samples
+            if not there[one.session_id] <= agreed
+        }
+        kept = tuple(one for one in self.samples if one.session_id not in refused)
+        return replace(self, samples=kept, left_out={**self.left_out, **refused})
+
+
+@dataclass(frozen=True)
+class SampleChoice:
+    """Which samples.
+
+    Attributes:
+        phase: of the clip index.
+        conversation: all utterances, as lines of ``A:`` (the participant) and ``B:``; else the participant's alone.
+        speaker: what transcripts call the participant.
+        allow_malformed: as for extraction.
+    """
+
+    phase: str
+    conversation: bool = False
+    speaker: str = "participant"
+    transcript: TranscriptSettings = field(default_factory=TranscriptSettings)
+
+
+def read_samples(study: Study, store: FeatureStore, choice: SampleChoice) -> Samples:
+    """One sample for each session and story of a phase, in the order of the clip index.
+
+    Raises:
+        SampleError: the index has no such phase, or no clip of it has a story.
+        StoreError: the store is another study's, or has no clip index.
+    """
+    check_study_record(store.storage, study)
+    rated = _rated(store.clips(), choice.phase)
+    texts = {story.story_id: story.text for story in study.stories}
+    said: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    damaged: dict[str, str] = {}
+    for session_id in rated["session_id"].unique():
+        try:
+            said[session_id] = _said(study, session_id, choice)
+        except SampleError as error:
+            left_out[session_id] = str(error)
+        except (TranscriptError, StudyFileError) as error:
+            damaged[session_id] = str(error)
+    samples = []
+    for row in rated[rated["session_id"].isin(list(said))].itertuples():
+        if row.story_id not in texts:
+            raise SampleError(
+                f"the clip index has the story {row.story_id!r}, which the study's table stories has not: "
+                "'storyframes index' brings the index up to date"
+            )
+        samples.append(
+            Sample(
+                row.session_id, row.participant_id, row.story_id, row.split, float(row.empathy),
+                said[row.session_id], texts[row.story_id],
+            )
+        )  # fmt: skip
+    return Samples(tuple(samples), left_out, damaged)
+
+
+def _rated(clips: pd.DataFrame, phase: str) -> pd.DataFrame:
+    """A row for each session and story."""
+    there = list(dict.fromkeys(clips["phase"]))
+    if phase not in there:
+        raise SampleError(f"the clip index has no phase {phase!r}; it has {', '.join(map(str, there)) or 'none'}")
+    chosen = clips[clips["phase"] == phase]
+    rated = chosen[chosen["story_id"].notna() & chosen["empathy"].notna()]
+    if rated.empty:
+        raise SampleError(
+            f"no clip of the phase {phase!r} has a rated story: text scorers need the tables stories and ratings "
+            "(docs/study.md)"
+        )
+    return rated.drop_duplicates(["session_id", "story_id"])
+
+
+def _said(study: Study, session_id: str, choice: SampleChoice) -> str:
+    """What is sent of a session's phase."""
+    session = study.sessions.get(session_id)
+    if session is None:
+        raise SampleError("the study has no such session any more")
+    if session.transcript is None:
+        raise SampleError("it has no transcript")
+    path = study.path(session.transcript)
+    transcript = read_transcript(path, allow_malformed=choice.transcript.allow_malformed_cues)
+    spans = [
+        (part.start_s, part.end_s)
+        for part in study.phases
+        if (part.session_id, part.phase) == (session_id, choice.phase)
+    ] or ([(0.0, float("inf"))] if choice.phase == WHOLE_SESSION else [])
+    spoken = [one for one in transcript.utterances if any(start <= one.start_s < end for start, end in spans)]
+    mine = [one for one in spoken if one.speaker.casefold() == choice.speaker.casefold()]
+    if not mine:
+        speakers = len({one.speaker for one in spoken})
+        raise SampleError(
+            f"nobody called {choice.speaker!r} speaks in the phase, {speakers} other speakers do: "
+            "--speaker says what the transcripts call the participant"
+        )
+    return "\n".join(_line(one, choice.speaker) for one in spoken) if choice.conversation else _joined(mine)
+
+
+def _line(utterance: Utterance, speaker: str) -> str:
+    who = "A" if utterance.speaker.casefold() == speaker.casefold() else "B"
+    return f"{who}: {utterance.text}"
+
+
+def _joined(utterances: list[Utterance]) -> str:
+    return " ".join(utterance.text for utterance in utterances)
