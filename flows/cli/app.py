@@ -86,6 +86,7 @@ for command in (
     compare.compare,
     statistics.agreement,
     statistics.compare_ratings,
+    statistics.mixed,
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")

@@ -1,4 +1,4 @@
-"""The commands about ratings: ``agreement`` of raters, ``compare-ratings`` of models with people's."""
+"""The commands about ratings: ``agreement`` of raters, ``compare-ratings`` of models and people, ``mixed`` models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.terminal import console, fail, need, usage_errors
+from flows.cli.terminal import console, error_console, fail, need, usage_errors
 from tasks.statistics.choices import RATER, UNIT, VALUE, Categories
 
 
@@ -97,3 +97,37 @@ def compare_ratings(
         shown = console()
         for part in ratings_compared_tables(compared):
             shown.print(part)
+
+
+def mixed(
+    file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row is a rating of a story.")],
+    outcome: Annotated[str, typer.Option(metavar="COLUMN", help="What is to be explained.")],
+    predictor: Annotated[list[str], typer.Option(metavar="COLUMN", help="What may explain it; repeat.")],
+    story: Annotated[str, typer.Option(metavar="COLUMN", help="Which story a row is of.")] = "story",
+    joint: Annotated[
+        bool, typer.Option("--joint", help="All predictors in one model; else one model for each.")
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Keep the columns' units; else everything is standardised.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Fit mixed models with an intercept for each story; exit 1 if one could not be fitted."""
+    need("statsmodels", "statistics")
+    from flows.cli.tables.statistics import mixed_json, mixed_tables
+    from tasks.statistics.mixed_table import fit_table
+    from tasks.statistics.rating_table import TableFaultError
+
+    with usage_errors(), error_console().status("fitting"):
+        try:
+            fitted = fit_table(file, outcome, predictor, story=story, joint=joint, raw=raw)
+        except TableFaultError as error:
+            fail(str(error), 2)
+    if json:
+        print(mixed_json(fitted))  # noqa: T201
+    else:
+        shown = console()
+        for part in mixed_tables(fitted):
+            shown.print(part)
+    if not all(model.is_sound for model in fitted.models):
+        raise typer.Exit(1)

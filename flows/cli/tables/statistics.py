@@ -17,6 +17,8 @@ from tasks.statistics.study_ratings import SchemeAgreement
 
 if TYPE_CHECKING:
     from tasks.statistics.comparison import ComparedTable  # needs scipy
+    from tasks.statistics.mixed import MixedFit
+    from tasks.statistics.mixed_table import MixedTable
 
 _PAIRS = 20
 _KAPPA_OF = {"floor": "the floor", "round": "the nearest whole number"}
@@ -126,6 +128,52 @@ def ratings_compared_tables(compared: ComparedTable) -> Iterator[Table | str]:
 def ratings_compared_json(compared: ComparedTable) -> str:
     """The same for scripts."""
     return finite_json(dataclasses.asdict(compared))
+
+
+def mixed_tables(fitted: MixedTable) -> Iterator[Table | str]:
+    """A row for each predictor, and what is to be known of each model."""
+    table = Table()
+    headings = ("beta", "se", "z", "p", "95 % interval", "sigma²", "tau²", "rows", "stories")
+    table.add_column("predictor", overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for fit in (model.fit for model in fitted.models if model.fit):
+        for one in fit.estimates:
+            interval = f"{_shown(one.low)} to {_shown(one.high)}"
+            numbers = (_shown(one.beta), _shown(one.se), _shown(one.z, 2), _p(one.p), interval)
+            variances = (_shown(fit.sigma2), _shown(fit.tau2))
+            table.add_row(escape(one.predictor), *numbers, *variances, str(fit.rows), str(fit.stories))
+    if table.row_count:
+        yield table
+    for model in fitted.models:
+        name = escape(", ".join(model.predictors))
+        if model.fit is None:
+            yield f"[bold red]no model[/] of {name}: {escape(model.reason)}"
+        else:
+            yield from (f"[yellow]look at[/] {name}: {remark}" for remark in _about(model.fit))
+    units = "in the columns' own units" if fitted.raw else "standardised"
+    yield f"{escape(fitted.outcome)}, {units}; predictors centred at their story's mean"
+    for remark in fitted.remarks:
+        yield f"[yellow]look at[/] {escape(remark)}"
+
+
+def _about(fit: MixedFit) -> Iterator[str]:
+    tried = ", ".join(fit.optimisers)
+    if not fit.converged:
+        yield f"no optimiser found the maximum of the likelihood ({tried}): there are no estimates"
+    elif len(fit.optimisers) > 1:
+        yield f"took several optimisers ({tried})"
+    if fit.boundary:
+        yield "tau² is 0, on the boundary: stories differ no more than chance would have it"
+    if fit.single_rows:
+        yield f"{fit.single_rows} of {fit.stories} stories have one row: they say nothing of beta"
+    if fit.missing:
+        yield f"{counted(fit.missing, 'row')} left out: without one of the columns"
+
+
+def mixed_json(fitted: MixedTable) -> str:
+    """The same for scripts."""
+    return finite_json(dataclasses.asdict(fitted))
 
 
 def _content(compared: Agreement) -> dict[str, Any]:
