@@ -400,13 +400,22 @@ def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: 
     assert not reasons["opensmile@lapel_a"]
 
 
-def test_a_person_sees_the_tracks(study: Path, store_root: Path, glove: dict) -> None:
+def test_a_person_sees_the_tracks_of_a_session_below_its_own_files(study: Path, store_root: Path, glove: dict) -> None:
     extracted(study, store_root, glove)
     console = Console(width=400, record=True, file=io.StringIO())
     console.print(*status_tables(list(catalogue.scan(local(store_root)))), sep="\n")
     text = console.export_text()
-    for name in ("openface@child_b", "opensmile@lapel_b", "frames@robot_eye", "glove@anna"):
-        assert name in text
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    assert [line[:2] for line in cells] == [
+        *(["dyad", ""], ["", "@child_b"], ["", "@lapel_a"], ["", "@lapel_b"]),
+        *(["robot", ""], ["", "@robot_eye"], ["voices", ""], ["", "@anna"], ["", "@ben"]),
+    ]
+    assert (cells[0][2:4], cells[0][5]) == (["50", "50"], "missing")
+    assert cells[1][2:4] == ["30", "30"]
+    assert cells[2][2:4] == ["-", "-"]
+    assert cells[2][4].isdigit()
+    header = next(line for line in text.splitlines() if "session" in line)
+    assert [name.strip() for name in header.split("┃")[1:-1]] == ["session", "track", *FEATURES_HERE]
     assert "missing robot opensmile@robot_eye: " in text
 
 

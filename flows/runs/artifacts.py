@@ -21,6 +21,7 @@ from prefect.artifacts import (
 
 from flows.runs.result import RunResult, sessions_of
 from storyframes.store.records import Status
+from storyframes.tracks import feature_and_track
 from tasks.extract import Outcome
 from tasks.inspect import markdown
 from tasks.inspect.human import human_time
@@ -102,8 +103,9 @@ def _rates(result: RunResult) -> list[str]:
     rows: Counter[str] = Counter()
     seconds: dict[str, float] = defaultdict(float)
     for outcome in result.extracted:
-        rows[outcome.feature] += outcome.rows
-        seconds[outcome.feature] += outcome.seconds
+        feature, _ = feature_and_track(outcome.feature)  # a feature costs the same, whatever track it is of
+        rows[feature] += outcome.rows
+        seconds[feature] += outcome.seconds
     rates = {feature: rows[feature] / seconds[feature] if seconds[feature] else 0 for feature in rows}
     lines = [(feature, rows[feature], f"{seconds[feature]:.1f}", f"{rates[feature]:.1f}") for feature in rows]
     shown = markdown.table(("feature", "rows", "seconds of work", "rows per second"), lines)

@@ -14,6 +14,7 @@ from rich.table import Table
 from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
+from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.human import human_bytes
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
@@ -25,16 +26,26 @@ def status_tables(entries: Sequence[Entry]) -> list[RenderableType]:
 
 
 def _status_table(entries: Sequence[Entry]) -> Table:
-    """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat."""
-    shown = in_order({entry.feature for entry in entries} - {WHOLE_SESSION})
+    """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat.
+
+    The other tracks of a session are lines below its own, so that a feature is one column whatever it is of.
+    """
+    by_key = {(entry.session_id, *feature_and_track(entry.feature)): entry for entry in entries}
+    shown = in_order({feature for _, feature, _ in by_key} - {WHOLE_SESSION})
+    lines = {(session_id, track) for session_id, _, track in by_key}
+    has_tracks = any(track != MAIN for _, track in lines)
     table = Table(title=None)
     table.add_column("session", overflow="fold")
+    if has_tracks:
+        table.add_column("track", overflow="fold")
     for name in shown:
         table.add_column(escape(name), justify="right")
-    by_key = {(entry.session_id, entry.feature): entry for entry in entries}
-    sessions = sorted({entry.session_id for entry in entries} - {STORIES})
-    for session_id in [*sessions, *([STORIES] if any(entry.session_id == STORIES for entry in entries) else [])]:
-        table.add_row(escape(session_id), *(_cell(by_key.get((session_id, name))) for name in shown))
+    before = None
+    for session_id, track in sorted(lines, key=lambda line: (line[0] == STORIES, line[0], line[1] != MAIN, line[1])):
+        whose = [escape(session_id) if session_id != before else ""]
+        whose += ["" if track == MAIN else escape(f"@{track}")] if has_tracks else []
+        table.add_row(*whose, *(_cell(by_key.get((session_id, name, track))) for name in shown))
+        before = session_id
     return table
 
 
