@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 
+from storyframes.clips.windows import SessionSignals
 from storyframes.clocks import stored_clock
 from storyframes.features import AUDIO_HOP_S, CLOCK
 from storyframes.recording_times import last_frame_end_s
@@ -26,6 +29,23 @@ def stored_clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
         for session_id in sorted(study.sessions)
         if (others := other_tracks(study, session_id))
     }
+
+
+def without_frames(study: Study, signals: Mapping[str, SessionSignals], track: str) -> Iterator[tuple[str, str]]:
+    """Sessions without the frames of another track that are to be cut into clips, and why they have none.
+
+    Args:
+        study: the study.
+        signals: by session, with the times of these frames.
+        track: whose frames; the sessions' own may come from the tables alone.
+    """
+    for session_id in study.sessions if track != MAIN else ():
+        cut = f"[clips] track = {track!r} cuts its frames into clips"
+        if track not in (others := other_tracks(study, session_id)):
+            there = ", ".join([MAIN, *others])
+            yield session_id, f"it has no track {track!r}, and {cut}; it has {there}"
+        elif session_id not in signals or signals[session_id].time is None:
+            yield session_id, f"{cut}, but when they are is not known: extract 'frames' of it"
 
 
 def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -> tuple[float, float] | None:

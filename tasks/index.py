@@ -20,10 +20,10 @@ from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.storage import Storage
-from storyframes.tracks import MAIN, feature_and_track
+from storyframes.tracks import MAIN, feature_and_track, of_track
 from tasks.clip_labels import add_labels, clip_targets, is_labelled, sessions_of_several_persons
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
-from tasks.clip_tracks import apart_from_the_session, stored_clocks
+from tasks.clip_tracks import apart_from_the_session, stored_clocks, without_frames
 from tasks.label_rules import LabelRule, indexed_schemes
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
@@ -67,12 +67,14 @@ def build_clip_index(
     if store:
         for session_id in sorted(set(store.sessions) & set(sessions["session_id"])):
             try:
-                signals[session_id] = _signals(store, session_id)
+                signals[session_id] = _signals(store, study, session_id, spec.track)
                 if reason := apart_from_the_session(study, store, session_id):
                     excluded.setdefault(session_id, reason)
             except (StoreError, OSError, ValueError) as error:
                 reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
                 excluded.setdefault(session_id, f"{reason}: 'storyframes verify' says what is damaged")
+    for session_id, reason in without_frames(study, signals, spec.track):
+        excluded.setdefault(session_id, reason)
     there = [session_id for session_id in sessions["session_id"] if session_id not in excluded]
     lengths_s = _look_at_headers(study, there, signals)
     for session_id, reason in other_rates(_known_rates(there, signals, store is None), spec).items():
@@ -93,6 +95,8 @@ def build_clip_index(
     clips = _labelled(windows, study, spec, rules)
     if clocks := stored_clocks(study):
         clips.attrs["clocks"] = clocks
+    if spec.track != MAIN:
+        clips.attrs["track"] = spec.track
     warnings: dict[str, str] = {}
     beyond = _phases_beyond_the_end(phases, signals) if study.phases else ()
     for session_id, odd in (*beyond, *_sound_that_does_not_fit(signals)):
@@ -241,17 +245,23 @@ def export_clip_index(index: pd.DataFrame, path: Path) -> None:
     write_atomically(path, to_parquet(to_table(index), ROW_GROUP))
 
 
-def _signals(store: FeatureStore, session_id: str) -> SessionSignals:
-    there = frozenset(store.features(session_id))
+def _signals(store: FeatureStore, study: Study, session_id: str, track: str) -> SessionSignals:
+    """What the store knows of a session, with the frames and faces of a track of it, in seconds of the session."""
 
-    def read(feature: str, array: str):  # type: ignore[no-untyped-def]
-        return store.read(session_id, feature, array=array) if feature in there else None
+    def read(feature: str, array: str, of: str = MAIN):  # type: ignore[no-untyped-def]
+        name = of_track(feature, of)
+        return store.read(session_id, name, array=array) if store.has(session_id, name) else None
 
+    time = None
+    if track == MAIN or track in study.tracks.get(session_id, {}):
+        time = read("frames", "time", track)
+    if time is not None and track != MAIN:
+        time = study.clock(session_id, track).to_session(time)
     return SessionSignals(
-        time=read("frames", "time"),
-        tracked=read("openface", "valid"),
-        confidence=read("openface", "confidence"),
+        time=time,
+        tracked=read("openface", "valid", track),
+        confidence=read("openface", "confidence", track),
         audio_time=read("opensmile", "time"),
         word_start=read("glove", "start"),
-        features=there,
+        features=frozenset(store.features(session_id)),
     )

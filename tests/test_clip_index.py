@@ -258,22 +258,22 @@ def test_the_index_says_its_format_and_a_newer_one_is_left_alone(tmp_path: Path)
     clips = build_clip_index(study, WindowSpec(), store).clips
     write_clip_index(clips, storage)
     table = pq.read_table(tmp_path / "store" / CLIPS)
-    assert json.loads(table.schema.metadata[b"storyframes"])["format"] == FORMAT == 2
+    assert json.loads(table.schema.metadata[b"storyframes"])["format"] == 2
     create_store(tmp_path / "archive")
     assert list(archive(storage, local(tmp_path / "archive")))
     archived = FeatureStore(tmp_path / "archive").clips()
     pd.testing.assert_frame_equal(archived, store.clips())
     assert archived.attrs == store.clips().attrs
 
-    newer = table.replace_schema_metadata({"storyframes": json.dumps({"format": 3})})
+    newer = table.replace_schema_metadata({"storyframes": json.dumps({"format": FORMAT + 1})})
     catalogue.replace_table(storage, CLIPS, lambda: newer)
     before = (tmp_path / "store" / CLIPS).read_bytes()
     with pytest.raises(
-        ClipFormatError, match=r"clips.parquet has format 3, of a newer storyframes, and this one writes 2"
+        ClipFormatError, match=r"clips.parquet has format 4, of a newer storyframes, and this one writes 3"
     ):
         write_clip_index(clips, storage)
     assert (tmp_path / "store" / CLIPS).read_bytes() == before
-    with pytest.raises(ClipFormatError, match="reads up to 2: update it"):
+    with pytest.raises(ClipFormatError, match="reads up to 3: update it"):
         store.clips()
     result = CliRunner().invoke(app, ["index", str(tmp_path / "study"), str(tmp_path / "store")])
     assert result.exit_code == 2

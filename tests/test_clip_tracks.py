@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.clocks import Clock, stored_clock
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
-from storyframes.store.layout import create_store
+from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.index import build_clip_index, write_clip_index
 from tasks.study.load import Phase, Session, Study
@@ -440,3 +442,79 @@ def test_a_lapel_that_shares_nothing_in_time_is_told_by_its_sound(store: Feature
     assert set(built.excluded) == set(RATES)
     assert "its track 'lapel' was by its clock recorded from 11.00 to 16.00 s" in built.excluded["s30"]
     assert "every session has something wrong with it" in built.remarks[0]
+
+
+OF_CAMERA = replace(WINDOWS, track="cam")
+
+
+@every_session
+def test_windows_of_another_cameras_frames_are_in_the_sessions_seconds(
+    made: tuple[Path, Arrays], store: FeatureStore, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, arrays = made
+    built = build_clip_index(study_of(), OF_CAMERA, store)
+    assert (dict(built.excluded), built.clips.attrs["track"]) == ({}, "cam")
+    write_clip_index(built.clips, local(root))
+    times = seconds_of_the_session(arrays[session, "frames@cam", "time"])
+    with monkeypatch.context() as patched:
+        patched.setattr(Grid, "find", None)  # its own rows are copied as they lie
+        dataset = ClipDataset(root, ["resnet50@cam"], f"session_id == '{session}'")
+        samples = list(dataset)
+    rate = {"s29": 15.0, "s30": 30000 / 1001}.get(session, CAMERA_RATES[session])
+    stride = 0.7
+    first, expected = times[0], []
+    for number in range(100):  # brute force: the first frame at or after every stride from the phase's start
+        at = stride * number
+        frame = next((n for n, time in enumerate(times) if time >= at - 5e-7), None)
+        if frame is not None and frame + round(1.6 * rate) <= len(times) and frame not in expected:
+            expected.append(frame)
+    assert dataset.clips["start_frame"].tolist() == expected
+    assert first > 3
+    valid = arrays[session, "openface@cam", "valid"]
+    for sample, (_, clip) in zip(samples, dataset.clips.iterrows(), strict=True):
+        rows = slice(clip["start_frame"], clip["stop_frame"])
+        np.testing.assert_array_equal(sample["resnet50@cam"], arrays[session, "resnet50@cam", "values"][rows])
+        assert clip["start_s"] == pytest.approx(times[rows.start], abs=1e-6)
+        assert clip["face_tracked"] == pytest.approx(valid[rows].mean(), abs=1e-6)
+
+
+def test_the_sessions_own_camera_is_then_wanted_with_a_rate(made: tuple[Path, Arrays], store: FeatureStore) -> None:
+    root, arrays = made
+    write_clip_index(build_clip_index(study_of(), OF_CAMERA, store).clips, local(root))
+    with pytest.raises(ValueError, match=r"track 'main' are not those of the clips .* 'resnet50' .* rate=15 for"):
+        ClipDataset(root, ["resnet50"], "session_id == 's15'")
+    dataset = ClipDataset(root, [ClipInput("resnet50", rate=15)], "session_id == 's15'")
+    times = arrays["s15", "frames", "time"]
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        rows = nearest(times, clip["start_s"] + np.arange(24) / 15, clip["stop_s"], 15)
+        values = arrays["s15", "resnet50", "values"]
+        check_rows(sample["resnet50"], sample["resnet50_mask"], values, np.ones(len(times), bool), rows)
+
+
+def test_an_index_of_another_cameras_frames_is_no_index_for_older_code(
+    made: tuple[Path, Arrays], store: FeatureStore
+) -> None:
+    root, _ = made
+
+    def stored_format() -> int:
+        return int(json.loads(pq.read_schema(root / CLIPS).metadata[b"storyframes"])["format"])
+
+    assert stored_format() == 2
+    write_clip_index(build_clip_index(study_of(), OF_CAMERA, store).clips, local(root))
+    assert stored_format() == 3
+
+
+def test_sessions_without_the_camera_give_no_clips_by_name(store: FeatureStore) -> None:
+    study = study_of()
+    tracks = {**study.tracks, "s25": {"main": study.tracks["s25"]["main"]}}
+    built = build_clip_index(replace(study, tracks=tracks), OF_CAMERA, store)
+    assert built.excluded == {
+        "s25": "it has no track 'cam', and [clips] track = 'cam' cuts its frames into clips; it has main"
+    }
+    for built in (
+        build_clip_index(study, replace(WINDOWS, track="lapel"), store),
+        build_clip_index(study, OF_CAMERA, None),
+    ):
+        assert set(built.excluded) == set(RATES)
+        assert built.excluded["s30"].endswith("but when they are is not known: extract 'frames' of it")
+        assert len(built.clips) == 0

@@ -18,6 +18,7 @@ from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
+from storyframes.tracks import MAIN
 
 NO_STORY = ""
 
@@ -82,13 +83,13 @@ class ClipDataset:
         self.split = split
         wanted = _distinct(inputs)
         index = self.store.clips()
-        clocks = index.attrs.pop("clocks", {})
+        clocks, track = index.attrs.pop("clocks", {}), index.attrs.pop("track", MAIN)
         index = index if split is None else split.applied(index)
         chosen = filter_clips(index, where)
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
-        source = ClipSource(self.store, index, self._sessions, self.clips, clocks)
+        source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track)
         self._inputs = wanted
         self._readers = []
         self.fields: dict[str, Field] = {}

@@ -99,6 +99,7 @@ class ClipSource:
         sessions: the sessions of the clips that will be read; each has what the input needs.
         clips: the clips that will be read, in the dataset's order.
         clocks: of the tracks, as the clip index has them.
+        track: whose frames the clips are of.
     """
 
     store: FeatureStore
@@ -106,6 +107,7 @@ class ClipSource:
     sessions: Sequence[str]
     clips: pd.DataFrame
     clocks: StoredClocks = field(default_factory=dict)
+    track: str = MAIN
 
     def clock(self, track: str) -> TrackClock:
         """How a track's device counts.

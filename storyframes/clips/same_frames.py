@@ -15,9 +15,8 @@ from storyframes.clips.window_spec import nominal_rate
 from storyframes.clocks import TrackClock
 from storyframes.features import CLOCK
 from storyframes.recording_times import usual_rate
-from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
-from storyframes.tracks import MAIN, of_track
+from storyframes.tracks import of_track
 
 
 def check_frames_are_the_clips(source: ClipSource, wanted: ClipInput, device: TrackClock) -> None:
@@ -32,7 +31,7 @@ def check_frames_are_the_clips(source: ClipSource, wanted: ClipInput, device: Tr
         ValueError: a frame of a clip begins more than a millisecond from the track's frame of the same number, or
             there is none; the message says which rate to give.
     """
-    if wanted.track == MAIN:
+    if wanted.track == source.track:
         return
     rates: Counter[float] = Counter()
     first = ""
@@ -40,7 +39,7 @@ def check_frames_are_the_clips(source: ClipSource, wanted: ClipInput, device: Tr
         used = int(clips["start_frame"].min()), int(clips["stop_frame"].max())
         time = source.store.view(session, of_track(CLOCK, wanted.track), array="time")
         rates[nominal_rate(usual_rate(time, 0.0))] += 1
-        first = first or _difference(source.store, session, used, device.to_session(session, time))
+        first = first or _difference(source, session, used, device.to_session(session, time))
     if first:
         rate = round(rates.most_common(1)[0][0], 2)
         raise ValueError(
@@ -49,12 +48,14 @@ def check_frames_are_the_clips(source: ClipSource, wanted: ClipInput, device: Tr
         )
 
 
-def _difference(store: FeatureStore, session: str, used: tuple[int, int], time: np.ndarray) -> str:
+def _difference(source: ClipSource, session: str, used: tuple[int, int], time: np.ndarray) -> str:
     """The first frame that a clip uses and that is of another moment, or no frame of the track; empty where none is."""
-    if not store.has(session, CLOCK):
+    of_clips = of_track(CLOCK, source.track)
+    if not source.store.has(session, of_clips):
         return f"of {session} it is not known when the clips' are"
     start, stop = used
-    own = ticks(store.view(session, CLOCK, start, stop, array="time"))
+    own_s = source.store.view(session, of_clips, start, stop, array="time")
+    own = ticks(source.clock(source.track).to_session(session, own_s))
     theirs = ticks(time[start:stop])
     off = np.abs(own[: len(theirs)] - theirs) > ROUNDING
     if off.any():

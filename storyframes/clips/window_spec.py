@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
+from storyframes.tracks import MAIN
+
 DEFAULT_WINDOW, DEFAULT_STRIDE, DEFAULT_STRIDE_S = 120, 15, 1.0
 
 SAME_RATE = 0.01
@@ -33,6 +35,7 @@ class WindowSpec:
         stride_s: then seconds from one clip's start to the next one's; 1 where it is left out.
         fps: frames per second assumed where neither a session's frame times nor its recording's header tell them.
         phases: the phases that give clips; None takes all.
+        track: whose frames are cut into clips, by default the session's own camera's.
         unlabelled: "keep" windows that nothing labels, or "drop" them; None keeps them where the study has no ratings.
         split_shares: shares of the participants in train, val and test.
         split_seed: seeds the assignment of participants to splits.
@@ -49,6 +52,7 @@ class WindowSpec:
     stride_s: float | None = None
     fps: float = 15.0
     phases: tuple[str, ...] | None = None
+    track: str = MAIN
     unlabelled: str | None = None
     split_shares: tuple[float, float, float] = (0.7, 0.2, 0.1)
     split_seed: int = 0
@@ -76,9 +80,10 @@ class WindowSpec:
         return self.window or max(1, round((self.window_s or 0) * nominal_rate(rate)))
 
     def __str__(self) -> str:
+        of = "" if self.track == MAIN else f", of the frames of {self.track}"
         if self.in_seconds:
-            return f"{self.window_s:g} s, stride {self.stride_s:g} s"
-        return f"{self.window} frames, stride {self.stride}"
+            return f"{self.window_s:g} s, stride {self.stride_s:g} s{of}"
+        return f"{self.window} frames, stride {self.stride}{of}"
 
     def _faults(self) -> Iterator[str]:
         given = [name for name in ("window", "stride") if getattr(self, name) is not None]

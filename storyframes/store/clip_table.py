@@ -2,7 +2,8 @@
 how the clocks of tracks run, so that who reads clips needs no study.
 
 Format 1 said nothing. Since format 2 windows without a rating are rows with missing values, schemes of labels have
-columns, and ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` are there.
+columns, and ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` are there. Format 3 is written only
+where the windows are of another track's frames, because a reader of format 2 would take them for the session's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from storyframes.store.layout import CLIPS, StoreError
 
-FORMAT = 2
+FORMAT = 3
 _KEY = b"storyframes"
 
 
@@ -29,17 +30,20 @@ def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
     ``schemes`` are what its label columns are; ``clocks`` are those of the tracks
-    (:data:`storyframes.clocks.StoredClocks`), where there are any.
+    (:data:`storyframes.clocks.StoredClocks`), where there are any; ``track`` is whose frames the windows are of, where
+    they are not the sessions' own.
     """
-    about = {"format": FORMAT, "schemes": index.attrs.get("schemes", {})}
+    about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
     if clocks := index.attrs.get("clocks"):
         about["clocks"] = clocks
+    if track := index.attrs.get("track"):
+        about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
     return table.replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The stored index, with ``attrs["schemes"]``, and ``attrs["clocks"]`` where there are other tracks.
+    """The stored index, with ``attrs["schemes"]``, and ``clocks`` and ``track`` where there are other tracks.
 
     Raises:
         ClipFormatError: newer code wrote it.
@@ -52,8 +56,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         )
     index = table.replace_schema_metadata(None).to_pandas()
     index.attrs["schemes"] = dict(about.get("schemes", {}))
-    if clocks := about.get("clocks"):
-        index.attrs["clocks"] = clocks
+    index.attrs |= {name: about[name] for name in ("clocks", "track") if about.get(name)}
     return index
 
 
