@@ -18,6 +18,10 @@ from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from storyframes.store.feature_store import FeatureStore
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.report.agreement import agreement_rows
+from tasks.inspect.report.site import build_report
 from tasks.statistics.agreement import Agreement, Categories, agreement, kappa, kappa_quadratic, pearson, spearman
 from tasks.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal
 from tasks.statistics.rating_table import TableFaultError
@@ -379,6 +383,25 @@ def test_steps_are_in_the_schemes_order_not_the_alphabets(study: Path) -> None:
     assert compared_of(study, "pace").alpha == pytest.approx(
         agreement(of(np.array([[0.0, 0], [1, 1], [2, 1]]), Level.STEPS)).alpha
     )
+
+
+def test_the_report_has_a_row_for_each_scheme_that_several_used(study: Path, store_root: Path, tmp_path: Path) -> None:
+    label(
+        study,
+        *(f"s1,pace,{value},,,t{at},{rater}" for rater in "ab" for at, value in enumerate(("slow", "fast"))),
+        *("s1,mood,up,0,9,,a", "s1,mood,down,0,9,,b", "s1,mood,up,10,20,,a", "s1,mood,up,11,20,,b", "s1,mood,up,,,,"),
+        *("s1,valence,1,,,,a", "s1,valence,0,,,,b", "s1,warmth,3,,,,a"),
+    )
+    loaded = load_study(study)
+    rows = {row.scheme: row for row in agreement_rows(loaded)}
+    assert set(rows) == {"mood", "pace"}  # valence is private, and warmth has one rater
+    assert (rows["pace"].alpha, rows["pace"].kappa, rows["pace"].pearson) == ("1.000 (ordinal)", "1.000", "")
+    left_out = "2 labels overlapping another rater's without being the same; 1 without a rater"
+    assert (rows["mood"].units, rows["mood"].left_out) == (1, left_out)
+    build_report(loaded, FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site")
+    page = (tmp_path / "site/index.html").read_text()
+    assert "How far raters agree" in page
+    assert "1.000 (ordinal)" in page
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.overlay import OverlayError
 from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import QualityFinding
+from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
 from tasks.inspect.report.folder import new_site
@@ -135,6 +136,7 @@ def _write_study(pages: _Pages, facts: StudyFacts) -> None:
         name=pages.name,
         facts=facts,
         charts=study_charts(facts),
+        agreement=agreement_rows(pages.study),
         pages=set(pages.findings),
         findings=pages.findings,
         reasons=gather_reasons(facts.matrix),
