@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = re.findall(r"^\$ storyframes (.+)$", (ROOT / "docs/statistics.md").read_text(), re.MULTILINE)
+PAGE = (ROOT / "docs/statistics.md").read_text()
+COMMANDS = re.findall(r"^\$ storyframes (.+)$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -25,4 +26,13 @@ def test_a_command_runs(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) >= 1
+    assert len(COMMANDS) >= 4
+
+
+def test_the_example_of_a_persona_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    *lines, last = code.strip().splitlines()
+    names: dict[str, object] = {}
+    exec("\n".join(lines), names)
+    assert "warmth and concern for people in need are high" in str(names["prompt"])
+    assert str(eval(last, names)) in last
