@@ -12,14 +12,21 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
+from support.recordings import write_video
 
+from flows.cli.tables.study import study_table
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.layout import ID_PATTERN
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.index import build_clip_index
 from tasks.inspect.report.facts import scores_of
 from tasks.inspect.study_check import check_study
+from tasks.label_rules import LabelRule
 from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.labels import Curve, Label, Rater, RaterKind, Scheme, SchemeType
 from tasks.study.load import Study, StudyError, load_study, read_study
+from tasks.study.rows import TABLES
 from tasks.study.tracks import Person, Track
 
 DYAD = {
@@ -560,22 +567,57 @@ def test_labels_are_read_back_in_order(tmp_path: Path, values: list[str], data) 
 # --- what the documentation shows ------------------------------------------------------------------------------------
 
 
-def test_the_tables_of_the_documentation_are_studies(tmp_path: Path) -> None:
-    """Every block of CSV in docs/study.md is the table that its header says, and grows the one before."""
+def test_every_step_of_the_documentation_is_a_study_with_clips(tmp_path: Path) -> None:
+    """Every block of CSV in docs/study.md is the table that its header says, and grows the study of those before it."""
     text = (Path(__file__).parent.parent / "docs" / "study.md").read_text()
     blocks = [block.strip("\n") + "\n" for block in re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)]
-    tables = [block for block in blocks if (not block.startswith("$") and "," in block) or block.startswith("video\n")]
-    assert len(tables) == 6
-    smallest, sessions, schemes, labels, tracks, clocks = tables
-    (tmp_path / "sessions.csv").write_text(smallest)
-    assert list(load_study(tmp_path).sessions) == ["anna-1", "ben-1"]
-    (tmp_path / "persons.csv").write_text("session_id,person_id\nanna-1,child_b\n")
-    written = {"sessions": sessions, "schemes": schemes, "labels": labels, "tracks": tracks, "clocks": clocks}
-    for table, content in written.items():
+    columns = {table: {*model.model_fields} for table, model in TABLES.items()}
+    columns["participants"] |= {"age"}
+    steps = []
+    for block in blocks:
+        header = set(block.splitlines()[0].split(","))
+        if not block.startswith("$") and (fitting := [table for table, known in columns.items() if header <= known]):
+            steps.append((fitting[0], block))
+    assert [table for table, _ in steps] == [
+        *("sessions", "sessions", "phases", "participants", "persons", "schemes", "labels", "tracks", "clocks")
+    ]
+    for folder in ("videos", "transcripts"):
+        (tmp_path / folder).mkdir()
+    for name in ("anna-1", "ben-1", "anna-1-b"):
+        write_video(tmp_path / f"videos/{name}.mp4", "mpeg4", [40 * frame for frame in range(250)])
+    (tmp_path / "transcripts/anna-1.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nhello\n")
+    spec, clips = WindowSpec(window_s=2, stride_s=1), []
+    for table, content in steps:
         (tmp_path / f"{table}.csv").write_text(content)
-    study = load_study(tmp_path)
+        study, problems = check_study(tmp_path, ExtractorsSettings())
+        if table == "tracks":  # one step with the clocks
+            assert [problem.kind for problem in problems] == ["unknown clock"]
+            continue
+        assert problems == []
+        built = build_clip_index(study, spec, None, {"valence": LabelRule(within="overlap")})
+        assert not built.excluded
+        clips.append(len(built.clips))
+    assert clips == [18, 18, 4 + 3 + 8, *[15] * 5]
+    assert list(study.sessions) == ["anna-1", "ben-1"]
     assert (len(study.labels), len(study.tracks["anna-1"]), study.remarks) == (2, 2, ())
     assert study.clock("anna-1", "child_b").drifts_ppm == pytest.approx((40.0,), abs=1e-6)
+    assert built.clips["valence"].notna().sum() == 3  # of the windows in the warm-up
+    assert (built.clips["engaged"] == "high").sum() == 7
+
+
+def test_check_says_what_a_study_holds(tmp_path: Path) -> None:
+    shown = Console(width=300, record=True, file=io.StringIO())
+    shown.print(study_table(load_study(write_study(tmp_path))))
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.export_text().splitlines()]
+    rows = dict(line for line in cells if len(line) == 2)
+    assert rows["participants"] == "3"
+    assert rows["persons"] == "3"
+    assert rows["labels of valence"] == "1 (interval) of 1 session, by 1 rater"
+    assert rows["labels of note"] == "1 (text) of 1 session"
+    assert rows["labels of stress"] == "1 (curve) of 1 session, by 1 rater"
+    assert rows["tracks"] == "child_b of 1 session, lapel_a of 1 session"
+    assert rows["clocks"] == "1"
+    assert "laughs" not in shown.export_text()
 
 
 def test_check_finds_phases_and_labels_beyond_the_end_of_their_own_recording(study_copy: Path) -> None:

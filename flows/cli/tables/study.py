@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.inspect.human import counted
+from tasks.study.labels import Curve, Label
 from tasks.study.load import Problem, Study
 from tasks.study.problems import shortened
+from tasks.study.tracks import MAIN
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
@@ -33,14 +36,20 @@ def study_table(study: Study) -> Table:
         "openface": "no recorded OpenFace values",
     }
     table.add_row("sessions", str(len(study.sessions)))
-    table.add_row("participants", str(len({session.participant_id for session in study.sessions.values()})))
+    people = {session.participant_id for session in study.sessions.values()}
+    people |= {person.participant_id for person in study.persons if person.participant_id}
+    table.add_row("participants", str(len(people)))
     table.add_row("phases", str(len(study.phases)))
     table.add_row("stories", str(len(study.stories)))
     table.add_row("ratings", str(len(study.ratings)))
     table.add_row("survey scores", str(len(study.surveys)))
-    for name, count in _counts(study).items():
+    for name, what in _labels(study):
+        table.add_row(name, escape(what))
+    for name, count in (("persons", len(study.persons)), ("clocks", sum(map(len, study.clocks.values())))):
         if count:
             table.add_row(name, str(count))
+    if tracks := Counter(track for of_session in study.tracks.values() for track in of_session if track != MAIN):
+        table.add_row("tracks", ", ".join(f"{name} of {counted(count, 'session')}" for name, count in tracks.items()))
     for column, meaning in without.items():
         count = sum(getattr(session, column) is None for session in study.sessions.values())
         if count:
@@ -59,24 +68,23 @@ def study_table(study: Study) -> Table:
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
     for remark in study.remarks:
         table.add_row("look at", escape(remark))
-    counts = _counts(study)
-    if counts["curves"] or counts["tracks besides the session's own"]:
+    if study.curves:
         table.add_row("not used yet", NOT_USED)
     return table
 
 
-NOT_USED = "curves are checked, and tracks are extracted; clips are made without them so far"
+NOT_USED = "curves are checked; clips are made without them so far"
 
 
-def _counts(study: Study) -> dict[str, int]:
-    """How much there is of what a study need not have."""
-    return {
-        "labels": len(study.labels) - len(study.ratings),
-        "curves": len(study.curves),
-        "tracks besides the session's own": sum(len(tracks) - 1 for tracks in study.tracks.values()),
-        "clocks": sum(len(clocks) for clocks in study.clocks.values()),
-        "persons": len(study.persons),
-    }
+def _labels(study: Study) -> Iterator[tuple[str, str]]:
+    """Of each scheme that is used (the table ratings is counted by itself), what it is and how much there is."""
+    labels: list[Label | Curve] = [*study.labels[len(study.ratings) :], *study.curves]
+    for name in dict.fromkeys(one.scheme for one in labels):
+        of_scheme = [one for one in labels if one.scheme == name]
+        sessions = counted(len({one.session_id for one in of_scheme}), "session")
+        raters = len({one.rater_id for one in of_scheme if one.rater_id})
+        by = f", by {counted(raters, 'rater')}" if raters else ""
+        yield f"labels of {name}", f"{len(of_scheme)} ({study.schemes[name].type}) of {sessions}{by}"
 
 
 def not_read(study: Study) -> list[str]:
