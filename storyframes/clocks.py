@@ -111,10 +111,12 @@ def track_clock(stored: StoredClocks, track: str) -> TrackClock:
 
 def _along(at: ArrayLike, known: tuple[float, ...], values: tuple[float, ...]) -> NDArray[np.float64]:
     """The line through these points at ``at``, its first and last piece going on for ever."""
-    x, y = np.asarray(known, np.float64), np.asarray(values, np.float64)
     asked = np.asarray(at, np.float64)
-    if len(x) == 1:
-        return asked - x[0] + y[0]
+    if len(known) == 1:
+        return asked - known[0] + values[0]
+    if len(known) == 2:
+        return values[0] + (asked - known[0]) * ((values[1] - values[0]) / (known[1] - known[0]))
+    x, y = np.asarray(known, np.float64), np.asarray(values, np.float64)
     piece = np.clip(np.searchsorted(x, asked, side="right") - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     found = y[piece] + (asked - x[piece]) * slope

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pandas as pd
 
 from storyframes.clips.windows import SessionSignals
 from storyframes.clocks import stored_clock
@@ -67,6 +68,34 @@ def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -
         return None
     first_s, end_s = study.clock(session_id, track).to_session(np.array(span))
     return float(first_s), float(end_s)
+
+
+def with_coverage(windows: pd.DataFrame, study: Study, store: FeatureStore) -> pd.DataFrame:
+    """The windows with a column for each track besides the sessions' own: which share of their time it recorded.
+
+    Float32; missing in sessions of which it is not known when the track recorded.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    windows = windows.copy(deep=False)
+    start_s, stop_s = windows["start_s"].to_numpy(), windows["stop_s"].to_numpy()
+    of_session = windows.groupby("session_id").indices
+    for column, track in coverage_columns(study).items():
+        share = np.full(len(windows), np.nan)
+        for session_id, rows in of_session.items():
+            has_it = track in other_tracks(study, session_id)
+            if has_it and (span := recorded_s(study, store, session_id, track)):
+                shared_s = np.minimum(stop_s[rows], span[1]) - np.maximum(start_s[rows], span[0])
+                share[rows] = np.clip(shared_s / (stop_s[rows] - start_s[rows]), 0, 1)
+        windows[column] = pd.array(share, dtype="Float32")
+    return windows
+
+
+def coverage_columns(study: Study) -> dict[str, str]:
+    """The columns that :func:`with_coverage` adds, and the track that each is of."""
+    tracks = sorted({track for session_id in study.sessions for track in other_tracks(study, session_id)})
+    return {f"covered_{track}": track for track in tracks}
 
 
 def apart_from_the_session(study: Study, store: FeatureStore, session_id: str) -> str:

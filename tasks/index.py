@@ -23,7 +23,7 @@ from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
 from tasks.clip_labels import add_labels, clip_targets, is_labelled, sessions_of_several_persons
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
-from tasks.clip_tracks import apart_from_the_session, stored_clocks, without_frames
+from tasks.clip_tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
 from tasks.label_rules import LabelRule, indexed_schemes
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
@@ -92,6 +92,8 @@ def build_clip_index(
         _features(store) if store else [],
         together=meetings,
     )
+    if store:
+        windows = with_coverage(windows, study, store)
     clips = _labelled(windows, study, spec, rules)
     if clocks := stored_clocks(study):
         clips.attrs["clocks"] = clocks

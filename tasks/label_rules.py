@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from storyframes.clips.windows import COLUMNS
+from tasks.clip_tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
 
@@ -84,7 +85,8 @@ def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]
 
 def _is_taken(study: Study, column: str) -> bool:
     is_empathy = column == EMPATHY.name and not study.ratings
-    return column.startswith("has_") or (column in COLUMNS and not is_empathy)
+    of_tracks = column in coverage_columns(study)
+    return column.startswith("has_") or of_tracks or (column in COLUMNS and not is_empathy)
 
 
 def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelRule) -> Iterator[str]:

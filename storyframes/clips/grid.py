@@ -82,14 +82,13 @@ class Grid:
 
     def _look_up(self, store: FeatureStore, clip: Clip) -> Nearest:
         time = store.view(clip.session_id, self.timed_by, array="time")
-        begin_s, end_s = self.device.to_device(clip.session_id, (clip.start_s, clip.stop_s))
-        begin = max(int(np.searchsorted(time, begin_s)) - 2, 0)
-        end = int(np.searchsorted(time, end_s)) + 2
-        if len(time[begin:end]) == 0:
-            return Nearest(slice(0, 0), None, np.zeros(len(self), bool))
         start, stop = ticks(clip.start_s), ticks(clip.stop_s)
         points = start + self.offsets
         on_device = _on_device(self.device, clip.session_id, points)
+        begin, end = np.searchsorted(time, on_device[[0, -1]] / PER_SECOND).tolist()
+        begin, end = max(begin - 2, 0), end + 2
+        if len(time[begin:end]) == 0:
+            return Nearest(slice(0, 0), None, np.zeros(len(self), bool))
         rows, there = nearest_rows(ticks(time[begin:end]), on_device, self.tolerance[clip.session_id])
         there &= points < stop
         first, last = int(rows[0]), int(rows[-1])
