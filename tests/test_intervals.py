@@ -1,0 +1,229 @@
+"""Levels, intervals and p: against their definitions, one draw after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.empathy import intervals
+from tasks.empathy.intervals import bootstrap, permutation_p
+from tasks.empathy.levels import Scored, at_level
+from tasks.empathy.metrics import pearson, score
+from tasks.empathy.predictions import Predictions
+from tasks.empathy.run_record import Level, Run, RunError
+
+ORACLE = json.loads((Path(__file__).parent / "data/metrics.json").read_text())["story_level"]
+RUN = Run(phase="reflection", model="tfn", modalities="v")
+
+
+def predictions(run: Run = RUN, **columns: object) -> Predictions:
+    n = len(next(iter(columns.values())))  # type: ignore[arg-type]
+    rows = {
+        "clip_id": [f"c{number}" for number in range(n)],
+        "session_id": ["s"] * n,
+        "participant_id": ["p"] * n,
+        "story_id": ["a"] * n,
+        "phase": [run.phase] * n,
+        "rating": [3.0] * n,
+        "split": ["test"] * n,
+        "score": [0.5] * n,
+        "copies": [1] * n,
+    }
+    return Predictions(run, Path("runs/one"), pd.DataFrame(rows | columns))
+
+
+def of_oracle(run: Run = RUN, **columns: object) -> Predictions:
+    there = {"session_id": ORACLE["session"], "story_id": ORACLE["story"], "score": ORACLE["p"]}
+    return predictions(run, **there, rating=ORACLE["ratings"], participant_id=ORACLE["session"], **columns)
+
+
+def some(seed: int, people: int, *, n: int = 60, levels: int = 9) -> Scored:
+    """Clips of people with up to three stories each, scores with ties, some clips counting twice."""
+    generator = np.random.default_rng(seed)
+    who = generator.integers(0, people, n)
+    story = who * 3 + generator.integers(0, 3, n)
+    ratings = generator.integers(1, 6, people * 3)[story].astype(float)
+    scores = generator.integers(0, levels, n) / 8
+    copies = generator.integers(1, 3, n)
+    return Scored(RUN, Level.CLIP, scores, 0.5, ratings, copies, who, story, 0)
+
+
+def test_a_storys_score_is_the_mean_of_its_clips() -> None:
+    clips, stories = at_level(of_oracle(), Level.CLIP, "test"), at_level(of_oracle(), Level.STORY, "test")
+    for scored, expected in ((clips, ORACLE["clip"]), (stories, ORACLE["story_expect"])):
+        found = dataclasses.asdict(scored.metrics())
+        assert {key: found[key] for key in expected} == pytest.approx(expected, abs=1e-9)
+    assert (clips.level, stories.level) == (Level.CLIP, Level.STORY)
+    assert stories.participants.tolist() == [0, 0, 1, 1]
+
+
+def test_predictions_of_stories_stay_stories() -> None:
+    run = RUN.model_copy(update={"level": Level.STORY})
+    scored = at_level(predictions(run, score=[0.1, 0.7], story_id=["a", "b"]), Level.CLIP, "test")
+    assert scored.level is Level.STORY
+    assert len(scored.scores) == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"rating": [2.0, 4.0]}, "clip c1 has the rating 4, another clip of its session and story 2: there are no"),
+        ({"story_id": ["a", None]}, "clip c1 has no story_id: there are no stories to score"),
+        ({"copies": [1, 3]}, r"clip c1 counts 3 times: .*\(--each-once\)"),
+        ({"split": ["val", "val"]}, "has no predictions of the split 'test'; it has val"),
+    ],
+)
+def test_what_has_no_stories_is_not_scored_by_them(columns: dict, said: str) -> None:
+    with pytest.raises(RunError, match=said):
+        at_level(predictions(**columns), Level.STORY, "test")
+
+
+def test_clips_that_count_several_times_can_be_counted_once() -> None:
+    many = of_oracle(copies=[5, 1, 1, 1, 1, 1, 1, 1])
+    assert at_level(many, Level.CLIP, "test").metrics().n == 12
+    once = at_level(many, Level.CLIP, "test", each_once=True)
+    assert dataclasses.asdict(once.metrics())["r"] == pytest.approx(ORACLE["clip"]["r"])
+    assert at_level(many, Level.STORY, "test", each_once=True).metrics().n == 4
+
+
+def test_scores_on_other_scales_are_scored_as_the_same() -> None:
+    expected = at_level(of_oracle(), Level.CLIP, "test").metrics()
+    scores = np.array(ORACLE["p"])
+    for label, given_scores in (("rating", 1 + 4 * scores), ("unit", (1 + 4 * scores) / 5)):
+        run = Run.model_validate({"phase": RUN.phase, "model": "m", "modalities": "v", "label": label})
+        content = of_oracle(run)
+        content.table["score"] = given_scores
+        found = at_level(content, Level.CLIP, "test").metrics()
+        assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected), abs=1e-9)
+
+
+def test_which_clips_were_scored_is_told_whatever_their_order() -> None:
+    one = of_oracle()
+    shuffled = Predictions(RUN, one.folder, one.table.iloc[::-1].reset_index(drop=True))
+    less = Predictions(RUN, one.folder, one.table.iloc[1:].reset_index(drop=True))
+    for level in Level:
+        same = at_level(one, level, "test").clips
+        assert at_level(shuffled, level, "test").clips == same
+        assert (at_level(less, level, "test").clips == same) is (level is Level.STORY)
+
+
+# --- participants drawn again ---
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from([2, 9]))
+def test_every_draw_is_scored_as_if_its_rows_were_written_out(seed: int, people: int, levels: int) -> None:
+    scored = some(seed, people, levels=levels)
+    # the draws of the same generator, written out
+    present = np.unique(scored.participants)
+    if len(present) < 2:
+        return
+    drawn = np.random.default_rng(1).multinomial(len(present), [1 / len(present)] * len(present), size=20)
+    found = bootstrap(scored, draws=20, seed=1)
+    values: dict[str, list[float]] = {name: [] for name in found}
+    for weights in drawn:
+        times = weights[np.searchsorted(present, scored.participants)] * scored.copies
+        one = dataclasses.asdict(score(scored.scores, scored.ratings, copies=times))
+        for name, each in values.items():
+            each.append(one[name])
+    for name, interval in found.items():
+        there = [value for value in values[name] if not math.isnan(value)]
+        assert interval.undefined == 20 - len(there), name
+        if there:
+            low, high = np.percentile(there, [2.5, 97.5])
+            assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-9), name
+
+
+def test_many_participants_are_ranked_draw_by_draw_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = some(3, 5)
+    at_once = bootstrap(scored, draws=50)
+    monkeypatch.setattr(intervals, "_MOST", 1)
+    one_by_one = bootstrap(scored, draws=50)
+    assert dataclasses.astuple(one_by_one["rho"]) == pytest.approx(dataclasses.astuple(at_once["rho"]))
+
+
+def test_one_participant_has_no_interval() -> None:
+    found = bootstrap(at_level(predictions(score=[0.1, 0.7], rating=[1, 5]), Level.CLIP, "test"))
+    assert math.isnan(found["acc"].low)
+    assert found["acc"].undefined == 1000
+
+
+# --- ratings dealt out again ---
+
+
+def by_participants(people: int, stories: int, clips: int, seed: int, *, leaning: float, knowing: float) -> Scored:
+    """Participants who rate high or low throughout (``leaning``), and scores that know each story (``knowing``)."""
+    generator = np.random.default_rng(seed)
+    who = np.repeat(np.arange(people), stories)
+    level = generator.normal(size=people)[who] * leaning
+    ratings = np.clip(np.round(3 + level + generator.normal(size=len(who))), 1, 5)
+    scores = 0.3 * level + knowing * ratings + generator.normal(size=len(who)) * 0.1
+    unit = np.repeat(np.arange(len(who)), clips)
+    noise = generator.normal(size=len(unit)) * 0.05
+    ones = np.ones(len(unit), int)
+    return Scored(RUN, Level.CLIP, scores[unit] + noise, 0.5, ratings[unit], ones, who[unit], unit, 0)
+
+
+def test_knowing_who_rates_high_is_not_knowing_stories() -> None:
+    knows = by_participants(12, 6, 4, 0, leaning=2, knowing=1)
+    leans = [by_participants(12, 6, 4, seed, leaning=2, knowing=0) for seed in range(6)]
+    assert permutation_p(knows) == 1 / 1001
+    assert min(pearson(one.scores, one.ratings) for one in leans) > 0.5
+    assert np.mean([permutation_p(one) for one in leans]) > 0.2
+
+
+def test_dealing_out_is_within_participants_and_whole_stories() -> None:
+    # each participant rated one story only: no other dealing
+    alone = by_participants(9, 1, 3, 1, leaning=1, knowing=1)
+    assert permutation_p(alone) == 1.0
+    # two participants, two stories each, of different numbers of clips: four dealings, the true one the best
+    unit = np.array([0, 0, 0, 1, 2, 3, 3])
+    ratings, scores = np.array([5.0, 1, 4, 2])[unit], np.array([0.9, 0.1, 0.8, 0.3])[unit]
+    scored = Scored(RUN, Level.CLIP, scores, 0.5, ratings, np.ones(7, int), np.array([0, 0, 1, 1])[unit], unit, 0)
+    assert permutation_p(scored, draws=4000) == pytest.approx(0.25, abs=0.03)
+    dealings = [[5, 1, 4, 2], [1, 5, 4, 2], [5, 1, 2, 4], [1, 5, 2, 4]]
+    third = sorted(dealings, key=lambda one: -pearson(scores, np.array(one, float)[unit]))[2]
+    changed = dataclasses.replace(scored, ratings=np.array(third, float)[unit])
+    assert permutation_p(changed, draws=4000) == pytest.approx(0.75, abs=0.03)
+
+
+def test_copies_count_in_p_as_rows_do() -> None:
+    scored = some(5, 4)
+    rows = np.repeat(np.arange(len(scored.scores)), scored.copies)
+    written = Scored(
+        RUN,
+        Level.CLIP,
+        scored.scores[rows],
+        0.5,
+        scored.ratings[rows],
+        np.ones(len(rows), int),
+        scored.participants[rows],
+        scored.stories[rows],
+        0,
+    )
+    assert permutation_p(scored) == permutation_p(written)
+
+
+def test_ratings_that_are_not_of_stories_have_no_p() -> None:
+    parts = predictions(score=[0.1, 0.7, 0.2], rating=[1.0, 5.0, 2.0], story_id=[None, None, None])
+    assert math.isnan(permutation_p(at_level(parts, Level.CLIP, "test")))
+    assert math.isnan(permutation_p(at_level(predictions(score=[0.1, 0.7]), Level.CLIP, "test")))  # one rating for all
+
+
+def test_missing_answers_are_left_out_of_both() -> None:
+    scored = some(8, 4)
+    holes = scored.scores.copy()
+    holes[::5] = np.nan
+    kept = ~np.isnan(holes)
+    less = {name: getattr(scored, name)[kept] for name in ("scores", "ratings", "copies", "participants", "stories")}
+    with_holes, without = dataclasses.replace(scored, scores=holes), dataclasses.replace(scored, **less)
+    assert bootstrap(with_holes, draws=50) == bootstrap(without, draws=50)
+    assert permutation_p(with_holes, draws=50) == permutation_p(without, draws=50)
