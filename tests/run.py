@@ -34,7 +34,7 @@ TOGETHER = {
         "test_rooms", "test_samplers", "test_settings", "test_shards", "test_spec", "test_statistics_docs",
         "test_study", "test_study_clocks", "test_study_tables", "test_tests", "test_transcript", "test_windows",
     ),
-    "scores": ("test_metrics", "test_predictions"),
+    "scores": ("test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics", "test_predictions"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
 }  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.

@@ -10,11 +10,12 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from support.runs import leave_runs
 from support.synthetic_features import StudySpec, write_features
 
 ROOT = Path(__file__).parent.parent
 
-READ_A_CLIP = """
+ONLY_WHAT_IS_DECLARED = """
 import importlib.abc, sys
 
 allowed = set(sys.argv[2].split(","))
@@ -29,6 +30,11 @@ class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
         return None if hidden else self.finder.find_spec(name, path, target)
 
 sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
+"""
+
+READ_A_CLIP = (
+    ONLY_WHAT_IS_DECLARED
+    + """
 from storyframes import ClipDataset, ClipLoader, UniformSampler
 from storyframes.clips.named_inputs import INPUTS
 
@@ -40,12 +46,30 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
+)
+
+RUN_COMMANDS = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+from flows.cli.entry import main
+
+runs = sys.argv[1]
+for command in (["--help"], ["evaluate", runs], ["check", runs]):
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print("ended with", ended.code, "loaded", sorted({"torch", "prefect", "dask", "av"} & set(sys.modules)))
+"""
+)
 
 
-def light_modules() -> set[str]:
+def light_modules(*extras: str) -> set[str]:
     """Importable names: the standard library's, and those of the declared dependencies and of all that these need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted, distributions = list(project["dependencies"]), set()
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
     while wanted:
         requirement = Requirement(wanted.pop())
         name = normal(requirement.name)
@@ -59,7 +83,6 @@ def light_modules() -> set[str]:
         if distributions & {normal(owner) for owner in owners}
     }
     assert {"numpy", "pandas", "pyarrow", "zarr"} <= modules
-    assert not {"torch", "pydantic", "xarray", "prefect"} & modules
     return modules | set(sys.stdlib_module_names) | {"storyframes"}
 
 
@@ -69,9 +92,33 @@ def normal(name: str) -> str:
 
 def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=1))
-    command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(light_modules()))]
+    modules = light_modules()
+    assert not {"torch", "pydantic", "xarray", "prefect"} & modules
+    command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
     shape, loader = result.stdout.splitlines()
     assert shape == "(13, 2762) True"
     assert loader == "ClipLoader needs PyTorch: pip install 'storyframes[loader]'"
+
+
+def test_scores_are_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:
+    modules = light_modules("train")
+    assert {"torch", "scipy", "sklearn", "pydantic", "typer", "rich"} <= modules
+    assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
+    runs = leave_runs(tmp_path / "runs", seeds=1)
+    command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | {"flows", "tasks"}))]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    assert result.returncode == 0, result.stderr
+    assert "| EF-LSTM | v+a+t | 1 |" in result.stdout
+    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
+    assert ends == ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
+    assert result.stderr.splitlines()[-1].startswith("error this command needs ")
+    assert result.stderr.splitlines()[-1].endswith(": pip install 'storyframes[pipeline]'")
+
+
+def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
+    modules = light_modules("train") - {"scipy"}
+    command = [sys.executable, "-c", RUN_COMMANDS, str(tmp_path), ",".join(sorted(modules | {"flows", "tasks"}))]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    assert "error this needs scipy: pip install 'storyframes[train]'" in result.stderr.splitlines()

@@ -23,6 +23,7 @@ import storyframes
 from flows.cli import (
     compare,
     deploy,
+    evaluate,
     extract,
     extractors,
     import_labels,
@@ -84,6 +85,7 @@ for command in (
     look.show,
     look.view,
     compare.compare,
+    evaluate.evaluate,
     statistics.agreement,
     statistics.compare_ratings,
     statistics.mixed,

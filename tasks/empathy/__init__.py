@@ -1,6 +1,7 @@
 """The paper's benchmark: how far one story moves one listener, from the features of a session, scored honestly.
 
 The way of a number: ``run_record`` (run.json: what decided a run) and ``predictions`` (predictions.parquet, read
-strictly), the two files through which models and scores know each other → ``metrics``. ``implied_prevalence`` tells
+strictly), the two files through which models and scores know each other → ``levels`` (clips, or stories) → ``metrics``
+and ``intervals`` → ``evaluation`` (all runs of a folder) → ``tables`` → ``table_formats``. ``implied_prevalence`` tells
 what printed numbers give away of the labels. What scores needs neither PyTorch nor the pipeline.
 """

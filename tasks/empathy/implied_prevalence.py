@@ -20,7 +20,7 @@ def implied_prevalence(phi: float, acc: float, f1: float) -> tuple[float, ...]:
         f1: of the positive.
     """
     tp, tn, errors = _fixed_by(acc, f1)
-    if tp < 0 or tn < 0:
+    if not (tp >= 0 and tn >= 0):
         return ()
     a, b = tp * (tp + errors), tn * (tn + errors)
     # phi = (tp tn - d) / sqrt((a + d) (b + d)) falls as d = fp fn grows; squared, it is a quadratic in d
@@ -37,11 +37,17 @@ def implied_prevalence(phi: float, acc: float, f1: float) -> tuple[float, ...]:
     return ()
 
 
-def largest_phi(acc: float, f1: float) -> float:
-    """The largest phi that a table of four with this accuracy and F1 can have; NaN where there is no such table."""
+def possible_phi(acc: float, f1: float) -> tuple[float, float]:
+    """The smallest and the largest phi that a table of four with this accuracy and F1 can have; NaN where none is."""
     tp, tn, errors = _fixed_by(acc, f1)
-    sides = (tp + errors) * (tn + errors)
-    return math.sqrt(tp * tn / sides) if tp >= 0 and tn >= 0 and sides else math.nan
+    if not (tp >= 0 and tn >= 0):
+        return math.nan, math.nan
+
+    def phi(product: float) -> float:
+        sides = (tp * (tp + errors) + product) * (tn * (tn + errors) + product)
+        return (tp * tn - product) / math.sqrt(sides) if sides else math.nan
+
+    return phi(errors**2 / 4), phi(0)  # errors shared out evenly, and all of one kind
 
 
 def possible_prevalence(acc: float, f1: float) -> tuple[float, float]:

@@ -1,0 +1,71 @@
+"""``storyframes evaluate``: what runs are worth, from their predictions alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.tables.finite_json import finite_json
+from flows.cli.terminal import cannot_write, error_console, fail, need, refused_if
+
+
+class _Level(StrEnum):
+    CLIP = "clip"
+    STORY = "story"
+
+
+class _Format(StrEnum):
+    MD = "md"
+    CSV = "csv"
+    JSON = "json"
+    TEX = "tex"
+
+
+def evaluate(
+    runs: Annotated[Path, typer.Argument(help="A folder with runs: run.json beside predictions.parquet, in any tree.")],
+    level: Annotated[
+        _Level, typer.Option(help="Score every clip, or each story by the mean of its clips.")
+    ] = _Level.CLIP,
+    split: Annotated[str, typer.Option(help="Of which clips.")] = "test",
+    kind: Annotated[_Format, typer.Option("--format", help="json also has intervals and p of every run.")] = _Format.MD,
+    published: Annotated[
+        bool, typer.Option("--published", help="Also show the paper's tables of these phases.")
+    ] = False,
+    each_once: Annotated[
+        bool,
+        typer.Option("--each-once", help="Count every clip once, whatever runs say of copies."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
+) -> None:
+    """Score runs by their predictions, whoever made them; exit 1 if a run is left out."""
+    need("scipy", "train")
+    need("pydantic", "train")
+    from storyframes.store.durable import write_atomically
+    from tasks.empathy.evaluation import evaluate as evaluate_runs
+    from tasks.empathy.run_record import Level, RunError
+    from tasks.empathy.table_formats import Format, content, written
+    from tasks.empathy.tables import build_tables, published_tables
+
+    with refused_if(RunError):
+        done = evaluate_runs(runs, Level(level), split, each_once=each_once, intervals=kind is _Format.JSON)
+    tables = build_tables(done)
+    if published:
+        tables += published_tables({table.about["phase"] for table in tables})
+    text = f"{finite_json(content(tables, done))}\n" if kind is _Format.JSON else written(tables, done, Format(kind))
+    if out:
+        try:
+            write_atomically(out, text.encode())
+        except OSError as error:
+            cannot_write(out, error)
+    elif tables or kind is _Format.JSON:
+        print(text, end="")  # noqa: T201
+    for fault in done.faults:
+        error_console().print(f"[bold red]left out[/] {escape(fault)}")
+    if not done.runs:
+        fail(f"{runs}: no run could be scored", 1)
+    if done.faults:
+        raise typer.Exit(1)
