@@ -16,6 +16,7 @@ from flows.settings import Settings, check_labels
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.storage import Storage
 from tasks.extractors.required_tools import check_tools
+from tasks.planning.label_curves import curve_features
 from tasks.planning.selection import check_selection
 from tasks.study.load import Study, load_study
 from tasks.study.record import remember_study
@@ -47,7 +48,7 @@ def prepare(request: ExtractionRequest) -> Preparation:
     """
     settings, study = request.load_settings(), load_study(request.study)
     check_labels(settings, study)
-    check_selection(study, settings, request.selection)
+    check_selection(study, settings, request.selection, curve_features(study, settings.labels))
     check_tools(settings, request.selection.only)
     storage = create_store(request.features)
     _check_writable(storage)

@@ -83,7 +83,9 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
     preparation = prepared(request)
     settings, study = preparation.settings, preparation.study
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
-    plan = plan_extraction(study, preparation.storage, settings, request.selection, watcher().planning, cpus)
+    plan = plan_extraction(
+        study, preparation.storage, settings, request.selection, watcher().planning, cpus, settings.labels
+    )
     due = sum(len(work.features) for work in plan.work)
     impossible = sum(outcome.status is Status.FAILED for outcome in plan.settled)
     idle = len(plan.settled) - impossible
@@ -106,7 +108,8 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
     )
     publish_result(result)
     if not problem:
-        publish_key_tables(key_tables(read_facts(study, FeatureStore(request.features), settings)))
+        facts = read_facts(study, FeatureStore(request.features), settings, settings.labels)
+        publish_key_tables(key_tables(facts))
     return result
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
+LABEL_PATTERN = re.compile(r"label\.[A-Za-z0-9][A-Za-z0-9._-]{0,57}")  # of a curve (storyframes.label_curves)
 _RESERVED = frozenset("vision audio words sentence story stories label index aux con nul prn".split()) | {
     f"{device}{number}" for device in ("com", "lpt") for number in range(10)
 }  # what clip inputs and their fields are called, and devices on Windows, where no folder can have such a name
@@ -44,6 +45,7 @@ class Axis(StrEnum):
     AUDIO_FRAME = "audio_frame"  # one step of the sound: openSMILE's hop (10 ms), another extractor's own
     WORD = "word"  # one word of the transcript
     UTTERANCE = "utterance"  # one utterance of the transcript
+    MOMENT = "moment"  # one moment of a label's curve
     STORY = "story"  # one story of the study
     FRAME_EDGE = "frame_edge"  # where a frame's rows start in arrays of all persons: T + 1 of them
     BODY = "body"  # one detected body, in any frame
@@ -95,7 +97,7 @@ class FeatureSpec:
 
     Attributes:
         name: lower-case letters, digits and underscores, a letter first: it is a folder of the store, ``has_<name>`` in
-            the clip index, and what a clip's arrays are called.
+            the clip index, and what a clip's arrays are called. Of a label's curve ``label.`` and the scheme's name.
         about: one sentence, written into the store.
         arrays: by name, which is made like the feature's; ``values`` is the one that is meant where none is named.
         groups: by name, columns of ``values`` that belong together.
@@ -118,7 +120,8 @@ class FeatureSpec:
         return "\n".join([*lines, f"  mask: {self.mask or 'none'}"])
 
     def __post_init__(self) -> None:
-        _check_name(self.name, "a feature's name")
+        if not (isinstance(self.name, str) and LABEL_PATTERN.fullmatch(self.name)):
+            _check_name(self.name, "a feature's name")
         if self.name in _RESERVED:
             raise SpecError(f"no feature can be called {self.name!r}: that name has a meaning of its own")
         if not self.arrays:

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from storyframes.clips.windows import COLUMNS
+from storyframes.label_curves import MOST_CHARACTERS, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
-from tasks.study.labels import EMPATHY, Scheme, SchemeType, did_you_mean
+from tasks.study.labels import EMPATHY, Curve, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
 
 MEAN, ALL = "mean", "all"
@@ -31,8 +32,8 @@ class LabelRule:
 
     Attributes:
         within: how a window's value comes of labelled parts; None: the mean for intervals, else the majority.
-        raters: "mean" (of numbers; of names the one that most raters give, none where two are as many), "all" (a column
-            for each rater), or one rater's id.
+        raters: "mean" (of numbers and curves; of names the one that most raters give, none where two are as many),
+            "all" (a column, or a curve, for each rater), or one rater's id.
         person: whose labels, a person_id or a role; needed where a session has those of several.
     """
 
@@ -66,6 +67,22 @@ def columns_of(study: Study, scheme: str, rule: LabelRule) -> dict[str, str | No
     return {f"{scheme}_{rater}": rater for rater in raters} or {scheme: None}
 
 
+def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, list[Curve]]:
+    """A scheme's curves by what they are called: of all raters together under its name, or each of them alone.
+
+    As :func:`columns_of`; a curve of nobody has the scheme's name.
+    """
+    curves = [curve for curve in study.curves if curve.scheme == scheme]
+    if rule.raters == MEAN:
+        return {scheme: curves}
+    if rule.raters != ALL:
+        return {scheme: [curve for curve in curves if curve.rater_id == rule.raters]}
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        found.setdefault(f"{scheme}_{curve.rater_id}" if curve.rater_id else scheme, []).append(curve)
+    return found
+
+
 def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
     """Everything for which labels cannot become columns of the clip index; each names the section or the scheme."""
     schemes = indexed_schemes(study)
@@ -80,7 +97,24 @@ def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]
                     "scheme another name in the tables 'schemes' and 'labels'"
                 )
             taken[column] = f"that of the scheme {name!r}"
-    return faults
+    return faults + list(_curve_faults(study, rules))
+
+
+def _curve_faults(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]:
+    """Schemes whose curves cannot be features: their names are too long, or two are the same."""
+    taken: dict[str, str] = {}
+    for name in sorted({curve.scheme for curve in study.curves if not study.schemes[curve.scheme].private}):
+        for column in curves_by_column(study, name, rules.get(name, LabelRule())):
+            cure = "give the scheme another name in the tables 'schemes' and 'curves'"
+            feature = of_scheme(column)
+            if len(column) > MOST_CHARACTERS:
+                yield (
+                    f"the scheme {name!r} would be the feature {feature!r}, whose name has more than "
+                    f"{MOST_CHARACTERS} characters behind the dot: {cure}"
+                )
+            elif other := taken.get(column_of(feature)):
+                yield f"the scheme {name!r} would be the feature {feature!r}, and {other} would be called alike: {cure}"
+            taken[column_of(feature)] = f"the scheme {name!r}"
 
 
 def _is_taken(study: Study, column: str) -> bool:
@@ -95,6 +129,8 @@ def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelR
     if scheme is None:
         if name not in study.schemes:
             yield f"{section}: the study has no scheme {name!r}{did_you_mean(name, set(study.schemes))}"
+        elif study.schemes[name].type is SchemeType.CURVE and not study.schemes[name].private:
+            yield from _curve_rule_faults(study, name, rule)
         elif study.schemes[name].type not in _INDEXED:
             yield f"{section}: the scheme is {study.schemes[name].type}, so it is no column of the clip index"
         elif study.schemes[name].private:
@@ -110,3 +146,13 @@ def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelR
     persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}
     if rule.person is not None and rule.person not in persons:
         yield f"{section}: person = {rule.person!r}: neither a person_id nor a role of the table 'persons'"
+
+
+def _curve_rule_faults(study: Study, name: str, rule: LabelRule) -> Iterator[str]:
+    section = f"[labels.{name}]"
+    for key in ("within", "person"):
+        if getattr(rule, key) is not None:
+            yield f"{section}: {key} says how labels meet windows, and this scheme is a curve: leave it out"
+    raters = {curve.rater_id for curve in study.curves if curve.scheme == name and curve.rater_id}
+    if rule.raters not in (MEAN, ALL, *raters):
+        yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"

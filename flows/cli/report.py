@@ -52,7 +52,7 @@ def report(
                 store,
                 settings,
                 out,
-                ReportOptions(Disclosure(with_text, with_video), check_sound),
+                ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels),
                 lambda session_id, number, count: spinner.update(f"{number} of {count}: {escape(session_id)}"),
             )
         except ReportError as error:

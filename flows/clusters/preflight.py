@@ -14,7 +14,7 @@ import storyframes
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
 from tasks.extractors.base import Scope
-from tasks.extractors.registry import ExtractorsSettings, broken, build_extractors, registered
+from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.extractors.required_tools import missing_tools
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def _refuse(answers: Mapping[str, object]) -> None:
 def _plug_ins(features: Iterable[str]) -> dict[str, str]:
     """By feature that comes from a plug-in, its distribution and version."""
     classes = {**registered(Scope.STORIES), **registered()}
-    return {feature: classes[feature].distribution for feature in features if classes[feature].distribution}
+    named = {feature: classes[feature].distribution for feature in features if feature in classes}
+    return {feature: distribution for feature, distribution in named.items() if distribution}
 
 
 def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
@@ -129,12 +130,12 @@ def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> 
 def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
     """The features that this worker may be given: one with a GPU alone needs no OpenFace."""
     resources = worker.state.total_resources if worker else {}
-    extractors = build_extractors(expected.settings, "")
-    return [
-        feature
-        for feature in expected.features
-        if worker is None or all(resources.get(name, 0) >= amount for name, amount in extractors[feature].needs.items())
-    ]
+
+    def can(feature: str) -> bool:
+        needs = build_extractor(expected.settings, "", feature).needs
+        return all(resources.get(name, 0) >= amount for name, amount in needs.items())
+
+    return [feature for feature in expected.features if worker is None or can(feature)]
 
 
 def _examples(work: Iterable[Work]) -> list[Path]:

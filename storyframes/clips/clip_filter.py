@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from storyframes.clips.filter_expression import parse_filter
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
+from storyframes.label_curves import column_of
 from storyframes.store.feature_store import FeatureStore
 
 _PLACE = "\0place"  # no filter can name this column
@@ -90,7 +91,7 @@ def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: Feat
     stories = lacking["story_id"].dropna().unique() if wanted.name == "story" else []
     names = stories if len(stories) else lacking["session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    columns = [f"has_{feature}" for feature in needed_features(wanted, store)]
+    columns = [column_of(feature) for feature in needed_features(wanted, store)]
     there = columns and all(column in lacking for column in columns)  # an index may be older than a feature
     advice = f"filter with where={' and '.join(columns)!r}, or " if there else ""
     if wanted.name == "label":

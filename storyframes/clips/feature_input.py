@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes.clips.columns import ColumnTable
-from storyframes.clips.grid import Grid, open_grid
+from storyframes.clips.grid import Grid, open_frame_grid, open_grid
 from storyframes.clips.input_readers import (
     Field,
     FrameMask,
@@ -28,7 +28,7 @@ from storyframes.clips.input_readers import (
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
 from storyframes.clips.same_frames import check_frames_are_the_clips
-from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers
+from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
 from storyframes.features import CLOCK
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import feature_and_track, of_track
@@ -37,7 +37,7 @@ PER_FRAME = "per_frame"
 """Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
 FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
 """Where a row is a word or an utterance: the array that says which of them each frame has, -1 for none."""
-_AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE)  # what a clip can be cut from
+_AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ def open_feature(
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
     main = spec.arrays[MAIN_ARRAY].axis if MAIN_ARRAY in spec.arrays else next(iter(arrays))
     main = main if main in arrays else next(iter(arrays))
+    if main is Axis.MOMENT:
+        return _of_moments(source, wanted, feature, spec, arrays[main])
     axis = Axis(wanted.axis or main)
     through = _way_to_frames(spec, main) if axis is Axis.FRAME and main is not Axis.FRAME else ""
     if axis not in arrays and not through:
@@ -226,7 +228,12 @@ def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
 def _of_frames(
     source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, timed_by: str = CLOCK
 ) -> list[InputReader]:
-    grid = grid_of(source, wanted, timed_by)
+    return _on_grid(source, wanted, feature, chosen, mask, grid_of(source, wanted, timed_by))
+
+
+def _on_grid(
+    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, grid: Grid | None
+) -> list[InputReader]:
     count = len(grid) if grid else source.frames
     rows = [
         FrameRows(each.field, each.shaped(count), (FramePart(feature, each.array, each.pieces),), grid, each.spec.fill)
@@ -268,6 +275,27 @@ def _on_clock(
         raise ValueError(f"{wanted.field!r} has a row for each {axis}, which has no rate: give axis='frame' as well")
     _check_clock(feature, spec, axis)
     return _of_frames(source, wanted, feature, chosen, mask, feature_and_track(feature)[0])
+
+
+def _of_moments(
+    source: ClipSource, wanted: ClipInput, feature: str, spec: FeatureSpec, there: list[str]
+) -> list[InputReader]:
+    """Rows at moments of their own: those nearest to the clip's frames, or to the points of a grid."""
+    refuse_speakers(wanted)
+    if wanted.axis not in (None, Axis.FRAME):
+        raise ValueError(
+            f"axis of {wanted.field!r} cannot be {str(wanted.axis)!r}, only 'frame': it has a row for each frame of "
+            "the clip, or with rate= so many a second"
+        )
+    _check_clock(feature, spec, Axis.MOMENT)
+    chosen = _choose(wanted, spec, {name: name for name in there})
+    mask = _mask(spec, [MAIN_ARRAY])
+    device = source.clock(wanted.track)
+    if wanted.rate is None:
+        grid: Grid | None = open_frame_grid(source.store, source.clips, source.frames, feature, device)
+    else:
+        grid = grid_of(source, wanted, feature_and_track(feature)[0])
+    return _on_grid(source, wanted, feature, chosen, mask, grid)
 
 
 def _check_clock(feature: str, spec: FeatureSpec, axis: Axis) -> None:

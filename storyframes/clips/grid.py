@@ -1,4 +1,4 @@
-"""Clips on a grid: points at one rate from each clip's start, and the row nearest to each of them.
+"""Clips on a grid: points at one rate from each clip's start, or its frames, and the row nearest to each of them.
 
 Points and rows are compared as whole microseconds (:mod:`storyframes.ticks`). A row is near enough to stand for a point
 if it is no further off than half a step of the coarser of both, and a millisecond, to which containers round. Of two
@@ -17,6 +17,7 @@ import pandas as pd
 
 from storyframes.clips.input_readers import Clip
 from storyframes.clocks import SESSIONS_OWN, TrackClock
+from storyframes.features import CLOCK
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
 
@@ -82,8 +83,7 @@ class Grid:
 
     def _look_up(self, store: FeatureStore, clip: Clip) -> Nearest:
         time = store.view(clip.session_id, self.timed_by, array="time")
-        start, stop = ticks(clip.start_s), ticks(clip.stop_s)
-        points = start + self.offsets
+        points, stop = self._points(store, clip), ticks(clip.stop_s)
         on_device = _on_device(self.device, clip.session_id, points)
         begin, end = np.searchsorted(time, on_device[[0, -1]] / PER_SECOND).tolist()
         begin, end = max(begin - 2, 0), end + 2
@@ -93,6 +93,40 @@ class Grid:
         there &= points < stop
         first, last = int(rows[0]), int(rows[-1])
         return Nearest(slice(begin + first, begin + last + 1), rows - first, None if there.all() else there)
+
+    def _points(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        """The points of a clip, ticks of the session."""
+        return ticks(clip.start_s) + self.offsets
+
+
+@dataclass(frozen=True)
+class FrameGrid(Grid):
+    """The points are the moments at which the clip's own frames are shown; ``offsets`` only says how many."""
+
+    def _points(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        return ticks(store.view(clip.session_id, CLOCK, clip.start_frame, clip.stop_frame, array="time"))
+
+
+def open_frame_grid(
+    store: FeatureStore, clips: pd.DataFrame, frames: int, timed_by: str, device: TrackClock = SESSIONS_OWN
+) -> FrameGrid:
+    """The grid of the clips' own frames, for rows that have times of their own.
+
+    Args:
+        store: the store; it has the frames' times of every session.
+        clips: the clips that will be read.
+        frames: of each of them.
+        timed_by: the feature whose ``time`` says when each row is.
+        device: whose seconds these are.
+
+    Raises:
+        ValueError: a session's times do not rise.
+    """
+    tolerance = {}
+    for session in clips["session_id"].unique():
+        own = _step(store, session, CLOCK)
+        tolerance[session] = int(max(own, _step(store, session, timed_by)) / 2) + ROUNDING
+    return FrameGrid(np.zeros(frames, np.int64), timed_by, device, tolerance, {session: {} for session in tolerance})
 
 
 def open_grid(
@@ -126,16 +160,18 @@ def open_grid(
     tolerance, runs = {}, {}
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
         time = ticks(store.view(session, timed_by, array="time"))
-        steps = np.diff(time)
-        if (steps < 0).any():
-            row = int(np.argmax(steps < 0)) + 1
-            raise ValueError(
-                f"{session}/{timed_by}/time: row {row} is earlier than the one before it: extract it again"
-            )
-        step = max(PER_SECOND / rate, float(np.median(steps)) if len(steps) else 0.0)
-        tolerance[session] = int(step / 2) + ROUNDING
+        tolerance[session] = int(max(PER_SECOND / rate, _step(store, session, timed_by)) / 2) + ROUNDING
         runs[session] = _runs(time, windows, offsets, tolerance[session], device)
     return Grid(offsets, timed_by, device, tolerance, runs)
+
+
+def _step(store: FeatureStore, session: str, timed_by: str) -> float:
+    """From one row to the next, as it usually is: ticks; 0 of a single row."""
+    steps = np.diff(ticks(store.view(session, timed_by, array="time")))
+    if (steps < 0).any():
+        row = int(np.argmax(steps < 0)) + 1
+        raise ValueError(f"{session}/{timed_by}/time: row {row} is earlier than the one before it: extract it again")
+    return float(np.median(steps)) if len(steps) else 0.0
 
 
 def _on_device(device: TrackClock, session_id: str, points: np.ndarray) -> np.ndarray:

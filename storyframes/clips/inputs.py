@@ -20,7 +20,7 @@ class ClipInput:
 
     Attributes:
         name: any feature of the store, or vision, audio, words, sentence, story or label; of another track also
-            written ``<name>@<track>``.
+            written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at each frame of the clip.
         columns: names of columns or groups of ``values``, in the order wanted, and of the feature's other arrays; None
             takes all columns of ``values``, or all arrays where there is no ``values``. The store says which there are
             (:meth:`FeatureStore.spec`). The groups of openface and vision are "gaze", "eye_landmarks", "pose",

@@ -11,10 +11,11 @@ what they are about:
 | sentence | sentence (n, 384) float32, sentence_mask, sentence_length: sbert | an utterance; or a frame |
 | story | story (384,) float32: the story's sbert vector | the story |
 | label | label () int64: the rating, 1 to 5; or of schemes: label_<scheme>, label_<scheme>_mask | the window |
+| label.<scheme> | label.<scheme> (k) float32, label.<scheme>_mask: the scheme's curve at each frame | a frame |
 
-k is the number of frames of a clip, and n the largest number of rows that any clip of the study has; with a row for
-each frame there is no length. Values are as they are stored, also where the mask is False: NaN, or the stale landmarks
-of a lost face.
+k is the number of frames of a clip (or of points, with ``rate``), and n the largest number of rows that any clip of
+the study has; with a row for each frame there is no length. Values are as they are stored, also where the mask is
+False: NaN, or the stale landmarks of a lost face.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import IndexedSound
 from storyframes.clips.speakers import refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
+from storyframes.label_curves import is_label_curve, of_scheme
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN, of_track
@@ -90,7 +92,8 @@ def needed_features(wanted: ClipInput, store: FeatureStore) -> tuple[str, ...]:
     if track != MAIN and not set(needed) <= set(there):
         lacking = next(feature for feature in needed if feature not in there)
         raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(there)}")
-    return tuple(of_track(feature, track) for feature in needed)
+    at_frames = (CLOCK,) if is_label_curve(name) and wanted.rate is None else ()  # when the clip's frames are
+    return (*(of_track(feature, track) for feature in needed), *at_frames)
 
 
 def open_input(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
@@ -169,7 +172,9 @@ def _scheme(source: ClipSource, scheme: str) -> list[InputReader]:
     """A scheme's values (numbers as float32, names as int64 with -1 for none), and which clips have one."""
     there = [name for name in source.index.attrs.get("schemes", {}) if name in source.clips]
     if scheme not in there:
-        raise ValueError(f"the clip index has no scheme {scheme!r}; it has {', '.join(there) or 'none'}")
+        curve = of_scheme(scheme)
+        hint = f": it is a curve, ClipInput({curve!r})" if curve in source.store.all_features else ""
+        raise ValueError(f"the clip index has no scheme {scheme!r}{hint}; it has {', '.join(there) or 'none'}")
     column = source.clips[scheme]
     if isinstance(column.dtype, pd.CategoricalDtype):
         names = tuple(str(name) for name in source.index[scheme].cat.categories)

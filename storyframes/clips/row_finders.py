@@ -24,6 +24,7 @@ CLOCKS: Mapping[Axis, tuple[str, ...]] = {
     Axis.AUDIO_FRAME: ("time",),
     Axis.WORD: ("start",),
     Axis.UTTERANCE: ("start", "end"),
+    Axis.MOMENT: ("time",),
 }
 """The arrays that say when a row is, where rows are not frames."""
 

@@ -17,6 +17,7 @@ import pandas as pd
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
+from storyframes.label_curves import column_of
 from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.ticks import ticks
 
@@ -126,8 +127,8 @@ def build_index(
     )
     for feature in features:
         having = {session for session, signal in signals.items() if feature in signal.features}
-        index[f"has_{feature}"] = index["session_id"].isin(having)
-    return as_columns(index[[*COLUMNS, *(f"has_{feature}" for feature in features)]])
+        index[column_of(feature)] = index["session_id"].isin(having)
+    return as_columns(index[[*COLUMNS, *(column_of(feature) for feature in features)]])
 
 
 def as_columns(index: pd.DataFrame) -> pd.DataFrame:

@@ -14,10 +14,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from storyframes.features import FeatureSpec
+from storyframes.label_curves import PREFIX
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.fingerprint import Fingerprint, distribution_version
 from tasks.extractors.settings import CommonSettings, ExtractorSettings
-from tasks.extractors.source import ExtractionError, Input, InputFile, MissingInputError, Source
+from tasks.extractors.source import CurveFiles, ExtractionError, Input, InputFile, MissingInputError, Source
 
 __all__ = [
     "ALL",
@@ -166,10 +167,23 @@ class Extractor(ABC, Generic[S]):
 
     @final
     def inputs_of(self, source: Source) -> tuple[str, ...]:
-        """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to."""
+        """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to.
+
+        A label's curve is as many files as it has raters.
+        """
+        if Input.CURVE in self.inputs:
+            return self._curve(source).kinds
         if source.frameless and not self.needs_frames:
             return tuple(kind for kind in self.inputs if kind != Input.VIDEO)
         return tuple(self.inputs)
+
+    @final
+    def _curve(self, source: Source) -> CurveFiles:
+        if self.name not in source.curves:
+            raise MissingInputError(
+                f"the study names no curve {self.name.removeprefix(PREFIX)!r} for this session (any more)"
+            )
+        return source.curves[self.name]
 
     def value_settings(self) -> Mapping[str, Any]:
         """The settings that decide values; all of the section, unless the extractor knows better."""
@@ -202,6 +216,9 @@ class Extractor(ABC, Generic[S]):
             settings |= self.common.recording.model_dump()
         if Input.TRANSCRIPT in kinds:
             settings |= self.common.transcript.model_dump()
+        if Input.CURVE in self.inputs:
+            scheme = self._curve(source).scheme
+            settings |= {"minimum": scheme.minimum, "maximum": scheme.maximum}
         tools = dict(self.tools())
         if self.distribution:
             tools["plug-in"] = self.distribution

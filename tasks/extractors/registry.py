@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from storyframes.features import STORIES
+from storyframes.label_curves import is_label_curve
 from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
 from tasks.extractors.frames import Frames
 from tasks.extractors.glove.extractor import Glove, StoryGlove
+from tasks.extractors.label_curve import label_curve
 from tasks.extractors.openface.extractor import OpenFace
 from tasks.extractors.opensmile.extractor import OpenSmile
 from tasks.extractors.plug_in import PlugInError, check_class, load_class, origin
@@ -82,7 +84,8 @@ def check_name(cls: type[Extractor[Any]]) -> None:
     Raises:
         PlugInError: the word has another meaning.
     """
-    if hasattr(_Sections, cls.spec.name) or cls.spec.name in _RESERVED:
+    name = cls.spec.name
+    if hasattr(_Sections, name) or name in _RESERVED or name.startswith(("label.", "label_")):
         raise PlugInError(f"no feature can be called {cls.spec.name!r}: the word has another meaning")
 
 
@@ -145,7 +148,7 @@ class _Sections(BaseModel):
         """
         if feature in _sections():
             return getattr(self, feature)
-        if feature not in {cls.spec.name for cls in _all()}:
+        if feature not in {cls.spec.name for cls in _all()} and not is_label_curve(feature):
             raise KeyError(feature)
         return ExtractorSettings()
 
@@ -230,12 +233,13 @@ def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str,
 
 
 def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str) -> Extractor[Any]:
-    """The extractor of one feature of a session (or of the stories).
+    """The extractor of one feature of a session (or of the stories), that of a label's curve among them.
 
     Raises:
         KeyError: there is none.
     """
-    return registered(_scope(session_id))[feature](settings.section(feature), settings.common)
+    cls = label_curve(feature) if is_label_curve(feature) else registered(_scope(session_id))[feature]
+    return cls(settings.section(feature), settings.common)
 
 
 def _scope(session_id: str) -> Scope:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from storyframes.tracks import MAIN
+from tasks.study.labels import Scheme
 
 
 class MissingInputError(Exception):
@@ -26,6 +27,7 @@ class Input(StrEnum):
     TRANSCRIPT = "transcript"
     OPENFACE = "openface"  # OpenFace's output, recorded before
     STORIES = "stories"  # the table of the story texts
+    CURVE = "curve"  # the files of a label's curve, one for each rater
 
     @property
     def holds_words(self) -> bool:
@@ -52,6 +54,19 @@ class InputFile:
 
 
 @dataclass(frozen=True)
+class CurveFiles:
+    """The files that a label's curve is made of.
+
+    Attributes:
+        scheme: with the minimum and maximum that its values have to keep to.
+        kinds: by which :attr:`Source.files` has them, in the order of their raters.
+    """
+
+    scheme: Scheme
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Source:
     """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
 
@@ -61,6 +76,7 @@ class Source:
         unusable: by kind, why a file that the study names cannot be used.
         track: which of the session's tracks the files are of.
         frameless: the track has no video, so there are no frames, and no clock of frames.
+        curves: by feature, the files of the curve of a label.
     """
 
     session_id: str
@@ -68,6 +84,7 @@ class Source:
     unusable: Mapping[str, str] = field(default_factory=dict)
     track: str = MAIN
     frameless: bool = False
+    curves: Mapping[str, CurveFiles] = field(default_factory=dict)
 
     def names(self, kind: str) -> bool:
         """Whether the study names an input of this kind, be it there or not."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from storyframes.features import STORIES
 from storyframes.store.layout import INPUTS, create_store
@@ -13,7 +14,9 @@ from tasks.extract import Outcome, Work
 from tasks.extractors.base import Extractor
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
+from tasks.planning.label_curves import curve_extractors, curve_features, curves_by_track
 from tasks.planning.order import most_expensive_first
 from tasks.planning.selection import (
     Selection,
@@ -47,6 +50,7 @@ def plan_extraction(
     selection: Selection,
     progress: Callable[[str, int, int], None] = lambda *_: None,
     cpus: int = 1,
+    rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> Plan:
     """Compare what the study asks for with what the store has.
 
@@ -57,17 +61,19 @@ def plan_extraction(
         selection: what is asked for.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
         cpus: processors that one worker can have; a network gets several of them where sessions are few.
+        rules: by scheme, of which raters its curves are features.
 
     Raises:
         SelectionError: an unknown session, track or feature was asked for.
         StoreError: there is something else.
     """
-    check_selection(study, settings, selection)
+    check_selection(study, settings, selection, curve_features(study, rules))
     settings = settings.resolved()
     session_ids = list(dict.fromkeys(selection.session_ids or all_sessions(study)))
     storage = create_store(store) if isinstance(store, str | os.PathLike) else store
     digests = DigestCache(storage, INPUTS, study.root)
     known = StoreListing.of(storage, session_ids[0] if len(session_ids) == 1 else "*")
+    all_curves = curves_by_track(study, rules)
     plan = Plan()
     only = settings.features if selection.only is None else selection.only
     of_sessions = selected_extractors(build_extractors(settings, ""), only)
@@ -77,8 +83,11 @@ def plan_extraction(
             progress(session_id, number, len(session_ids))
             of_session = of_stories if session_id == STORIES else of_sessions
             for track in selected_tracks(study, session_id, selection):
-                extractors = track_extractors(of_session, study, session_id, track, selection)
-                source = session_source(study, session_id, extractors.values(), digests, track)
+                extractors = dict(track_extractors(of_session, study, session_id, track, selection))
+                curves = all_curves.get((session_id, track), {})
+                gone = known.label_curves(session_id, track) - curves.keys()  # their outcome says that they are
+                extractors |= curve_extractors([*curves, *sorted(gone)], settings, session_id, selection.only)
+                source = session_source(study, session_id, extractors.values(), digests, track, curves)
                 due = []
                 for extractor in extractors.values():
                     work = Work(storage.location, source, (extractor.name,), settings, after=extractor.after)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from storyframes.features import CLOCK, STORIES
+from storyframes.label_curves import PREFIX
 from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.registry import ExtractorsSettings, registered, unknown_feature
@@ -35,8 +36,16 @@ class Selection:
     tracks: tuple[str, ...] | None = None
 
 
-def check_selection(study: Study, settings: ExtractorsSettings, selection: Selection) -> None:
+def check_selection(
+    study: Study, settings: ExtractorsSettings, selection: Selection, curves: Iterable[str] = ()
+) -> None:
     """Refuse a selection that names what does not exist.
+
+    Args:
+        study: the study.
+        settings: of all extractors.
+        selection: what is asked for.
+        curves: the features that the study's curves are.
 
     Raises:
         SelectionError: an unknown session, track or feature.
@@ -48,10 +57,19 @@ def check_selection(study: Study, settings: ExtractorsSettings, selection: Selec
         there = dict.fromkeys(track for session_id in asked for track in (MAIN, *study.tracks.get(session_id, ())))
         _check_known("track", selection.tracks, there)
     if selection.only is not None:
-        features = {*registered(), *registered(Scope.STORIES)}
+        curves = sorted(curves)
+        features = {*registered(), *registered(Scope.STORIES), *curves}
         for feature in selection.only:
+            if feature.startswith(PREFIX) and feature not in features:
+                raise SelectionError(_unknown_curve(study, feature, curves))
             if feature not in features:
                 raise SelectionError(unknown_feature(feature))
+
+
+def _unknown_curve(study: Study, feature: str, curves: list[str]) -> str:
+    scheme = study.schemes.get(feature.removeprefix(PREFIX))
+    why = "; the scheme is private, and its curves stay out of the store" if scheme and scheme.private else ""
+    return f"there is no feature {feature!r}{why}; the study's curves are {', '.join(curves) or 'none'}"
 
 
 def all_sessions(study: Study) -> list[str]:

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from storyframes.features import STORIES
 from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, InputFile, Source
+from tasks.extractors.source import CurveFiles
 from tasks.models.digests import DigestCache
 from tasks.planning.cost import recording_s
+from tasks.planning.label_curves import CurvePaths
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS
 from tasks.study.tracks import Track
 
 
 def session_source(
-    study: Study, session_id: str, extractors: Iterable[Extractor], digests: DigestCache, track: str = MAIN
+    study: Study,
+    session_id: str,
+    extractors: Iterable[Extractor],
+    digests: DigestCache,
+    track: str = MAIN,
+    curves: Mapping[str, CurvePaths] = MappingProxyType({}),
 ) -> Source:
     """The files of a session (or of a track of it), or of the stories, that these extractors read; no other is opened.
 
     One that cannot be used costs the features that need it, and nothing else.
     """
+    extractors = list(extractors)
     if session_id == STORIES:
         named = [(str(Input.STORIES), study.table_path("stories").name)]
     else:
         named = named_files(_files_of(study, session_id, track), extractors)
+    kinds = {
+        feature: tuple((f"{feature}/{place}", path) for place, path in enumerate(of.paths))
+        for feature, of in curves.items()
+        if feature in {extractor.name for extractor in extractors}
+    }
+    named += [pair for pairs in kinds.values() for pair in pairs]
     files, unusable = {}, {}
     for kind, relative in named:
         try:
@@ -35,7 +50,8 @@ def session_source(
         except OSError as error:
             unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
     frameless = track != MAIN and study.tracks[session_id][track].video is None
-    return Source(session_id, files, unusable, track, frameless)
+    made_of = {name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs)) for name, pairs in kinds.items()}
+    return Source(session_id, files, unusable, track, frameless, made_of)
 
 
 def _files_of(study: Study, session_id: str, track: str) -> Session | Track:

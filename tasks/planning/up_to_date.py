@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from storyframes.label_curves import is_label_curve
 from storyframes.store.catalogue import Entry, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage
+from storyframes.tracks import feature_and_track
 from tasks.extract import Outcome, Work, current_if_sound, done, failed
 from tasks.extractors.base import Extractor
 
@@ -33,6 +36,19 @@ class StoreListing:
         """The count of the current version, 0 where there is none."""
         entry = self.entries.get((session_id, feature))
         return entry.current.sequence if entry and entry.current else 0
+
+    def label_curves(self, session_id: str, track: str) -> set[str]:
+        """The curves of labels that a track of the session has, without the track in their names."""
+        return self._label_curves.get((session_id, track), set())
+
+    @cached_property
+    def _label_curves(self) -> dict[tuple[str, str], set[str]]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for session_id, stored in self.entries:
+            feature, track = feature_and_track(stored)
+            if is_label_curve(feature):
+                found.setdefault((session_id, track), set()).add(feature)
+        return found
 
 
 def settled_outcome(known: StoreListing, work: Work, extractor: Extractor) -> Outcome | None:

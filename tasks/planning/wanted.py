@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from storyframes.store.layout import INPUTS
 from storyframes.store.storage import Storage
@@ -11,8 +12,10 @@ from storyframes.tracks import of_track
 from tasks.extract import explain
 from tasks.extractors.base import Extractor, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
 from tasks.models.weights import without_download
+from tasks.planning.label_curves import curve_extractors, curves_by_track
 from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.sources import session_source
 from tasks.study.load import Study
@@ -34,7 +37,12 @@ class Wanted:
     reason: str = ""
 
 
-def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings) -> Iterator[Wanted]:
+def wanted_versions(
+    study: Study,
+    storage: Storage,
+    settings: ExtractorsSettings,
+    rules: Mapping[str, LabelRule] = MappingProxyType({}),
+) -> Iterator[Wanted]:
     """What planning would compare with the store, for every session and feature.
 
     Nothing is noted anywhere, and no model is downloaded: this is for looking.
@@ -43,14 +51,18 @@ def wanted_versions(study: Study, storage: Storage, settings: ExtractorsSettings
         study: a valid study.
         storage: the feature store; the digests of files that have not changed come from it.
         settings: of all extractors.
+        rules: by scheme, of which raters its curves are features.
     """
     digests = DigestCache(storage, INPUTS, study.root)
     everything = Selection()
+    all_curves = curves_by_track(study, rules)
     for session_id in all_sessions(study):
         of_session = selected_extractors(build_extractors(settings, session_id), settings.features)
         for track in selected_tracks(study, session_id, everything):
-            extractors = track_extractors(of_session, study, session_id, track, everything)
-            source = session_source(study, session_id, extractors.values(), digests, track)
+            extractors = dict(track_extractors(of_session, study, session_id, track, everything))
+            curves = all_curves.get((session_id, track), {})
+            extractors |= curve_extractors(curves, settings, session_id, None)
+            source = session_source(study, session_id, extractors.values(), digests, track, curves)
             for extractor in extractors.values():
                 yield _wanted(storage, source, extractor)
 

@@ -5,7 +5,8 @@
 ``annotations`` (what has to agree between tables) → ``problems``.
 
 What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
-files that the tables name; ``importers`` brings annotations of other programs into tables, ``from_files`` makes
-the first table, ``clock_rows`` adds measured clocks; ``changed_tables`` (with ``parquet_columns``) is how tables are
-changed. ``record`` is what a feature store remembers of its study.
+files that the tables name, and ``curve_mean`` makes one curve of several raters'; ``importers`` brings annotations of
+other programs into tables, ``from_files`` makes the first table, ``clock_rows`` adds measured clocks;
+``changed_tables`` (with ``parquet_columns``) is how tables are changed. ``record`` is what a feature store remembers
+of its study.
 """

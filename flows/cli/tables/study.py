@@ -68,12 +68,9 @@ def study_table(study: Study) -> Table:
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
     for remark in study.remarks:
         table.add_row("look at", escape(remark))
-    if study.curves:
-        table.add_row("not used yet", NOT_USED)
+    if kept := sum(study.schemes[curve.scheme].private for curve in study.curves):
+        table.add_row("private curves", f"{kept} (they stay out of the feature store)")
     return table
-
-
-NOT_USED = "curves are checked; clips are made without them so far"
 
 
 def _labels(study: Study) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -19,6 +20,7 @@ from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
+from tasks.label_rules import LabelRule
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
 
@@ -85,10 +87,15 @@ class StudyFacts:
         return sum(self.lengths_s.values()) / 3600
 
 
-def read_facts(study: Study, store: FeatureStore, settings: ExtractorsSettings) -> StudyFacts:
-    """The study page's content, from records and tables alone."""
+def read_facts(
+    study: Study,
+    store: FeatureStore,
+    settings: ExtractorsSettings,
+    rules: Mapping[str, LabelRule] = MappingProxyType({}),
+) -> StudyFacts:
+    """The study page's content, from records and tables alone; ``rules`` say of which raters curves are features."""
     entries = list(catalogue.scan(store.storage))
-    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings))
+    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings, rules))
     return study_facts(study, entries, read_clips(store), matrix)
 
 

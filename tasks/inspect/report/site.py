@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tasks.inspect.report.session import Spoken, Timetable, session_clips
 from tasks.inspect.report.study_charts import study_charts
 from tasks.inspect.report.thumbnails import Picture, write_thumbnails
 from tasks.inspect.report.timeline import timeline
+from tasks.label_rules import LabelRule
 from tasks.media.clipping import find_clipped
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError
@@ -55,10 +56,12 @@ class ReportOptions:
     Attributes:
         disclosure: what of the recordings goes in.
         check_sound: decode every recording's sound to find clipped samples.
+        rules: by scheme, of which raters its curves are features.
     """
 
     disclosure: Disclosure = field(default_factory=Disclosure)
     check_sound: bool = False
+    rules: Mapping[str, LabelRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,9 @@ def build_report(
         OSError: the site cannot be written.
     """
     with new_site(out) as site:
-        facts = read_facts(study, store, settings)
-        pages = _Pages(study, store, facts.matrix, read_clips(store), options or ReportOptions(), site)
+        options = options or ReportOptions()
+        facts = read_facts(study, store, settings, options.rules)
+        pages = _Pages(study, store, facts.matrix, read_clips(store), options, site)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):
