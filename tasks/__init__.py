@@ -4,5 +4,5 @@
 ``clip_labels``), the clocks of tracks (``clip_tracks``) and what is to be said of it (``clip_remarks``).
 ``synchronise`` measures the clocks of a study's tracks. The rooms: ``study`` (what is handed in), ``media``
 (recordings), ``extractors``, ``models`` and ``tools`` (what extractors use), ``planning`` (what is due), ``inspect``
-(looking at what there is), ``statistics`` (of ratings), ``empathy`` (the paper's benchmark).
+(looking at what there is), ``statistics`` (of ratings), ``pairs`` (of stories), ``empathy`` (the paper's benchmark).
 """

@@ -28,7 +28,7 @@ INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environ
 TOGETHER = {
     "the demo": ("test_cli", "test_report", "test_report_browser"),
     "small files": (
-        "test_mixed", "test_personas",
+        "test_mixed", "test_pairs", "test_personas",
         "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
         "test_features", "test_imports", "test_looking_at_tracks", "test_public_docs", "test_quality", "test_records",
         "test_rooms", "test_samplers", "test_settings", "test_shards", "test_spec", "test_statistics_docs",

@@ -269,6 +269,7 @@ def test_names(tmp_path: Path) -> None:
         ('unit,a,b\ns1,"1,5",1\n', "row 2, column 'a': '1,5' is no number: write it with a decimal point"),
         ("unit,a,b\ns1,1,5,1\n", "row 2: has 4 fields, the header has 3"),
         ("unit,a,b\ns1,inf,1\n", "row 2, column 'a'"),
+        ("sep=;\nunit;a;b\ns1;x;1\n", "row 2, column 'a'"),  # spreadsheets show no such line
         ("unit,a,b\ns1,1_0,1\n", "row 2, column 'a'"),
         ("unit,a,b\ns1,1,1\ns1,2,2\n", "row 3: has the same unit as row 2"),
         (LONG + "s1,a,1\n", "row 7: has the same unit and rater as row 2"),

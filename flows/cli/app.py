@@ -31,6 +31,7 @@ from flows.cli import (
     init,
     look,
     models,
+    pairs,
     plan,
     report,
     score,
@@ -92,6 +93,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")
+app.add_typer(pairs.pairs_app, name="pairs")
 app.add_typer(models.models_app, name="models")
 app.add_typer(extractors.extractors_app, name="extractors")
 app.add_typer(score.score_app, name="score")

@@ -22,6 +22,7 @@ from tasks.study.strict_tables import Fault, Row, Table, is_empty, read_table
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_SEP = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=', re.IGNORECASE)
 _MISSING = {"NA", "NaN", "nan", "N/A"}  # what R and pandas write where there is no number
 _SHOWN = 20
 
@@ -53,7 +54,7 @@ class RatingTable:
         self.name = path.name
         self._table = read_table(path)
         self._faults: list[str] = []
-        self._shift = _lines_before(self._table)
+        self._shift = _lines_before(self._table, int(_begins_with_sep(path)))
         for fault in self._table.faults:
             self._faults.append(f"{self._place(fault)}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
         self.check()
@@ -168,9 +169,18 @@ class RatingTable:
         return f"row {self._number(fault)}: " if fault.number else ""
 
 
-def _lines_before(table: Table) -> dict[int, int]:
-    """By row, how many line breaks inside cells lie before it."""
-    shift, breaks = {}, 0
+def _begins_with_sep(path: Path) -> bool:
+    """Whether the first line only tells spreadsheets how columns are separated; they do not show it."""
+    try:
+        with path.open("rb") as file:
+            return bool(_SEP.match(file.read(16)))
+    except OSError:
+        return False
+
+
+def _lines_before(table: Table, breaks: int) -> dict[int, int]:
+    """By row, how many lines of the file lie before it that are no rows: breaks inside cells, and these."""
+    shift = {}
     for number, values in sorted([(row.number, row.values) for row in table.rows] + _faulty(table)):
         shift[number] = breaks
         breaks += sum(cell.count("\n") for cell in values if isinstance(cell, str))
