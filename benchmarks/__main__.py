@@ -10,6 +10,7 @@ NAMES = (
     "clip_index",
     "agreement",
     "planning",
+    "scores",
     "openface_csv",
     "clips",
     "opensmile",

@@ -236,6 +236,18 @@ def test_the_other_examples_of_training(demo, number: int) -> None:
 
 
 @pytest.mark.slow
+def test_a_model_of_ones_own_is_scored_as_documented(demo, tmp_path: Path) -> None:
+    example = documented("docs/benchmark.md")[0]
+    code = example.replace("storyframes-demo/features", str(demo[0] / "features"))
+    result = run_example(code, tmp_path)
+    assert result.returncode == 0, result.stderr
+    scored = storyframes("evaluate", tmp_path / "runs", "--split", "val")
+    assert scored.returncode == 0, scored.stderr
+    assert "| ridge (label rating) | a | 1 |" in scored.stdout
+    assert "| mean of train |" in scored.stdout
+
+
+@pytest.mark.slow
 def test_the_training_example_of_the_readme(demo) -> None:
     (example,) = [code for code in documented("README.md") if "ClipLoader" in code]
     result = run_example(example, demo[0].parent)
