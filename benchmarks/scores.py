@@ -63,20 +63,13 @@ def write_runs(root: Path) -> None:
             "rating": ratings,
         }
     ).assign(phase="story_share", split="test", copies=1)
-    names = [
-        (model, each, seed)
-        for model in ("amer", "tfn", "ef_lstm", "lf_lstm")
-        for each in MODALITIES
-        for seed in range(3)
-    ]
-    for model, modalities, seed in names[:RUNS]:
+    for model, modalities, seed in itertools.product(("amer", "tfn", "ef_lstm", "lf_lstm"), MODALITIES, range(3)):
         run = Run(phase="story_share", model=model, modalities=modalities, seed=seed)
         folder = root / model / modalities / str(seed)
         folder.mkdir(parents=True)
         write_run(folder, run)
-        write_predictions(
-            folder, run, table.assign(score=ratings / 20 + generator.normal(size=PREDICTIONS) * 0.2 + 0.3)
-        )
+        scores = 0.3 + ratings / 20 + generator.normal(size=PREDICTIONS) * 0.2
+        write_predictions(folder, run, table.assign(score=scores))
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ class Scored:
         stories: (n,) the number of the participant's session and story, from 0; all -1 where some rating is not of a
             story, or one session rates one story twice.
         clips: of which clips or stories, as one number that does not depend on their order.
+        names: the participants' ids, by their numbers.
     """
 
     run: Run
@@ -38,6 +39,7 @@ class Scored:
     participants: np.ndarray
     stories: np.ndarray
     clips: int
+    names: tuple[str, ...] = ()
 
     def metrics(self) -> Metrics:
         """What the scores are worth."""
@@ -100,6 +102,7 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
     hashes = pd.util.hash_array(keys.to_numpy(object), categorize=False)
     with np.errstate(over="ignore"):
         clips = int(np.sum(hashes, dtype=np.uint64))
+    participants, names = pd.factorize(table["participant_id"])
     return Scored(
         run,
         level if run.level is Level.CLIP else Level.STORY,
@@ -107,9 +110,10 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
         limit,
         table["rating"].to_numpy(np.float64),
         table["copies"].to_numpy(np.int64),
-        pd.factorize(table["participant_id"])[0],
+        participants,
         np.full(len(table), -1) if fault else stories,
         clips,
+        tuple(str(name) for name in names),
     )
 
 

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
-from tasks.planning.wanted import Wanted
+
+if TYPE_CHECKING:
+    from tasks.planning.wanted import Wanted
 
 
 class CellState(StrEnum):
