@@ -40,6 +40,7 @@ from flows.cli import (
     study,
     sync,
     terminal,
+    topics,
     upkeep,
 )
 
@@ -87,6 +88,7 @@ for command in (
     look.view,
     compare.compare,
     evaluate.evaluate,
+    topics.topics,
     statistics.agreement,
     statistics.compare_ratings,
     statistics.mixed,

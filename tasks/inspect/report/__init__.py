@@ -2,8 +2,8 @@
 
 The way of a page: ``matrix``, ``facts`` with ``label_facts``, ``agreement``, and ``session`` (what there is to say,
 plain data) → ``study_charts`` with ``label_charts`` (of ``bars``) and ``timeline`` (a ``chart`` each, drawn from what
-``downsample`` keeps) and ``thumbnails`` → ``pages`` and ``compare_page`` (HTML, everything escaped) → ``site`` in its
-``folder`` (files, made whole or not at all).
+``downsample`` keeps) and ``thumbnails`` → ``pages``, ``compare_page`` and ``topics_page`` (HTML, everything
+escaped) → ``site`` in its ``folder`` (files, made whole or not at all).
 ``key_tables`` says the most important of it in Markdown. The pages need plotly and Jinja2 (the extra
 ``storyframes[report]``); matrix, facts and key tables do not.
 """

@@ -1,0 +1,98 @@
+"""``storyframes topics``: which of the study's stories are about similar things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import (
+    FeaturesArgument,
+    StudyArgument,
+    cannot_write,
+    console,
+    error_console,
+    fail,
+    need,
+    usage_errors,
+)
+
+
+def topics(
+    study: StudyArgument,
+    features: FeaturesArgument,
+    out: Annotated[Path, typer.Option(help="A new folder for the page and topics.parquet, or an older report.")],
+    count: Annotated[int | None, typer.Option("--topics", min=2, help="How many; without it what parts best.")] = None,
+    embedding: Annotated[
+        bool, typer.Option("--embedding", help="Group by the embeddings themselves, not by the layout that is shown.")
+    ] = False,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="Show the topics' words and the stories' beginnings.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of layout and groups.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Lay the stories out by their sentence embeddings and group them into topics."""
+    need("umap", "topics")
+    need("plotly", "report")
+    import json as jsonlib
+    from importlib.metadata import version
+
+    import pandas as pd
+
+    from storyframes.features import STORIES
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.report.folder import ReportError, check_target
+    from tasks.inspect.report.topics_page import TopicsPage, write_topics
+    from tasks.study.load import load_study
+    from tasks.study.record import check_study_record
+    from tasks.text.topics import Space, TopicError, find_topics, topic_terms
+
+    with usage_errors():
+        loaded, store = load_study(study), FeatureStore(features)
+        check_study_record(store.storage, loaded)
+        story_ids = store.story_ids("sbert")
+        if not story_ids:
+            fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY FEATURES --only sbert'", 2)
+        embeddings = store.read(STORIES, "sbert")
+        versions = store.catalogue.set_index(["session_id", "feature"])["version"]
+    texts = {story.story_id: story.text for story in loaded.stories}
+    if gone := [one for one in story_ids if one not in texts]:
+        fail(f"the study has no story {gone[0]!r} any more: extract sbert again", 2)
+    space = Space.EMBEDDING if embedding else Space.LAYOUT
+    try:
+        check_target(out)
+        with error_console().status("laying out and grouping"):
+            found = find_topics(embeddings, topics=count, seed=seed, space=space)
+    except (TopicError, ReportError) as error:
+        fail(str(error), 2)
+    number = int(found.labels.max()) + 1
+    table = pd.DataFrame(
+        {"story_id": story_ids, "x": found.points[:, 0], "y": found.points[:, 1], "topic": found.labels}
+    )
+    shown = [texts[story_id] for story_id in story_ids]
+    settings = {
+        "embeddings": f"stories/sbert, version {versions[STORIES, 'sbert']}",
+        "layout": f"UMAP, cosine distance, seed {seed}, umap-learn {version('umap-learn')}",
+        "groups": f"K-means on the {space}, scikit-learn {version('scikit-learn')}",
+        "number of topics": "given" if count else "best silhouette of 2 to 20",
+    }
+    silhouette = max(found.silhouettes.values())
+    terms = topic_terms(shown, found.labels) if with_text else None
+    page = TopicsPage(
+        study.resolve().name, table, silhouette, settings, found.caveats, terms, shown if with_text else None
+    )
+    try:
+        write_topics(page, out)
+    except OSError as error:
+        cannot_write(out, error)
+    if json:
+        told = {"stories": len(table), "topics": number, "silhouettes": found.silhouettes, "terms": terms}
+        print(jsonlib.dumps({**told, "caveats": found.caveats}))  # noqa: T201
+        return
+    for caveat in found.caveats:
+        error_console().print(f"[yellow]caveat:[/] {escape(caveat)}")
+    console().print(f"{len(table)} stories in {number} topics (silhouette {silhouette:.2f})")
+    console().print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)

@@ -1,0 +1,142 @@
+"""Topics of stories: planted clusters are found again, and nothing of a text is shown unless asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import adjusted_rand_score
+from support.stores import local
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.features import STORIES, STORY_FEATURES
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from tasks.text.topics import Space, TopicError, find_topics, topic_terms
+
+PLANTED = 8
+EACH = 10
+
+
+def planted() -> tuple[np.ndarray, np.ndarray]:
+    """80 embeddings of 1536 dimensions in 8 clusters, of shuffled order."""
+    generator = np.random.default_rng(7)
+    labels = generator.permutation(np.repeat(np.arange(PLANTED), EACH))
+    centres = generator.normal(size=(PLANTED, 1536))
+    return centres[labels] + 0.5 * generator.normal(size=(len(labels), 1536)), labels
+
+
+_AGAIN = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_topics import planted
+from tasks.text.topics import find_topics
+print(find_topics(planted()[0], topics=8, seed=3).points.tobytes().hex())
+"""
+
+
+def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
+    embeddings, labels = planted()
+    beside = subprocess.Popen(
+        [sys.executable, "-c", _AGAIN.format(tests=str(Path(__file__).parent))],
+        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    found = find_topics(embeddings, seed=3)
+    assert int(found.labels.max()) + 1 == PLANTED
+    assert adjusted_rand_score(labels, found.labels) >= 0.95
+    assert max(found.silhouettes, key=found.silhouettes.__getitem__) == PLANTED
+    assert list(found.silhouettes) == list(range(2, 21))
+    assert found.caveats == ()
+    whole = find_topics(embeddings, topics=PLANTED, seed=3, space=Space.EMBEDDING)
+    assert adjusted_rand_score(labels, whole.labels) >= 0.95
+    said, _ = beside.communicate(timeout=500)
+    assert said.strip() == found.points.tobytes().hex()
+
+
+@pytest.mark.parametrize(
+    ("count", "topics", "why"),
+    [(3, None, "4 are the fewest"), (5, 5, "from 2 to 4"), (6, 1, "from 2 to 5")],
+)
+def test_too_few_or_too_many(count: int, topics: int | None, why: str) -> None:
+    with pytest.raises(TopicError, match=why):
+        find_topics(np.eye(8)[:count], topics=topics)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_an_embedding_that_is_none(value: float) -> None:
+    embeddings = np.eye(6)
+    embeddings[4] = value
+    with pytest.raises(TopicError, match="story 4"):
+        find_topics(embeddings)
+
+
+def test_terms_are_what_a_topic_says_and_others_do_not() -> None:
+    texts = ["the cat and the cat house", "dog dog house", "cat purrs", "dog barks at the house"]
+    first, second = topic_terms(texts, np.array([0, 1, 0, 1]), count=2)
+    assert (first, second[0]) == (["cat", "purrs"], "dog")
+    assert topic_terms(["the and", "of the"], np.array([0, 1])) == [[], []]
+
+
+@given(st.permutations(range(4)))
+def test_terms_do_not_depend_on_the_order_of_texts(order: list[int]) -> None:
+    texts = ["one cat", "two dogs", "three cats", "dogs bark"]
+    labels = np.array([0, 1, 0, 1])
+    assert topic_terms([texts[place] for place in order], labels[order]) == topic_terms(texts, labels)
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A study of nine stories in three groups, and a store with their embeddings."""
+    folder = tmp_path_factory.mktemp("topics")
+    study, root = folder / "study", folder / "features"
+    study.mkdir()
+    (study / "sessions.csv").write_text("session_id,participant_id,video\ns,p,v.avi\n")
+    words = ["zebrafinch<b>", "lighthouse", "marathon"]
+    texts = [f"a story of a {words[place % 3]} and number {place}" for place in range(9)]
+    pd.DataFrame({"story_id": [f"st{place}" for place in range(9)], "text": texts}).to_csv(study / "stories.csv")
+    create_store(root)
+    generator = np.random.default_rng(1)
+    centres = generator.normal(size=(3, 384))
+    with FeatureWriter(local(root), STORIES, STORY_FEATURES["sbert"]) as out:
+        rows = centres[np.arange(9) % 3] + 0.1 * generator.normal(size=(9, 384))
+        out.write("values", rows.astype(np.float32))
+        out.attributes["story_ids"] = [f"st{place}" for place in range(9)]
+        out.publish("f" * 64, {"inputs": {}})
+    return study, root
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+def test_the_page_shows_words_only_where_asked(stories: tuple[Path, Path], tmp_path: Path, with_text: bool) -> None:
+    out = tmp_path / "page"
+    arguments = [*map(str, stories), "--out", str(out), "--topics", "3", "--json", *(["--with-text"] * with_text)]
+    done = CliRunner().invoke(app, ["topics", *arguments])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["stories"], told["topics"], len(told["caveats"])) == (9, 3, 1)
+    table = pd.read_parquet(out / "topics.parquet")
+    assert adjusted_rand_score(np.arange(9) % 3, table["topic"]) == 1
+    page = (out / "index.html").read_text()
+    assert ("zebrafinch" in page, "zebrafinch" in done.output) == (with_text, with_text)
+    assert "zebrafinch<b>" not in page
+    assert "st4" in page
+
+
+def test_no_topics(stories: tuple[Path, Path], tmp_path: Path) -> None:
+    study, root = stories
+    create_store(tmp_path / "empty")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("")
+    for features, out, why in (
+        (tmp_path / "empty", tmp_path / "out", "no embeddings of stories"),
+        (root, tmp_path / "mine", "is not a report"),
+    ):
+        done = CliRunner().invoke(app, ["topics", str(study), str(features), "--out", str(out)])
+        assert (done.exit_code, why in done.output) == (2, True), done.output
