@@ -448,6 +448,8 @@ def test_what_the_command_refuses(tmp_path: Path, study: Path, demo_study: Path)
     assert "ratings.csv: row 7, column 'value': 'x' is no number" in err
     assert command(tmp_path / "none.csv")[0] == 2
     assert command(path, "--only", "a")[0] == 2
+    assert "--threshold belongs to --kappa above" in command(path, "--threshold", 3)[2]
+    assert "are of tables" in command(study, "--names")[2]
     code, _, err = command(demo_study)
     assert code == 2
     assert "no two raters labelled the same" in err

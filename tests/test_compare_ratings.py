@@ -73,6 +73,13 @@ def test_differences_that_are_all_the_same_have_no_t(human: list[float], model: 
     assert found.remark == "all differences are the same: no t-test"
 
 
+def test_ratings_that_have_nothing_in_common_may_be_on_another_scale() -> None:
+    found = compare(np.array([1.0, 3, 5]), np.array([0.2, 0.9, 0.4]))
+    assert found.remark.startswith("every one of people's ratings is above all of the model's")
+    assert math.isfinite(found.t)
+    assert compare(np.array([1.0, 3, 5]), np.array([0.2, 1, 0.4])).remark == ""
+
+
 def test_a_difference_that_is_nearly_the_same_keeps_its_t() -> None:
     """RMSE² - d² is lost in rounding here; t is not."""
     human = np.array([1e6, 1e6 + 1e-6, 1e6 - 1e-6, 1e6])

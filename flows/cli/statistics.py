@@ -42,9 +42,13 @@ def agreement(
     raters = tuple(dict.fromkeys(only or ()))
     if len(raters) == 1:
         fail("--only names one rater: agreement needs two", 2)
+    if threshold != 2.5 and kappa is not Categories.ABOVE:
+        fail("--threshold belongs to --kappa above", 2)
     shown = console()
     with usage_errors():
         if source.is_dir():
+            if names or (unit, rater, value) != (UNIT, RATER, VALUE):
+                fail("--names, --unit, --rater and --value are of tables; a study says itself what its labels are", 2)
             study = load_study(source)
             if unknown := [name for name in raters if name not in study.raters]:
                 fail(f"--only {unknown[0]}: the study has no such rater; it has {', '.join(study.raters) or 'none'}", 2)

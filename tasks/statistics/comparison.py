@@ -33,7 +33,7 @@ class Comparison:
         t, p: of the paired t-test with ``pairs - 1`` degrees of freedom, two-sided. NaN where all differences are the
             same, or there are fewer than two.
         p_holm: p after Holm, over all comparisons of one table whose p is a number.
-        remark: why something is no number; else empty.
+        remark: why something is no number, or may be of another scale; else empty.
     """
 
     group: Mapping[str, str]
@@ -134,6 +134,9 @@ def compare(
         rounding = 1e-13 * rmse**2 / ((n - 1) / n * sd**2)  # of RMSE² - d², where the two are nearly the same
         if rounding < 0.1 and not math.isclose(t, t_of(rmse, mean, n), rel_tol=1e-9 + rounding, abs_tol=1e-9):
             raise ArithmeticError(f"{name}: t = {t!r} is not that of RMSE {rmse!r} and mean difference {mean!r}")
+    if n > 1 and not remark and (a.max() < b.min() or b.max() < a.min()):
+        low, high = ("people's", "the model's") if a.max() < b.min() else ("the model's", "people's")
+        remark = f"every one of {high} ratings is above all of {low}: are they on the same scale?"
     return Comparison(
         group=dict(group or {}),
         model=name,
