@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.windows import COLUMNS
-from tasks.label_rules import LabelRule, Within, columns_of, indexed_schemes
+from storyframes.clips.windows import COLUMNS, weight_column
+from tasks.label_rules import LabelRule, Within, columns_of, has_weights, indexed_schemes
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
 from tasks.study.load import Study
 
@@ -54,7 +54,8 @@ def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) ->
 def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
     """The index with the columns of every scheme, and in ``attrs["schemes"]`` what each of them is.
 
-    Numbers are float32 with NaN for none, names are categories in the scheme's order.
+    Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with confidences has
+    the weights of its values as well: ``<column>_weight``, float32, 0 where there is no value.
 
     Args:
         index: windows, with session_id, target, start_s and stop_s.
@@ -80,7 +81,7 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
         names = scheme.labels or tuple(sorted({str(label.value) for label in labels}))
         for column, rater in columns_of(study, name, rule).items():
             mine = [label for label in labels if rater is None or label.rater_id == rater]
-            values = _column(index, groups, mine, scheme, names, rule, study)
+            values, weights = _column(index, groups, mine, scheme, names, rule, study)
             types[column] = str(scheme.type)
             if scheme.is_numeric:
                 index[column] = values.astype(np.float32)
@@ -88,6 +89,8 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
                 codes = np.where(np.isnan(values), -1, values).astype(int)
                 ordered = scheme.type is SchemeType.ORDINAL
                 index[column] = pd.Categorical.from_codes(codes, list(names), ordered=ordered)
+            if has_weights(study, name):
+                index[weight_column(column)] = np.where(np.isnan(values), 0.0, weights).astype(np.float32)
     index.attrs["schemes"] = types
     return index
 
@@ -100,13 +103,13 @@ def _column(
     names: Sequence[str],
     rule: LabelRule,
     study: Study,
-) -> np.ndarray:
-    """(n,) the value of each window: a number, or the place of a name; NaN where nothing labels it."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) the value of each window, a number or the place of a name, and its weight; NaN where nothing labels it."""
     codes = {name: place for place, name in enumerate(names)}
     by_target: dict[tuple[str, str | None], list[Label]] = defaultdict(list)
     for label in labels:
         by_target[label.session_id, label.target].append(label)
-    column = np.full(len(index), np.nan)
+    column, weights = np.full(len(index), np.nan), np.full(len(index), np.nan)
     start_s, stop_s = index["start_s"].to_numpy(), index["stop_s"].to_numpy()
     for (session, about), rows in groups.items():
         target = about if isinstance(about, str) else None
@@ -118,8 +121,9 @@ def _column(
             _of_rater(of_one, codes, start_s[rows], stop_s[rows], scheme, rule, study) for of_one in by_rater.values()
         ]
         if each:
-            column[rows] = _of_raters(np.array(each), is_numeric=scheme.is_numeric)
-    return column
+            said, sure = (np.array(some) for some in zip(*each, strict=True))
+            column[rows], weights[rows] = _of_raters(said, sure, is_numeric=scheme.is_numeric)
+    return column, weights
 
 
 def _of_rater(
@@ -130,18 +134,25 @@ def _of_rater(
     scheme: Scheme,
     rule: LabelRule,
     study: Study,
-) -> np.ndarray:
-    """What one rater says of each window: of its part of the session, else of the session as a whole."""
-    result = np.full(len(start_s), np.nan)
+) -> tuple[np.ndarray, np.ndarray]:
+    """What one rater says of each window, of its part of the session, else of the session as a whole; and how sure."""
+    result, weights = np.full(len(start_s), np.nan), np.full(len(start_s), np.nan)
     parts = [label for label in labels if label.start_s is not None]
     for some in (parts, [label for label in labels if label.start_s is None]):
         if some:
             spans = np.array([_span(label, study) for label in some])
             order = np.lexsort((spans[:, 1], spans[:, 0]))
             values = np.array([float(label.value) if scheme.is_numeric else codes[str(label.value)] for label in some])
-            said = meet(values[order], spans[order], start_s, stop_s, rule.within_of(scheme))
+            confidence = np.array([1.0 if label.confidence is None else label.confidence for label in some])
+            labelled = values[order], spans[order], start_s, stop_s, rule.within_of(scheme)
+            said = meet(*labelled)
+            if (confidence != 1).any():
+                sure = confidence_of(said, confidence[order], *labelled)
+            else:
+                sure = np.where(np.isnan(said), np.nan, 1.0)
+            weights = np.where(np.isnan(result), sure, weights)
             result = np.where(np.isnan(result), said, result)
-    return result
+    return result, weights
 
 
 def _span(label: Label, study: Study) -> tuple[float, float]:
@@ -161,18 +172,13 @@ def meet(values: np.ndarray, spans: Spans, start_s: np.ndarray, stop_s: np.ndarr
         start_s, stop_s: (windows,) seconds; the latter is not in the window.
         within: the rule.
     """
-    first, last = spans[:, 0], spans[:, 1]
-    is_in = (last > start_s[:, None]) | ((first == last) & (last == start_s[:, None]))
-    touches = is_in & (first < stop_s[:, None])
-    overlap = np.minimum(last, stop_s[:, None]) - np.maximum(first, start_s[:, None])
-    held = np.where(touches, np.maximum(overlap, _MOMENT_S), 0.0)
+    touches, held = _held(spans, start_s, stop_s)
     nothing = ~touches.any(axis=1)
     if within is Within.MEAN:
         with np.errstate(invalid="ignore"):
             return (held @ values) / held.sum(axis=1)
     if within is Within.LAST:
-        latest = touches.shape[1] - 1 - np.argmax(touches[:, ::-1], axis=1)
-        return np.where(nothing, np.nan, values[latest])
+        return np.where(nothing, np.nan, values[_latest(touches)])
     _, places = np.unique(values, return_index=True)
     distinct = values[np.sort(places)]  # of two that hold equally long the one that began first
     time = held @ (values[:, None] == distinct)
@@ -181,19 +187,67 @@ def meet(values: np.ndarray, spans: Spans, start_s: np.ndarray, stop_s: np.ndarr
     return np.where(nothing | too_little, np.nan, distinct[best])
 
 
-def _of_raters(values: np.ndarray, *, is_numeric: bool) -> np.ndarray:
-    """(raters, windows) to (windows,): the mean, or the name that most give, NaN where two are as many."""
+def confidence_of(
+    said: np.ndarray,
+    confidence: np.ndarray,
+    values: np.ndarray,
+    spans: Spans,
+    start_s: np.ndarray,
+    stop_s: np.ndarray,
+    within: Within,
+) -> np.ndarray:
+    """(windows,) the mean confidence, by time in the window, of the parts that a window's value comes from; else NaN.
+
+    Args:
+        said: (windows,) the value of each window, as :func:`meet` gives it.
+        confidence: (labels,) in the order of ``values``.
+        values, spans, start_s, stop_s, within: as :func:`meet` has them.
+    """
+    touches, held = _held(spans, start_s, stop_s)
+    if within is Within.LAST:
+        return np.where(np.isnan(said), np.nan, confidence[_latest(touches)])
+    if within is not Within.MEAN:
+        held = held * (values == said[:, None])
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isnan(said), np.nan, (held @ confidence) / held.sum(axis=1))
+
+
+def _held(spans: Spans, start_s: np.ndarray, stop_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(windows, labels) whether a part touches a window, and for how long."""
+    first, last = spans[:, 0], spans[:, 1]
+    is_in = (last > start_s[:, None]) | ((first == last) & (last == start_s[:, None]))
+    touches = is_in & (first < stop_s[:, None])
+    overlap = np.minimum(last, stop_s[:, None]) - np.maximum(first, start_s[:, None])
+    return touches, np.where(touches, np.maximum(overlap, _MOMENT_S), 0.0)
+
+
+def _latest(touches: np.ndarray) -> np.ndarray:
+    """(windows,) the part that began last of those that touch each."""
+    return touches.shape[1] - 1 - np.argmax(touches[:, ::-1], axis=1)
+
+
+def _of_raters(values: np.ndarray, weights: np.ndarray, *, is_numeric: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(raters, windows) to (windows,): the mean, or the name that most give, NaN where two are as many.
+
+    The weights are the mean of those raters' whose values these are.
+    """
     if len(values) == 1:
-        return values[0]
+        return values[0], weights[0]
     some = ~np.isnan(values)
     if is_numeric:
-        with np.errstate(invalid="ignore"):
-            return np.where(some, values, 0).sum(axis=0) / some.sum(axis=0)
+        return _mean(values, some), _mean(weights, some)
     names = np.unique(values[some])
     votes = (values[:, :, None] == names).sum(axis=0) if len(names) else np.zeros((values.shape[1], 1), int)
     most = votes.max(axis=1)
     is_clear = (most > 0) & ((votes == most[:, None]).sum(axis=1) == 1)
-    return np.where(is_clear, names[votes.argmax(axis=1)] if len(names) else np.nan, np.nan)
+    said = np.where(is_clear, names[votes.argmax(axis=1)] if len(names) else np.nan, np.nan)
+    return said, _mean(weights, values == said)
+
+
+def _mean(values: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """(raters, windows) to (windows,): the mean of some of them; NaN of none."""
+    with np.errstate(invalid="ignore"):
+        return np.where(some, values, 0).sum(axis=0) / some.sum(axis=0)
 
 
 def is_labelled(index: pd.DataFrame) -> pd.Series:

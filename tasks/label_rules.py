@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from storyframes.clips.windows import COLUMNS
+from storyframes.clips.windows import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Curve, Scheme, SchemeType, did_you_mean
@@ -67,6 +67,11 @@ def columns_of(study: Study, scheme: str, rule: LabelRule) -> dict[str, str | No
     return {f"{scheme}_{rater}": rater for rater in raters} or {scheme: None}
 
 
+def has_weights(study: Study, scheme: str) -> bool:
+    """Whether raters say of any label of a scheme how sure they are, so that its columns have weights beside them."""
+    return any(label.confidence is not None for label in study.labels if label.scheme == scheme)
+
+
 def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, list[Curve]]:
     """A scheme's curves by what they are called: of all raters together under its name, or each of them alone.
 
@@ -89,7 +94,8 @@ def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]
     faults = [fault for name, rule in rules.items() for fault in _faults(study, schemes, name, rule)]
     taken: dict[str, str] = {}
     for name in schemes:
-        for column in columns_of(study, name, rules.get(name, LabelRule())):
+        columns = list(columns_of(study, name, rules.get(name, LabelRule())))
+        for column in (*columns, *(weight_column(one) for one in columns if has_weights(study, name))):
             other = "a column of every clip index" if _is_taken(study, column) else taken.get(column)
             if other:
                 faults.append(

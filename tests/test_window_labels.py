@@ -21,9 +21,9 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
-from tasks.clip_labels import meet
+from tasks.clip_labels import confidence_of, meet
 from tasks.index import build_clip_index, write_clip_index
-from tasks.label_rules import LabelRule, Within
+from tasks.label_rules import LabelRule, Within, label_rule_faults
 from tasks.study.load import Study, load_study
 
 SPEC = WindowSpec(window=30, stride=30)  # 2 s, side by side
@@ -304,3 +304,97 @@ def test_unlabelled_windows_can_be_dropped(tmp_path: Path) -> None:
     assert len(build_clip_index(study, SPEC, store).clips) == 10
     dropped = build_clip_index(study, replace(SPEC, unlabelled="drop"), store)
     assert dropped.clips["clip_id"].tolist() == ["s1:session:000030", "s1:session:000060"]
+
+
+# --- how sure raters are ---------------------------------------------------------------------------------------------
+
+SURE = "session_id,scheme,value,start_s,end_s,rater_id,confidence\n"
+
+
+def test_windows_weigh_what_their_values_weigh(tmp_path: Path) -> None:
+    labels = (
+        SURE
+        + "s1,valence,10,0,1,,0.5\ns1,valence,30,1,2,,1\ns1,valence,50,2,6,,\ns2,valence,1,,,,0.25\n"
+        + "s1,mood,sad,0,1.5,,0.2\ns1,mood,happy,1.5,2,,0.9\n"
+        + "s1,stars,3,0,4,,\n"
+    )
+    clips = clips_of(tmp_path, labels)
+    assert said(clips, "valence") == [20, 50, 50, None, None]
+    assert said(clips, "valence_weight") == [0.75, 1, 1, 0, 0]
+    assert said(clips, "valence_weight", "s2") == [0.25] * 5
+    assert said(clips, "mood") == [
+        "sad",
+        None,
+        None,
+        None,
+        None,
+    ]  # the confidence of the part that is not it plays no role
+    np.testing.assert_allclose(said(clips, "mood_weight"), [0.2, 0, 0, 0, 0], rtol=1e-6)
+    assert "stars_weight" not in clips
+    assert "valence_weight" not in clips.attrs["schemes"]
+
+
+@pytest.mark.parametrize(
+    ("raters", "columns", "expected"),
+    [("mean", ["stars"], [[0.7]]), ("all", ["stars_a", "stars_b"], [[0.4], [1.0]]), ("a", ["stars"], [[0.4]])],
+)
+def test_weights_are_those_of_the_raters_that_are_asked_for(tmp_path: Path, raters, columns, expected) -> None:
+    labels = SURE + "s1,stars,3,0,2,a,0.4\ns1,stars,5,0,2,b,\n"
+    clips = clips_of(tmp_path, labels, {"stars": LabelRule(raters=raters)})
+    got = [said(clips, f"{column}_weight")[:1] for column in columns]
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_of_names_the_raters_who_say_the_other_one_do_not_weigh(tmp_path: Path) -> None:
+    labels = SURE + "".join(f"s1,mood,{name},0,2,{rater},{sure}\n" for name, rater, sure in MOODS)
+    np.testing.assert_allclose(said(clips_of(tmp_path, labels), "mood_weight")[:2], [0.5, 0], rtol=1e-6)
+
+
+MOODS = [("sad", "a", 0.3), ("sad", "b", 0.7), ("happy", "c", 0.9)]
+
+
+@given(
+    parts=labelled_parts(), sure=st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=1), within=st.sampled_from(Within)
+)
+def test_the_weight_is_the_mean_by_time_of_the_parts_that_the_value_comes_from(parts, sure, within: Within) -> None:
+    values, first, last = (np.array(some, float) for some in zip(*parts, strict=True))
+    spans = np.column_stack([first, last]) / 10
+    confidence = np.resize(sure, len(values))
+    start = np.arange(0.0, 6, 1)
+    said_ = meet(values, spans, start, start + 2, within)
+    got = confidence_of(said_, confidence, values, spans, start, start + 2, within)
+    for window, (value, weight) in enumerate(zip(said_, got, strict=True)):
+        if np.isnan(value):
+            assert np.isnan(weight)
+            continue
+        begin, end = start[window], start[window] + 2
+        time = [
+            max(min(b, end) - max(a, begin), 1e-6) if (b > begin or a == b == begin) and a < end else 0.0
+            for a, b in spans
+        ]
+        if within is Within.LAST:
+            time = [0.0 if other != max(n for n, t in enumerate(time) if t) else 1.0 for other in range(len(time))]
+        elif within is not Within.MEAN:
+            time = [t if v == value else 0.0 for t, v in zip(time, values, strict=True)]
+        np.testing.assert_allclose(weight, np.average(confidence, weights=time), atol=1e-9)
+
+
+def test_weights_are_an_input_and_never_missing(tmp_path: Path) -> None:
+    clips_of(tmp_path, SURE + "s1,valence,10,0,2,,0.5\ns1,stars,4,0,4,,\n")
+    dataset = ClipDataset(
+        tmp_path / "store", [ClipInput("label", ["valence", "stars"], weights=True)], "session_id == 's1'"
+    )
+    batch = dataset.read(range(5))
+    assert batch["label_valence_weight"].tolist() == [0.5, 0, 0, 0, 0]
+    assert batch["label_stars_weight"].tolist() == [1, 1, 0, 0, 0]
+    assert dataset.fields["label_valence_weight"].dtype == np.float32
+    assert "label_valence_weight" not in ClipDataset(tmp_path / "store", [ClipInput("label", ["valence"])]).fields
+    with pytest.raises(ValueError, match="'vision' has no weights: only 'label' has"):
+        ClipInput("vision", weights=True)
+
+
+def test_a_scheme_that_has_the_name_of_anothers_weights_is_refused(tmp_path: Path) -> None:
+    schemes = "scheme,type\nvalence,interval\nvalence_weight,interval\n"
+    study = write_study(tmp_path, SURE + "s1,valence,10,0,2,,0.5\ns1,valence_weight,4,0,4,,\n", schemes)
+    (fault,) = label_rule_faults(study, {})
+    assert "'valence_weight' of the clip index, which is that of the scheme 'valence'" in fault

@@ -33,13 +33,16 @@ class ClipInput:
             (``participant``, ``robot``); None takes everybody's.
         rate: points a second of a grid that begins with the clip; each has the row nearest to it, whatever rate the
             feature has. None takes the rows as they are.
+        weights: of label, how sure its raters are, too: a field ``<label>_weight`` for each, float32 from 0 to 1. It is
+            1 where no rater says how sure, and 0 where the clip has no value.
         track: whose camera or microphone; the fields of another than the session's own are called
             ``<name>@<track>``, ``<name>@<track>_mask``, …. Its rows are found by its clock, as the clip index has it.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
-        ValueError: there is no such axis or rate, ``speakers`` is empty, or ``name`` has another track in it. Whether
-            there is such an input and such columns, speakers and tracks, :class:`ClipDataset` says.
+        ValueError: there is no such axis or rate, ``speakers`` is empty, ``weights`` are of another input than label,
+            or ``name`` has another track in it. Whether there is such an input and such columns, speakers and tracks,
+            :class:`ClipDataset` says.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -57,6 +60,7 @@ class ClipInput:
     speakers: Sequence[str] | None = None
     rate: float | None = None
     track: str = MAIN
+    weights: bool = False
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
@@ -64,7 +68,8 @@ class ClipInput:
         speakers = "" if self.speakers is None else f", speakers={list(self.speakers)!r}"
         rate = "" if self.rate is None else f", rate={self.rate:g}"
         track = "" if self.track == MAIN else f", track={self.track!r}"
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track})"
+        weights = ", weights=True" if self.weights else ""
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights})"
 
     def __post_init__(self) -> None:
         name, track = feature_and_track(self.name)
@@ -80,6 +85,8 @@ class ClipInput:
             raise ValueError("speakers is empty: name at least one, or leave it out for all")
         if self.rate is not None and not 0 < self.rate < math.inf:
             raise ValueError(f"rate={self.rate!r} has to be more than 0 rows a second")
+        if self.weights and self.name != "label":
+            raise ValueError(f"{self.name!r} has no weights: only 'label' has")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
 

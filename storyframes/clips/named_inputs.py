@@ -42,6 +42,7 @@ from storyframes.clips.input_readers import (
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import IndexedSound
 from storyframes.clips.speakers import refuse_speakers
+from storyframes.clips.windows import weight_column
 from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.label_curves import is_label_curve, of_scheme
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
@@ -159,16 +160,27 @@ def _story(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
 def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
     _check_axis(wanted, Axis.STORY)
     if wanted.columns is not None:
-        return [reader for scheme in wanted.columns for reader in _scheme(source, scheme)]
+        return [reader for scheme in wanted.columns for reader in _scheme(source, scheme, weights=wanted.weights)]
     values = source.clips[RATING].to_numpy(np.float64)
     if (values != np.rint(values)).any():
         raise ValueError(
             f"'label' is a whole number, and values of {RATING!r} are not: take ClipInput(\"label\", [{RATING!r}])"
         )
-    return [Labels("label", Field((), np.dtype(np.int64)), values.astype(np.int64))]
+    weights = [_weights(source, RATING, "label")] if wanted.weights else []
+    return [Labels("label", Field((), np.dtype(np.int64)), values.astype(np.int64)), *weights]
 
 
-def _scheme(source: ClipSource, scheme: str) -> list[InputReader]:
+def _weights(source: ClipSource, scheme: str, name: str) -> Labels:
+    """How sure the raters are of each clip's value: 1 where they do not say, 0 where there is no value."""
+    column = weight_column(scheme)
+    if column in source.clips and column not in source.index.attrs.get("schemes", {}):
+        values = source.clips[column].to_numpy(np.float32)
+    else:
+        values = source.clips[scheme].notna().to_numpy(np.float32)
+    return Labels(f"{name}_weight", Field((), _FLOAT32), values)
+
+
+def _scheme(source: ClipSource, scheme: str, *, weights: bool) -> list[InputReader]:
     """A scheme's values (numbers as float32, names as int64 with -1 for none), and which clips have one."""
     there = [name for name in source.index.attrs.get("schemes", {}) if name in source.clips]
     if scheme not in there:
@@ -183,7 +195,8 @@ def _scheme(source: ClipSource, scheme: str) -> list[InputReader]:
         field, values = Field((), _FLOAT32), column.to_numpy(np.float32, na_value=np.nan)
     mask = column.notna().to_numpy(bool)
     name = f"label_{scheme}"
-    return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask)]
+    sure = [_weights(source, scheme, name)] if weights else []
+    return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask), *sure]
 
 
 def _check_axis(wanted: ClipInput, only: Axis) -> None:

@@ -173,6 +173,11 @@ COLUMNS: Mapping[str, str] = {
 """The columns of the clip index and their types, without those of single features."""
 
 
+def weight_column(column: str) -> str:
+    """The column with the weights of a label's column; there is one where its raters say how sure they are."""
+    return f"{column}_weight"
+
+
 def _no_windows() -> pd.DataFrame:
     empty = SessionSignals()
     phase = pd.DataFrame({"session_id": [""], "phase": [""], "start_s": [0.0], "end_s": [0.0]})
