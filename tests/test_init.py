@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tasks.study.from_files import FilesError, Made, make_sessions
@@ -124,6 +124,8 @@ def test_a_table_that_is_there_stays(tmp_path: Path, name: str) -> None:
 @given(
     names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=20), max_size=4)
 )
+@example(names=["0\r"])
+@example(names=["0\x0c"])
 @ANY
 def test_whatever_the_files_are_called_it_is_a_valid_study_or_refused(tmp_path_factory, names: list[str]) -> None:
     root = tmp_path_factory.mktemp("study")

@@ -79,7 +79,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
             "several, say it in the column participant_id, or --names '{participant}_…'"
         )
     content = _table(rows)
-    _check(content)
+    _check(content, rows)
     write_atomically(root / "sessions.csv", content)
     return Made(len(rows), len({row["participant_id"] for row in rows}), found, tuple(dict.fromkeys(remarks)))
 
@@ -217,11 +217,17 @@ def _table(rows: Sequence[Mapping[str, str]]) -> bytes:
     return written.getvalue().encode()
 
 
-def _check(content: bytes) -> None:
-    """Refuse a table that no study may have; its files are where they were found."""
+def _check(content: bytes, rows: Sequence[Mapping[str, str]]) -> None:
+    """Refuse a table that no study may have, or that would be read as other names; its files are where they were."""
     with tempfile.TemporaryDirectory(prefix="storyframes-init-") as folder:
         (Path(folder) / "sessions.csv").write_bytes(content)
-        problems = read_study(Path(folder)).problems
-    if problems:
-        shown = "\n".join(f"  {problem}" for problem in shortened(problems))
+        reading = read_study(Path(folder))
+    if reading.problems:
+        shown = "\n".join(f"  {problem}" for problem in shortened(reading.problems))
         raise FilesError(f"the table would not be valid; nothing is written:\n{shown}")
+    for row in rows:
+        session = reading.study.sessions[row["session_id"]]
+        for column in ("video", "audio", "transcript", "openface"):
+            name = row.get(column)
+            if name and getattr(session, column) != name:  # it ends with a tab or the like, which a table cannot hold
+                raise FilesError(f"the name {name!r} is another one in a table: rename the file")
