@@ -4,9 +4,9 @@
 
 Every file of tests has a process of its own: one process for all of them may die late in the run, where a child ends
 and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo share one,
-so that it is extracted once; and so do the small ones that start neither processes nor threads and load no network,
-as most of their time would go into starting pytest. Plug-ins bring tests of their own, in plugins/*/tests; the others
-see storyframes as it is without them.
+so that it is extracted once. So do, by their subject, those that start no cluster, no server and no DataLoader: most
+of their time would go into starting pytest and into imports. Plug-ins bring tests of their own, in plugins/*/tests;
+the others see storyframes as it is without them.
 
 One more at once than there are processors: the files with servers and clusters wait for most of their time.
 """
@@ -28,22 +28,49 @@ INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environ
 TOGETHER = {
     "the demo": ("test_cli", "test_report", "test_report_browser"),
     "small files": (
-        "test_mixed", "test_pairs", "test_personas",
         "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
-        "test_features", "test_imports", "test_looking_at_tracks", "test_public_docs", "test_quality", "test_records",
-        "test_rooms", "test_samplers", "test_settings", "test_shards", "test_spec", "test_statistics_docs",
-        "test_study", "test_study_clocks", "test_study_tables", "test_tests", "test_transcript", "test_windows",
+        "test_features", "test_imports", "test_looking_at_tracks", "test_mixed", "test_pairs", "test_personas",
+        "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers", "test_settings",
+        "test_shards", "test_spec", "test_statistics_docs", "test_study", "test_study_clocks", "test_study_tables",
+        "test_tests", "test_transcript", "test_windows",
     ),
-    "scores": ("test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics", "test_predictions"),
+    "clips": (
+        "test_clip_edges", "test_clip_grid", "test_clip_index", "test_clip_speakers", "test_clip_tracks",
+        "test_clip_windows", "test_clips", "test_explore", "test_foreign_features", "test_foreign_store",
+        "test_split_spec", "test_unknown_feature", "test_window_labels", "test_windows_in_seconds",
+    ),
+    "documents": (
+        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_light_install", "test_report_light",
+        "test_weights",
+    ),
+    "extractors": (
+        "test_extending", "test_extract", "test_forecast", "test_gather", "test_openface", "test_outside_passes",
+        "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound", "test_tool_input",
+        "test_tool_process", "test_tracks",
+    ),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
+    "scores": ("test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics", "test_predictions"),
+    "stores": (
+        "test_archive", "test_frame_rows", "test_locks", "test_object_errors", "test_old_stores", "test_power_loss",
+        "test_read_ahead", "test_reading", "test_recording_times", "test_reprs", "test_rows", "test_store",
+        "test_store_damage", "test_store_order",
+    ),
+    "studies": (
+        "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
+        "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
+    ),
+    "texts": ("test_stored_text", "test_text", "test_text_chunks", "test_text_scores"),
 }  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
-    "tests/test_deployments.py", "the demo", "tests/test_faults.py", "tests/dope", "tests/test_flows.py",
-    "tests/test_server.py", "tests/test_soak.py", "tests/test_slurm.py", "tests/test_resnet50.py", "tests/test_text.py",
-    "tests/test_leftovers.py", "tests/test_containers.py", "plugins/storyframes-mediapipe/tests",
-    "tests/test_outside.py", "tests/test_environments.py", "tests/test_container_faults.py", "tests/test_strangers.py",
-    "tests/test_missing_files.py", "tests/test_gc_protocol.py", "tests/test_clusters.py", "recordings",
+    "tests/test_flows.py", "tests/test_deployments.py", "the demo", "tests/test_server.py", "tests/test_faults.py",
+    "tests/dope", "tests/test_resnet50.py", "tests/test_soak.py", "clips", "tests/test_check_extractor.py",
+    "tests/test_slurm.py", "extractors", "plugins/storyframes-mediapipe/tests", "tests/test_plugin_example.py",
+    "tests/test_containers.py", "tests/test_publish.py", "tests/test_leftovers.py", "tests/test_strangers.py",
+    "recordings", "tests/test_gc_protocol.py", "texts", "studies", "stores", "tests/test_missing_files.py",
+    "tests/test_object_store.py", "tests/test_sync.py", "tests/test_existing_scheduler.py", "tests/test_outside.py",
+    "tests/test_stored_pictures.py", "tests/test_plugin_privacy.py", "small files", "tests/test_environments.py",
+    "tests/test_clusters.py",
 )  # fmt: skip
 
 
@@ -60,7 +87,13 @@ def groups() -> dict[str, list[str]]:
 
 
 def prepare(state: Path) -> None:
-    """A Prefect server's database, which takes seconds to make: each process of tests begins with a copy of it."""
+    """What each process of tests begins with: modules that are compiled, and a copy of a Prefect server's database.
+
+    Both would be made again and again: a database takes seconds, and where Python may not write what it compiles
+    (PYTHONDONTWRITEBYTECODE, as in many images), each of a thousand processes compiles all of our modules.
+    """
+    packages = ("storyframes", "tasks", "flows", "tests/support", "benchmarks")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], cwd=ROOT, check=False)
     code = "from flows.runs.server import prefect_server\nwith prefect_server(): pass"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     command = [sys.executable, "-c", code]
