@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from support.pairs import SECONDS, write_dyad, write_group
 from support.stores import local
-from support.studies import run as extract
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -30,58 +31,23 @@ from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import Rule
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
-from tasks.inspect.report.site import build_report
+from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
 from tasks.label_rules import LabelRule
-from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.media.synthetic_shape import Shape
-from tasks.planning.selection import Selection
 from tasks.study.load import Study, load_study
-
-SECONDS, LOST = 3, 25  # frames of child_b's camera without a face
 
 
 def run(*arguments: object):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def write_openface(path: Path, frames: int, lost: int) -> None:
-    """OpenFace's output of a face that looks to the right, lost at the end."""
-    table = pd.DataFrame(0.0, index=range(frames), columns=list(OPENFACE_COLUMNS))
-    table["frame"], table["timestamp"] = range(1, frames + 1), np.arange(frames).round(3) / 25
-    for landmark in range(68):
-        table[f"x_{landmark}"], table[f"y_{landmark}"] = 40.0, 10.0 + landmark % 8
-    table["success"], table["confidence"] = (np.arange(frames) < frames - lost).astype(int), 0.9
-    table["pose_Ry"] = 0.5
-    table.to_csv(path, index=False)
-
-
 @pytest.fixture(scope="module")
 def group(tmp_path_factory) -> Path:
-    """Two sessions of two children, three cameras, labels of one; OpenFace has looked at one child in the first."""
-    folder = tmp_path_factory.mktemp("group")
-    write_study(folder / "study", SyntheticStudy(2, SECONDS, width=64, height=48, shape=Shape.GROUP))
-    tracks = pd.read_csv(folder / "study/tracks.csv")
-    of_child = (tracks["session_id"] == "s0001") & (tracks["track"] == "child_b")
-    tracks.loc[of_child, "openface"] = "media/child_b.csv"
-    tracks.to_csv(folder / "study/tracks.csv", index=False)
-    write_openface(folder / "study/media/child_b.csv", round(SECONDS * 0.9 * 25), LOST)
-    return extracted(folder)
+    return write_group(tmp_path_factory.mktemp("group"))
 
 
 @pytest.fixture(scope="module")
 def dyad(tmp_path_factory) -> Path:
-    """A session of two people, two cameras and two microphones."""
-    folder = tmp_path_factory.mktemp("dyad")
-    write_study(folder / "study", SyntheticStudy(1, SECONDS, width=64, height=48, shape=Shape.DYAD))
-    return extracted(folder)
-
-
-def extracted(folder: Path) -> Path:
-    create_store(folder / "features")
-    outcomes = extract(folder / "study", folder / "features", Selection(only=("frames", "opensmile", "openface")))
-    assert {one.status for one in outcomes.values()} <= {Status.DONE, Status.MISSING}
-    catalogue.compact(local(folder / "features"))
-    return folder
+    return write_dyad(tmp_path_factory.mktemp("dyad"))
 
 
 # --- curves and findings ---
@@ -265,10 +231,10 @@ def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(
 # --- labels ---
 
 
-def indexed(folder: Path, **rules: LabelRule) -> Study:
+def indexed(folder: Path, track: str = "main", **rules: LabelRule) -> Study:
     """The study of a folder, its clips written into the store there."""
-    study = load_study(folder / "study")
-    index = build_clip_index(study, WindowSpec(window_s=1.0, stride_s=0.5), FeatureStore(folder / "features"), rules)
+    study, spec = load_study(folder / "study"), WindowSpec(window_s=1.0, stride_s=0.5, track=track)
+    index = build_clip_index(study, spec, FeatureStore(folder / "features"), rules)
     write_clip_index(index.clips, local(folder / "features"))
     return study
 
@@ -287,7 +253,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 def cells(page: str) -> list[list[str]]:
     """The texts of every row of every table."""
-    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", unescape(page), re.DOTALL)
     return [[re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
 
 
@@ -360,4 +326,135 @@ def test_a_study_without_labels_says_so(group: Path, dyad: Path, tmp_path: Path)
     assert set(re.findall("Clips by ([^<]*) and split", page)) == {"phase"}
     facts = read_facts(load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings())
     assert "The study has no labels." in key_tables(facts)
+    assert (facts.participants, [row.participants for row in facts.splits]) == (2, [2])  # both children
     assert "click one to see more" in (tmp_path / "none/sessions/s0001.html").read_text()
+
+
+# --- the report ---
+
+
+def test_whoever_is_in_sessions_of_two_splits_is_leaked(group: Path, tmp_path: Path) -> None:
+    """Sessions of other participants, but the second child is the same."""
+    folder = copied(group, tmp_path)
+    persons, sessions = (pd.read_csv(folder / f"study/{name}.csv") for name in ("persons", "sessions"))
+    persons.loc[2, "participant_id"] = sessions.loc[1, "participant_id"] = "c009"
+    pd.concat([pd.read_csv(folder / "study/participants.csv"), pd.DataFrame({"participant_id": ["c009"]})]).to_csv(
+        folder / "study/participants.csv", index=False
+    )
+    persons.to_csv(folder / "study/persons.csv", index=False)
+    sessions.to_csv(folder / "study/sessions.csv", index=False)
+    study, store = indexed(folder), FeatureStore(folder / "features")
+    assert read_facts(study, store, ExtractorsSettings()).leaked == {}
+    clips = store.clips()
+    clips["split"] = clips["session_id"].map({"s0001": "train", "s0002": "test"})
+    write_clip_index(clips, local(folder / "features"))
+    facts = read_facts(study, store, ExtractorsSettings())
+    assert facts.leaked == {"c002": ("test", "train")}
+    assert {row.split: row.participants for row in facts.splits} == {"train": 2, "test": 2}
+    assert facts.participants == 3
+
+
+@pytest.fixture(scope="module")
+def site(group: Path, tmp_path_factory) -> Path:
+    """The report of the group, with everything that can be asked for, a phase, and a track that was not extracted."""
+    folder = copied(group, tmp_path_factory.mktemp("site"))
+    with (folder / "study/tracks.csv").open("a") as tracks:
+        tracks.write("s0001,late,,media/s0001-child_a.avi,,,\n")
+    (folder / "study/phases.csv").write_text("session_id,phase,start_s,end_s\ns0001,play,1,2\n")
+    options = ReportOptions(Disclosure(text=True, video=True), check_sound=True)
+    study, store = indexed(folder), FeatureStore(folder / "features")
+    summary = build_report(study, store, ExtractorsSettings(), folder / "site", options)
+    assert summary.findings["s0001"] == 1
+    return folder / "site"
+
+
+def test_a_sessions_page_has_every_track_with_its_clock(site: Path) -> None:
+    page = (site / "sessions/s0001.html").read_text()
+    rows = cells(page)
+    clock = "its second 0 is at 0.30 s of the session, its clock is 60 ppm fast"
+    assert ["child_b", "child_b (child)", "2.72", "68", "63.2 %", "", "1", clock] in rows
+    assert ["main", "", "3.00", "90", "", "", "0", "its seconds are the session's"] in rows
+    assert ["late", "", "", "", "", "", "", "its seconds are the session's"] in rows
+    assert [row[1:3] for row in rows if row[0] == "openface"] == [["main", "○ skipped"], ["child_b", "✓ done"]]
+    headings = re.findall(r"<h2>(.*?)</h2>", page)
+    assert headings == ["Tracks", "Track main", "Track child_a", "Track child_b", "Track late", "Features"]
+    assert "c001 (child), c002 (child)" in page
+    part = page[page.index("<h2>Track child_b") : page.index("<h2>Track late")]
+    assert f"<p>2.72 s, 68 frames; {clock}. All times here are in seconds of its own recording.</p>" in part
+    assert "face lost" in part
+    assert 'data-chart="timeline-3" data-start="1.72"' in part
+    assert part.count("<img ") == 8
+    assert 'alt="Frame 7 of s0001, track child_b with' in part
+    assert "Nothing of it has been extracted." in page[page.index("<h2>Track late") :]
+
+
+def test_a_tracks_timeline_is_in_its_own_seconds(site: Path) -> None:
+    page = (site / "sessions/s0001.html").read_text()
+    ids = re.findall(r'class="plot timeline" id="([^"]+)"', page)
+    assert ids == ["timeline", "timeline-2", "timeline-3"]
+    figures = [
+        json.loads(text)
+        for text in re.findall(r'<script type="application/json" id="timeline[^"]*">(.*?)</script>', page)
+    ]
+    assert [one["layout"]["xaxis"]["title"]["text"] for one in figures] == [
+        "seconds",
+        "seconds of child_a's own recording",
+        "seconds of child_b's own recording",
+    ]
+    spans = [next(trace for trace in one["data"] if trace["name"] == "phase") for one in figures]
+    assert spans[0]["base"] == [1.0]
+    assert spans[2]["base"] == [pytest.approx(0.7, abs=1e-3)]  # of a camera that began .3 s later
+    assert [one["layout"]["meta"]["range"][1] for one in figures] == [
+        pytest.approx(end, abs=0.02) for end in (3.0, 2.84, 2.72)
+    ]
+    assert page.count('id="clips"') == 1
+
+
+def test_the_study_page_groups_features_by_track(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    features = {"main": "6", "child_a": "3", "child_b": "4", "late": "1"}  # resnet50 of the cameras is absent
+    assert re.findall(r'<th scope="colgroup" colspan="(\d+)" class="track">(\w+)</th>', page) == [
+        (count, track) for track, count in features.items()
+    ]
+    assert "openface@" not in re.sub(r'(?s)<section id="versions">.*|<ul class="reasons">.*?</ul>', "", page)
+    assert ["child_b", "2 of 2", "child", "0.00", "0.00"] in cells(page)
+    assert ["late", "1 of 2", "", "", ""] in cells(page)
+
+
+def test_a_microphones_part_has_sound_and_nothing_of_pictures(dyad: Path, tmp_path: Path) -> None:
+    folder = copied(dyad, tmp_path)
+    summary = build_report(
+        load_study(folder / "study"), FeatureStore(folder / "features"), ExtractorsSettings(), tmp_path / "site"
+    )
+    assert summary.problems == {}
+    page = (tmp_path / "site/sessions/s0001.html").read_text()
+    start = page.index("<h2>Track listener_mic")
+    part = page[start : page.index('<section id="track-', start)]
+    assert "3.15 s, no picture; its second 0 is at -0.15 s of the session, its clock is 120 ppm slow" in part
+    assert "No rule is broken" in part
+    assert "Loudness" in part
+    text = key_tables(summary.facts)
+    assert "| listener\\_mic | 1 | listener |" in text
+    assert "| opensmile | speaker\\_mic | 1 |" in text
+
+
+def test_a_damaged_track_does_not_cost_the_others_their_part(group: Path, tmp_path: Path) -> None:
+    folder = copied(group, tmp_path)
+    (array,) = (folder / "features/s0001/opensmile@child_a").glob("*/values")
+    shutil.rmtree(array)
+    result = run("report", folder / "study", folder / "features", "--out", tmp_path / "site")
+    assert result.exit_code == 0, result.output
+    assert "s0001 child_a: " in result.stdout
+    page = (tmp_path / "site/sessions/s0001.html").read_text()
+    assert page.count("Nothing can be drawn") == 1
+    assert page.count('class="plot timeline"') == 2
+
+
+def test_clips_of_another_camera_say_whose_frames_they_are(group: Path, tmp_path: Path) -> None:
+    folder = copied(group, tmp_path)
+    study = indexed(folder, track="child_b")
+    build_report(study, FeatureStore(folder / "features"), ExtractorsSettings(), tmp_path / "site")
+    assert "<dt>clips of child_b</dt>" in (tmp_path / "site/index.html").read_text()
+    page = (tmp_path / "site/sessions/s0001.html").read_text()
+    about = dict(json.loads(re.search(r'id="clips">(.*?)</script>', page)[1])[0]["about"])
+    assert (about["frames"], about["time"]) == ("0 to 25 of child_b", "0.30 s to 1.30 s")

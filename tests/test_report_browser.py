@@ -216,3 +216,33 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
         visit.page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
+
+
+def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
+    """Every track has a timeline of its own; a finding leads to its time on the one of its track."""
+    from support.pairs import write_group
+
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.inspect.report.site import build_report
+
+    folder = write_group(tmp_path)
+    study, store = load_study(folder / "study"), FeatureStore(folder / "features")
+    build_report(study, store, ExtractorsSettings(), tmp_path / "site")
+    with Visit(browser, tmp_path / "site/sessions/s0001.html") as visit:
+        page = visit.page
+        assert page.locator(".plot.timeline .main-svg").count() >= 3
+        whole = visit.range()
+        child = visit.range("timeline-3")
+        page.evaluate("Plotly.relayout('timeline-3', {'xaxis.range': [0, 0.5]})")
+        assert visit.range("timeline-3") == [0, 0.5]
+        page.get_by_role("button", name="Show 1.72 to 2.72 seconds of child_b").click()
+        page.wait_for_function("document.getElementById('timeline-3').layout.xaxis.range[1] > 2")
+        assert visit.range("timeline-3") == pytest.approx(child)  # a second before and after it, as far as there is
+        assert visit.range() == whole
+        page.get_by_role("link", name="child_b").first.click()
+        page.wait_for_function("location.hash === '#track-3'")
+        assert visit.wrong == []
+    for name in ("index.html", "sessions/s0001.html"):
+        with Visit(browser, tmp_path / "site" / name, width=390, touch=True) as visit:
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+            assert visit.wrong == []

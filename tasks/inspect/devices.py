@@ -31,7 +31,7 @@ class Device:
     @property
     def about_clock(self) -> str:
         """What its seconds are, in words."""
-        if self.clock == SESSION_CLOCK:
+        if self.clock.is_the_sessions:
             return "its seconds are the session's"
         said = f"its second 0 is at {float(self.clock.to_session(0.0)):.2f} s of the session"
         drifts = self.clock.drifts_ppm

@@ -1,6 +1,7 @@
 """What several files of tests share. The fixtures are in tests/conftest.py.
 
-Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `recordings` (videos and
+Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `pairs` (of two people
+with several cameras and microphones, extracted) · `recordings` (videos and
 sounds that a test decides) · `speech` (sound like it, as microphones with clocks of their own record it) ·
 `video_variants` (of every codec and container) · `stores` (versions in a folder) · `object_stores` (versions on an
 object store) · `synthetic_features` (a whole study's features, without any extraction) · `runs` (of models, and their

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from tasks.inspect.human import counted
 from tasks.inspect.report.chart import COLOURS, Chart, label
 
 _PATTERNS = ("", "/", "x", ".", "+")
@@ -39,7 +40,8 @@ def stacked(key: str, title: str, column: str, counts: pd.DataFrame, splits: Seq
     )
     figure.update_layout(barmode="stack", showlegend=True, xaxis={"type": "category"}, yaxis={"title": "clips"})
     rows = [(name, *(int(row[split]) for split in splits), int(row.sum())) for name, row in counts.iterrows()]
-    alt = f"{int(counts.to_numpy().sum())} clips: " + ", ".join(f"{name} {total}" for name, *_, total in rows) + "."
+    parts = ", ".join(f"{name} {total}" for name, *_, total in rows)
+    alt = f"{counted(int(counts.to_numpy().sum()), 'clip')}: {parts}."
     return Chart(key, title, alt, figure, (column, *splits, "all"), rows)
 
 

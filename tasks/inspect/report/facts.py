@@ -20,6 +20,7 @@ from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
+from tasks.inspect.report.track_facts import TrackFacts, length_s, track_facts
 from tasks.label_rules import LabelRule
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
@@ -46,6 +47,7 @@ class SplitRow:
     participants: int
     sessions: int
     clips: int
+    clips_of: str
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,13 @@ class StudyFacts:
         traits: by scale, the scores of scales taken at one timepoint only.
         states: by scale and timepoint, the scores of scales taken more than once.
         clips: how many.
+        clips_of: the track whose frames were cut into clips.
         phases: clips by phase (index) and split (columns).
         labels: the columns of labels that the clip index has.
+        tracks: what there is of each track, where there are others than the sessions' own files.
         splits: one row for each split.
-        leaked: participants that appear in more than one split, with those splits.
+        leaked: participants that appear in more than one split, be it as whom a session is of or as another person in
+            it, with those splits.
     """
 
     matrix: Matrix
@@ -76,8 +81,10 @@ class StudyFacts:
     traits: Mapping[str, tuple[float, ...]]
     states: Mapping[str, Mapping[str, tuple[float, ...]]]
     clips: int
+    clips_of: str
     phases: pd.DataFrame
     labels: tuple[LabelColumn, ...]
+    tracks: tuple[TrackFacts, ...]
     splits: tuple[SplitRow, ...]
     leaked: Mapping[str, tuple[str, ...]]
     versions: tuple[VersionRow, ...]
@@ -119,22 +126,25 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
     current = [entry.current for entry in entries if entry.current]
     frames = {one.session_id: one for one in current if one.feature == CLOCK}
     scores = scores_of(study)
+    people = _people(study)
     return StudyFacts(
         matrix=matrix,
         sessions=len(study.sessions),
-        participants=len({session.participant_id for session in study.sessions.values()}),
+        participants=len(set().union(*people.values())),
         bytes=sum(one.nbytes for one in current),
-        lengths_s={session: _length(one) for session, one in frames.items()},
+        lengths_s={session: length_s(one) for session, one in frames.items()},
         words={one.session_id: one.arrays["start"].shape[0] for one in current if _of_words(one, frames)},
         schemes=scheme_facts(study),
         ages=_ages(study),
         traits={scale: next(iter(taken.values())) for scale, taken in scores.items() if len(taken) == 1},
         states={scale: taken for scale, taken in scores.items() if len(taken) > 1},
         clips=0 if clips is None else len(clips),
+        clips_of=MAIN if clips is None else clips.attrs.get("track", MAIN),
         phases=_by_phase(clips),
         labels=label_columns(clips),
-        splits=_splits(clips),
-        leaked=_leaked(clips),
+        tracks=track_facts(study, current),
+        splits=_splits(clips, people),
+        leaked=_leaked(clips, people),
         versions=tuple(_versions(current)),
     )
 
@@ -143,12 +153,6 @@ def _of_words(one: Current, frames: Mapping[str, Current]) -> bool:
     """Whether the rows of a session's feature are the words of its own transcript, not of another track's."""
     _, track = feature_and_track(one.feature)
     return track == MAIN and one.session_id in frames and {"start", "frame_word"} <= set(one.arrays)
-
-
-def _length(frames: Current) -> float:
-    """Seconds from the first frame to the end of the last."""
-    fps = frames.quality.get("fps", 0.0)
-    return frames.quality.get("duration_s", 0.0) + (1 / fps if fps else 0.0)
 
 
 def _ages(study: Study) -> tuple[float, ...]:
@@ -171,22 +175,40 @@ def _by_phase(clips: pd.DataFrame | None) -> pd.DataFrame:
     return pd.DataFrame() if clips is None or clips.empty else pd.crosstab(clips["phase"], clips["split"])
 
 
-def _splits(clips: pd.DataFrame | None) -> tuple[SplitRow, ...]:
+def _people(study: Study) -> dict[str, set[str]]:
+    """The participants who are in each session: whom it is of, and the others that the table ``persons`` names."""
+    people = {session_id: {session.participant_id} for session_id, session in study.sessions.items()}
+    for person in study.persons:
+        if person.participant_id and person.session_id in people:
+            people[person.session_id].add(person.participant_id)
+    return people
+
+
+def _splits(clips: pd.DataFrame | None, people: Mapping[str, set[str]]) -> tuple[SplitRow, ...]:
     if clips is None or clips.empty:
         return ()
     rows = [
-        SplitRow(str(split), of["participant_id"].nunique(), of["session_id"].nunique(), len(of))
+        SplitRow(str(split), len(_in_clips(of, people)), of["session_id"].nunique(), len(of))
         for split, of in clips.groupby("split", sort=False)
     ]
     order = {"train": 0, "val": 1, "test": 2}
     return tuple(sorted(rows, key=lambda row: (order.get(row.split, 3), row.split)))
 
 
-def _leaked(clips: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
+def _leaked(clips: pd.DataFrame | None, people: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
     if clips is None or clips.empty:
         return {}
-    splits = clips.groupby("participant_id")["split"].unique()
-    return {str(person): tuple(sorted(map(str, of))) for person, of in splits.items() if len(of) > 1}
+    splits: dict[str, set[str]] = defaultdict(set)
+    for split, of in clips.groupby("split"):
+        for person in _in_clips(of, people):
+            splits[person].add(str(split))
+    return {person: tuple(sorted(of)) for person, of in sorted(splits.items()) if len(of) > 1}
+
+
+def _in_clips(clips: pd.DataFrame, people: Mapping[str, set[str]]) -> set[str]:
+    """Everybody who is in these clips."""
+    named = {str(person) for person in clips["participant_id"].unique()}
+    return named.union(*(people.get(session_id, set()) for session_id in clips["session_id"].unique()))
 
 
 def _versions(current: Iterable[Current]) -> Iterable[VersionRow]:

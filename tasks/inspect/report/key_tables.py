@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from storyframes.tracks import feature_and_track
 from tasks.inspect.human import human_bytes
 from tasks.inspect.markdown import plain, table
 from tasks.inspect.report.facts import StudyFacts
@@ -16,15 +17,12 @@ _SHOWN = 50
 
 
 def key_tables(facts: StudyFacts) -> str:
-    """Totals, features by state, what is not done and why, labels and the splits.
+    """Totals, features by state, what is not done and why, labels, tracks and the splits.
 
     Every text of the study or of a reason is escaped, so that it shows as it is.
     """
-    return "\n\n".join(
-        part
-        for part in (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), *_labels(facts), _splits(facts))
-        if part
-    )
+    parts = (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), *_labels(facts), _tracks(facts))
+    return "\n\n".join(part for part in (*parts, _splits(facts)) if part)
 
 
 def _alarm(facts: StudyFacts) -> str:
@@ -40,10 +38,17 @@ def _totals(facts: StudyFacts) -> str:
 def _states(facts: StudyFacts) -> str:
     shown = [state for state in CellState if state is not CellState.NOT_ASKED]
     rows = []
-    for feature in facts.matrix.features:
-        states = [facts.matrix.cells[session, feature].state for session in facts.matrix.sessions]
-        rows.append((feature, *(states.count(state) for state in shown)))
-    return table(("feature", *shown), rows)
+    several = len(facts.matrix.tracks) > 1
+    for stored in facts.matrix.features:
+        states = [facts.matrix.cells[session, stored].state for session in facts.matrix.sessions]
+        feature, track = feature_and_track(stored)
+        rows.append((feature, *([track] if several else []), *(states.count(state) for state in shown)))
+    return table(("feature", *(["track"] if several else []), *shown), rows)
+
+
+def _tracks(facts: StudyFacts) -> str:
+    rows = [(one.name, one.sessions, one.roles, one.pictures, one.sound) for one in facts.tracks]
+    return table(("track", "sessions", "of", "hours of pictures", "hours of sound"), rows) if rows else ""
 
 
 def _not_done(facts: StudyFacts) -> str:

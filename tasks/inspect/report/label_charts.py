@@ -25,10 +25,9 @@ def _about(one: SchemeFacts) -> str:
     """The numbers in words, with the mean where values are numbers."""
     most = max(one.counts, key=lambda value: one.counts[value])
     said = f"{counted(one.labels, 'label')} of {counted(one.sessions, 'session')}, most often {most}"
-    try:
-        total = sum(float(value) * count for value, count in one.counts.items())
-    except ValueError:
+    if not one.is_numeric:
         return f"{said} ({one.counts[most]})."
+    total = sum(float(value) * count for value, count in one.counts.items())
     return f"{said}, mean {total / sum(one.counts.values()):.2f}."
 
 

@@ -24,6 +24,7 @@ class SchemeFacts:
         labels: how many there are; of a scheme of curves, how many files.
         sessions: how many sessions have one.
         raters: how many people or machines gave them; 0 where nobody is named.
+        is_numeric: whether values are numbers, not names.
         private: its values are shown nowhere.
         counts: how often each value was given, in the scheme's order; empty for numbers without steps, and where values
             are nobody's business.
@@ -35,6 +36,7 @@ class SchemeFacts:
     labels: int
     sessions: int
     raters: int
+    is_numeric: bool = False
     private: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
     values: tuple[float, ...] = ()
@@ -78,6 +80,7 @@ def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
         labels=len(mine),
         sessions=len({one.session_id for one in mine}),
         raters=len({one.rater_id for one in mine} - {None}),
+        is_numeric=scheme.is_numeric,
         private=scheme.private,
         counts=counts,
         values=tuple(float(value) for value in values) if scheme.type is SchemeType.INTERVAL else (),

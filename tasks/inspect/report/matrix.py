@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
+from storyframes.tracks import MAIN, feature_and_track
 
 if TYPE_CHECKING:
     from tasks.planning.wanted import Wanted
@@ -60,6 +61,24 @@ class Matrix:
 
     def row(self, session_id: str) -> list[tuple[str, Cell]]:
         return [(feature, self.cells[session_id, feature]) for feature in self.features]
+
+    @property
+    def tracks(self) -> dict[str, list[str]]:
+        """The features of each track, without its name in theirs; in the order of :attr:`features`."""
+        tracks: dict[str, list[str]] = {}
+        for stored in self.features:
+            feature, track = feature_and_track(stored)
+            tracks.setdefault(track, []).append(feature)
+        return tracks
+
+    def by_track(self, session_id: str) -> dict[str, list[tuple[str, Cell]]]:
+        """The cells of a session; of other tracks than its own files only those that were asked for or attempted."""
+        found: dict[str, list[tuple[str, Cell]]] = {}
+        for stored, cell in self.row(session_id):
+            feature, track = feature_and_track(stored)
+            if track == MAIN or cell.state is not CellState.NOT_ASKED:
+                found.setdefault(track, []).append((feature, cell))
+        return found
 
 
 def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: Iterable[Wanted]) -> Matrix:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from storyframes.tracks import MAIN
 from tasks.inspect.report.label_facts import value_text
 from tasks.study.load import Phase
 
@@ -16,6 +17,7 @@ class Clip:
     """One window with everything that labels it; seconds and frames, stop exclusive.
 
     Attributes:
+        track: whose frames these are.
         labels: of each column of labels that has a value here, its name, and the value; where it is about something (a
             story), for each of these.
     """
@@ -29,16 +31,22 @@ class Clip:
     labels: tuple[tuple[str, str], ...]
     face_tracked: float | None
     words: int | None
+    track: str = MAIN
 
     @property
     def name(self) -> str:
-        return f"{self.phase}, frames {self.start_frame} to {self.stop_frame}"
+        return f"{self.phase}, frames {self.frames}"
+
+    @property
+    def frames(self) -> str:
+        whose = "" if self.track == MAIN else f" of {self.track}"
+        return f"{self.start_frame} to {self.stop_frame}{whose}"
 
     @property
     def about(self) -> list[tuple[str, str]]:
         """Terms and texts for a person."""
         lines = [("phase", self.phase), ("time", f"{self.start_s:.2f} s to {self.stop_s:.2f} s")]
-        lines.append(("frames", f"{self.start_frame} to {self.stop_frame}"))
+        lines.append(("frames", self.frames))
         lines.append(("split", self.split))
         lines += self.labels
         if self.face_tracked is not None:
@@ -48,8 +56,14 @@ class Clip:
         return lines
 
 
-def session_clips(index: pd.DataFrame, schemes: Iterable[str]) -> list[Clip]:
-    """The windows of one session's rows of the clip index, whose columns of labels are ``schemes``."""
+def session_clips(index: pd.DataFrame, schemes: Iterable[str], track: str = MAIN) -> list[Clip]:
+    """The windows of one session's rows of the clip index.
+
+    Args:
+        index: the rows.
+        schemes: the columns of labels that the index has.
+        track: whose frames were cut into clips.
+    """
     columns = [name for name in schemes if name in index]
     clips = []
     for _, rows in index.groupby(["phase", "start_frame"], sort=False):
@@ -66,6 +80,7 @@ def session_clips(index: pd.DataFrame, schemes: Iterable[str]) -> list[Clip]:
                 labels=tuple((name, text) for name, text in labels if text),
                 face_tracked=None if pd.isna(row.face_tracked) else float(row.face_tracked),
                 words=None if pd.isna(row.words) else int(row.words),
+                track=track,
             )
         )
     return sorted(clips, key=lambda clip: (clip.start_s, clip.phase))

@@ -1,4 +1,4 @@
-"""The session page's timeline: rows of curves above one another on one time axis, so that all zoom together."""
+"""A track's timeline: rows of curves above one another on one time axis, so that all zoom together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from storyframes.tracks import MAIN
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
@@ -40,30 +41,42 @@ class Row:
     axis: dict[str, object]
 
 
-def timeline(curves: SessionCurves, table: Timetable) -> Chart | None:
-    """Everything of a session over time; None where there is nothing to draw."""
+def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> Chart | None:
+    """Everything of a track over time, in seconds of its own recording; None where there is nothing to draw.
+
+    Args:
+        curves: of the track.
+        table: what the study's tables say of it.
+        key: the chart's id on the page.
+    """
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves)]
-    if not rows or not len(curves.time):
+    times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
+    of_main = curves.track == MAIN
+    phase_ends = [phase.end_s for phase in table.phases if of_main]  # another device need not be there throughout
+    end = max([curves.length_s, curves.sound_end_s or 0.0, *phase_ends])
+    if not rows or end <= 0:
         return None
-    end = max([curves.end_s, curves.sound_end_s or 0.0, *(phase.end_s for phase in table.phases)])
-    figure, height = _stack(rows, (float(min(curves.time[0], 0.0)), end))
-    thinned = rows_per_bucket(len(curves.time))
-    alt = f"{len(curves.time)} frames, {curves.end_s:.2f} s. Rows from the top: " + ", ".join(
+    seconds = "seconds" if of_main else f"seconds of {label(curves.track)}'s own recording"
+    figure, height = _stack(rows, (float(min(0.0, *times[:1])), end), seconds)
+    thinned, of = rows_per_bucket(len(times)), "frames" if curves.has_frames else "rows"
+    alt = f"{curves.extent}. Rows from the top: " + ", ".join(
         html.unescape(row.title.split("<")[0]).strip(" :,") for row in rows
     )
     light = (
         ""
         if thinned == 1
-        else f" Drawn from the smallest and the largest value of each {thinned} frames: no peak is"
-        " lost, what lies between is. 'storyframes view' has every frame."
+        else f" Drawn from the smallest and the largest value of each {thinned} {of}: no peak is lost,"
+        " what lies between is. 'storyframes view' has every frame."
     )
     change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
     keys = f"{change} Keys: + and − zoom, ← and → move, 0 shows all."
-    return Chart("timeline", "Timeline", f"{alt}.{light}{keys}", figure, height=height)
+    return Chart(
+        key, "Timeline" if of_main else f"Timeline of {curves.track}", f"{alt}.{light}{keys}", figure, height=height
+    )
 
 
-def _stack(rows: Sequence[Row], span: tuple[float, float]) -> tuple[go.Figure, int]:
+def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tuple[go.Figure, int]:
     inner = sum(row.height + _GAP_PX for row in rows)
     figure = go.Figure()
     layout: dict[str, object] = {
@@ -98,7 +111,7 @@ def _stack(rows: Sequence[Row], span: tuple[float, float]) -> tuple[go.Figure, i
             figure.add_trace(trace)
     layout["xaxis"] = {
         "range": list(span),
-        "title": {"text": "seconds"},
+        "title": {"text": seconds},
         "anchor": f"y{len(rows)}" if len(rows) > 1 else "y",
         "showspikes": True,
         "spikemode": "across",

@@ -136,9 +136,10 @@
     });
   }
 
-  function spans(timeline) {
+  function spans() {
     for (const button of document.querySelectorAll("button.span")) {
-      button.addEventListener("click", () => {
+      const timeline = document.getElementById(button.dataset.chart);
+      if (timeline) button.addEventListener("click", () => {
         const [start, stop] = [Number(button.dataset.start), Number(button.dataset.stop)];
         const around = Math.max(1, (stop - start) / 4);
         zoomTo(timeline, start - around, stop + around);
@@ -168,8 +169,9 @@
       await draw(holder);
       if ("controls" in holder.dataset) listen(holder);
     }
-    const timeline = document.querySelector(".plot.timeline");
-    if (timeline) { clips(timeline); spans(timeline); }
+    const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
+    if (timeline) clips(timeline);
+    spans();
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
     document.documentElement.dataset.drawn = String(holders.length);
   });
