@@ -47,7 +47,6 @@ class SplitRow:
     participants: int
     sessions: int
     clips: int
-    clips_of: str
 
 
 @dataclass(frozen=True)
