@@ -1,4 +1,4 @@
-"""The configuration: one TOML file, with sections for extractors, clips, labels and the cluster."""
+"""The configuration: one TOML file, with sections for extractors, clips, labels, training and the cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
+from tasks.empathy.settings import TrainSettings
 from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.study.load import Study
@@ -24,6 +25,7 @@ class Settings(ExtractorsSettings):
 
     clips: WindowSpec = Field(default_factory=WindowSpec)
     labels: dict[str, LabelRule] = Field(default_factory=dict)
+    train: TrainSettings = Field(default_factory=TrainSettings)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
 
 

@@ -59,12 +59,13 @@ TOGETHER = {
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
+    "training": ("test_models", "test_planted"),
     "texts": ("test_stored_text", "test_text", "test_text_chunks", "test_text_scores"),
 }  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
     "tests/test_flows.py", "tests/test_deployments.py", "the demo", "tests/test_server.py", "tests/test_faults.py",
-    "tests/dope", "tests/test_resnet50.py", "tests/test_soak.py", "clips", "tests/test_check_extractor.py",
+    "tests/dope", "tests/test_resnet50.py", "tests/test_soak.py", "training", "clips", "tests/test_check_extractor.py",
     "tests/test_slurm.py", "extractors", "plugins/storyframes-mediapipe/tests", "tests/test_plugin_example.py",
     "tests/test_containers.py", "tests/test_publish.py", "tests/test_leftovers.py", "tests/test_strangers.py",
     "recordings", "tests/test_gc_protocol.py", "texts", "studies", "stores", "tests/test_missing_files.py",

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -253,6 +254,23 @@ def test_the_training_example_of_the_readme(demo) -> None:
     result = run_example(example, demo[0].parent)
     assert result.returncode == 0, result.stderr
     assert "torch.Size([16, 120, 2762])" in result.stdout
+
+
+@pytest.mark.slow
+def test_the_benchmark_as_the_readme_has_it(demo) -> None:
+    commands = re.findall(r"^\$ storyframes (train|evaluate) (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert [name for name, _ in commands] == ["train", "evaluate"]
+    results = [storyframes(name, *shlex.split(more), folder=demo[0].parent) for name, more in commands]
+    assert [result.returncode for result in results] == [0, 0], results[0].stderr + results[1].stderr
+    assert results[0].stderr.count("epoch 1 of 1: train_mse") == 3  # of three seeds
+    assert "| EF-LSTM | v+a+t | 3 |" in results[1].stdout
+    assert "untrained weights" in results[1].stdout
+    files = [path for path in (demo[0].parent / "runs").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    transcripts = [path.read_text() for path in (ROOT / "demo/study/transcripts").iterdir()]
+    said = [text.encode() for one in transcripts for text in re.findall(r'"text": "(.{20,})"', one)]
+    assert len(said) > 5
+    assert [text for path in files for text in said if text in path.read_bytes()] == []
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ from flows.cli import (
     sync,
     terminal,
     topics,
+    train,
     upkeep,
 )
 
@@ -92,6 +93,7 @@ for command in (
     statistics.agreement,
     statistics.compare_ratings,
     statistics.mixed,
+    train.train,
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")

@@ -1,0 +1,122 @@
+"""``storyframes train``: models of the benchmark, from a feature store alone; no server, no cluster."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows import interruption
+from flows.cli.terminal import ConfigOption, FeaturesArgument, console, error_console, fail, need, refused_if
+
+if TYPE_CHECKING:
+    from tasks.empathy.runs import Outcome
+    from tasks.empathy.settings import TrainSettings
+
+GOES_ON = "at most the epoch that it was in is lost, the same command goes on from there"
+
+
+def train(
+    features: FeaturesArgument,
+    out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
+    model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")],
+    phase: Annotated[str, typer.Option(help="Of whose windows: one model is trained for each phase.")],
+    modalities: Annotated[
+        str, typer.Option(help="What the model is given: v (vision), a (audio), t (text).")
+    ] = "v+a+t",
+    seeds: Annotated[str, typer.Option(help="A run for each: of weights, order and split.")] = "0,1,2",
+    preset: Annotated[str | None, typer.Option(help="empathicstories, or regression: labels about no story.")] = None,
+    label: Annotated[str | None, typer.Option(help="The ordinal or interval scheme that is learned.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
+    where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
+    keep_partial: Annotated[
+        bool, typer.Option("--keep-partial", help="Also clips that lack a modality which is not used.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    threads: Annotated[int | None, typer.Option(help="On a processor; the same number gives the same bits.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of runs made with other settings.")
+    ] = False,
+    config: ConfigOption = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Train models on a feature store and score their clips; a run that is done is not trained again.
+
+    Exit 0: all runs are done; 1: a run failed, its loss was no number; 2: what was asked for cannot be done.
+    """
+    need("torch", "train")
+    need("safetensors", "train")
+    from flows.cli.tables.training import outcome_json, outcomes_table
+    from tasks.empathy.settings import TrainSettingsError, load_train_settings, modalities_of
+
+    given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where}
+    given |= {"keep_partial": keep_partial or None, "device": device, "threads": threads}
+    try:
+        settings = load_train_settings(config, **given)
+        named = modalities_of(modalities)
+    except TrainSettingsError as error:
+        fail(str(error), 2)
+    done = _train_all(features, out, model, phase, named, _numbers(seeds), settings, replace)
+    if json:
+        print(jsonlib.dumps({"runs": [outcome_json(one) for one in done]}))  # noqa: T201
+    else:
+        console().print(outcomes_table(done))
+    if any(one.reason for one in done):
+        raise typer.Exit(1)
+
+
+def _train_all(
+    features: str,
+    out: Path,
+    model: str,
+    phase: str,
+    modalities: tuple[str, ...],
+    seeds: list[int],
+    settings: TrainSettings,
+    replace: bool,
+) -> list[Outcome]:
+    from flows.cli.train_progress import TrainProgress
+    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.layout import StoreError
+    from storyframes.store.storage import StorageError
+    from tasks.empathy.checkpoint import CheckpointError
+    from tasks.empathy.run_folder import RunName
+    from tasks.empathy.run_record import RunError
+    from tasks.empathy.runs import CannotTrainError, RunDiffersError, train_run
+    from tasks.empathy.settings import ModelName
+
+    if model not in list(ModelName):
+        fail(f"there is no model {model!r}; there are {', '.join(ModelName)}", 2)
+    _check_device(settings.device)
+    interruption.promise(GOES_ON)
+    outcomes = []
+    with refused_if(StoreError, StorageError, CannotTrainError, RunDiffersError, CheckpointError, RunError):
+        store = FeatureStore(features)
+        with TrainProgress(error_console()) as progress:
+            for number, seed in enumerate(seeds):
+                name = RunName(phase, ModelName(model), modalities, seed)
+                progress.run(name, len(seeds) - number - 1)
+                outcomes.append(train_run(store, name, settings, out, progress, replace=replace))
+                progress.ended(outcomes[-1])
+    return outcomes
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        fail(f"--seeds {text!r}: whole numbers from 0, each once, with commas between them (0,1,2)", 2)
+    return [int(part) for part in parts]
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        fail(f"there is no device {device!r}: cpu or cuda", 2)
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
+        fail(f"the device {device!r} cannot be used here: PyTorch finds none", 2)

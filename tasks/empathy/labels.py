@@ -1,0 +1,85 @@
+"""What is learned of a label: a number from 0 to 1, and which labels count as similar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from tasks.empathy.settings import TrainSettings
+
+EMPATHY_RANGE, EMPATHY_SIMILAR = (1.0, 5.0), 3.0
+"""Ratings of empathy, and the one above which they count as similar."""
+
+
+@dataclass(frozen=True)
+class LabelScale:
+    """How a label becomes what is learned.
+
+    Attributes:
+        name: the scheme.
+        low, high: the ends of its range.
+        similar_above: labels above it count as similar.
+        scale: ``scaled``: from low to high is from 0 to 1; ``unit``: divided by high; ``binary``: 1 where similar.
+    """
+
+    name: str
+    low: float
+    high: float
+    similar_above: float
+    scale: Literal["scaled", "unit", "binary"] = "scaled"
+
+    def learned(self, labels: np.ndarray) -> np.ndarray:
+        """What is learned of labels, (n,) float64."""
+        labels = np.asarray(labels, np.float64)
+        if self.scale == "binary":
+            return (labels > self.similar_above).astype(np.float64)
+        return labels / self.high if self.scale == "unit" else (labels - self.low) / (self.high - self.low)
+
+    @property
+    def score_threshold(self) -> float:
+        """The score above which a clip is said to be similar."""
+        return 0.5 if self.scale == "binary" else float(self.learned(np.array([self.similar_above]))[0])
+
+
+def numbers(column: pd.Series) -> np.ndarray:
+    """Labels as float64; of names that have an order, their places in it; NaN where there is none."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy(np.float64)
+        return np.where(codes < 0, np.nan, codes)
+    return column.to_numpy(np.float64, na_value=np.nan)
+
+
+def scale_of(column: pd.Series, settings: TrainSettings) -> LabelScale:
+    """The scale of the label that is learned.
+
+    Args:
+        column: of the whole clip index; its smallest and largest label are the range where nothing else says it, so
+            that runs of all seeds have one scale.
+        settings: what is asked for.
+
+    Raises:
+        ValueError: there is only one value, so that there is no range, or labels are outside the range.
+    """
+    labels = numbers(column)
+    labels = labels[~np.isnan(labels)]
+    if settings.label_range is not None:
+        low, high = settings.label_range
+    elif settings.label == "empathy":
+        low, high = EMPATHY_RANGE
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        low, high = 0.0, float(len(column.cat.categories) - 1)
+    else:
+        low, high = float(labels.min()), float(labels.max())
+    if not low < high:
+        raise ValueError(f"the label {settings.label!r} is {low:g} in all clips: there is nothing to learn")
+    if not low <= labels.min() <= labels.max() <= high:
+        raise ValueError(
+            f"labels {settings.label!r} go from {labels.min():g} to {labels.max():g}, beyond label_range = "
+            f"[{low:g}, {high:g}]"
+        )
+    middle = EMPATHY_SIMILAR if settings.label == "empathy" else (low + high) / 2
+    similar = middle if settings.similar_above is None else settings.similar_above
+    return LabelScale(settings.label, low, high, similar, settings.label_scale)

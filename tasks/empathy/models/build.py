@@ -1,0 +1,33 @@
+"""A model by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from tasks.empathy.models.amer import Amer
+from tasks.empathy.models.ef_lstm import EfLstm
+from tasks.empathy.models.lf_lstm import LfLstm
+from tasks.empathy.models.tfn import Tfn
+from tasks.empathy.settings import ModelName, TrainSettings
+
+MODELS: Mapping[ModelName, Callable[..., nn.Module]] = {
+    ModelName.AMER: Amer,
+    ModelName.TFN: Tfn,
+    ModelName.EF_LSTM: EfLstm,
+    ModelName.LF_LSTM: LfLstm,
+}
+
+
+def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainSettings) -> Any:
+    """A model with new weights, drawn from torch's generator.
+
+    Args:
+        name: which.
+        widths: columns of each modality that it is given.
+        out: values that it gives of a window.
+        settings: its sizes are among them.
+    """
+    return MODELS[name](widths, out, getattr(settings, name.value))

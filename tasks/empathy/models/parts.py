@@ -1,0 +1,79 @@
+"""What the models share: what they are given of a batch, and small layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+ORDER = ("v", "a", "t")
+"""The modalities in the order in which their names are written."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What a model is given of n windows of T steps, by modality.
+
+    Attributes:
+        values: (n, T, width) float32: z-scores, 0 wherever there is no value.
+        masks: (n, T) bool: whether the step has any value of the modality.
+    """
+
+    values: dict[str, Tensor]
+    masks: dict[str, Tensor]
+
+
+class Lstm(nn.Module):
+    """An LSTM over (n, T, width) that gives the last state of its top layer, (n, hidden).
+
+    ``onednn`` False has it computed without oneDNN on a processor, which may be several times faster to train.
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int = 1, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, hidden, layers, batch_first=True, dropout=dropout)
+        self.onednn = True
+
+    def forward(self, values: Tensor) -> Tensor:
+        with nullcontext() if self.onednn else without_onednn():
+            _, (last, _) = self.lstm(values)
+        return last[-1]
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Nothing is computed with oneDNN in this process meanwhile."""
+    before = torch.backends.mkldnn.enabled
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+
+
+def use_onednn(model: nn.Module, use: bool) -> None:
+    """Whether the LSTMs of a model are computed with oneDNN."""
+    for part in model.modules():
+        if isinstance(part, Lstm):
+            part.onednn = use
+
+
+def has_lstm(model: nn.Module) -> bool:
+    return any(isinstance(part, Lstm) for part in model.modules())
+
+
+def mlp(width: int, layers: Sequence[int], *, end: bool = False) -> nn.Sequential:
+    """Linear layers with a ReLU between them, and after the last if ``end``."""
+    parts: list[nn.Module] = []
+    for wide in layers:
+        parts += [nn.Linear(width, wide), nn.ReLU()]
+        width = wide
+    return nn.Sequential(*(parts if end else parts[:-1]))
+
+
+def in_order(modalities: Sequence[str], order: str) -> list[str]:
+    """Those of ``order`` (as "tav") that are there."""
+    return [name for name in order if name in modalities]

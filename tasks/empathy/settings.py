@@ -1,0 +1,179 @@
+"""What decides a training run beside the features: the section ``[train]`` of the configuration.
+
+The defaults are the preset ``empathicstories``: the recipe of the paper where it says something, and where it does not,
+what docs/benchmark.md says beside each alternative.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.spec import Axis
+from tasks.empathy.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
+
+
+class TrainSettingsError(Exception):
+    """The section [train] cannot be used; the message lists every problem in it."""
+
+
+class ModelName(StrEnum):
+    """The models that there are."""
+
+    AMER = "amer"
+    TFN = "tfn"
+    EF_LSTM = "ef_lstm"
+    LF_LSTM = "lf_lstm"
+
+
+MODALITIES = ("v", "a", "t")
+"""What a model may be given: vision, audio, text; in the order in which names of runs have them."""
+
+
+class InputSettings(BaseModel):
+    """A part of a modality: an input of clips, with one row for each frame (:class:`storyframes.ClipInput`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    input: str
+    columns: tuple[str, ...] | None = None
+    speakers: tuple[str, ...] | None = None
+    rate: Annotated[float, Field(gt=0)] | None = None
+
+    def clip_input(self) -> ClipInput:
+        return ClipInput(self.input, self.columns, Axis.FRAME, self.speakers, self.rate)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "empathicstories": {},
+    "regression": {"target": "none", "oversampling": "none"},
+}
+"""What each preset says otherwise than the defaults: ``regression`` is for labels that are about no text."""
+
+VISION = (InputSettings(input="openface", columns=("measurements",)), InputSettings(input="resnet50"))
+AUDIO = (InputSettings(input="audio"),)
+TEXT = (InputSettings(input="words"),)
+
+
+class TrainSettings(BaseModel):
+    """How models are trained; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    preset: Literal["empathicstories", "regression"] = "empathicstories"
+    # what is learned
+    label: str = "empathy"
+    label_range: tuple[float, float] | None = None
+    label_scale: Literal["scaled", "unit", "binary"] = "scaled"
+    similar_above: float | None = None
+    target: Literal["story", "none"] = "story"
+    cosine: Literal["as_is", "rescale"] = "as_is"
+    # from which clips
+    where: str | None = None
+    keep_partial: bool = False
+    split_seed: int | None = None
+    split_shares: tuple[float, float, float] = WindowSpec.split_shares
+    oversampling: Literal["uniform", "paper", "none"] = "uniform"
+    # how
+    epochs: Annotated[int, Field(ge=1)] = 10
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    step_epochs: Annotated[int, Field(ge=1)] = 5
+    step_factor: Annotated[float, Field(gt=0)] = 0.1
+    keep: Literal["best", "last"] = "best"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    # with what; no part of what decides a run
+    device: str = "cpu"
+    threads: Annotated[int, Field(ge=1)] = 1
+    onednn: Literal["probe", "on", "off"] = "probe"
+    # the modalities
+    v: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = VISION
+    a: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = AUDIO
+    t: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = TEXT
+    # the models
+    amer: AmerSizes = AmerSizes()
+    tfn: TfnSizes = TfnSizes()
+    ef_lstm: EfLstmSizes = EfLstmSizes()
+    lf_lstm: LfLstmSizes = LfLstmSizes()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            return {**PRESETS.get(str(given.get("preset", "")), {}), **given}
+        return given
+
+    @model_validator(mode="after")
+    def _fits(self) -> TrainSettings:
+        WindowSpec(split_shares=self.split_shares)
+        named = [part.input for name in MODALITIES for part in getattr(self, name)]
+        if twice := sorted({name for name in named if named.count(name) > 1}):
+            raise ValueError(f"the input {twice[0]!r} is named twice among v, a and t")
+        if self.label_range is not None and not self.label_range[0] < self.label_range[1]:
+            raise ValueError(f"label_range={list(self.label_range)}: the first has to be less than the second")
+        if self.preset == "regression" and self.label == "empathy":
+            raise ValueError("the preset regression needs a label: name the scheme that is learned")
+        if self.label_scale == "unit" and self.label_range is not None and self.label_range[1] <= 0:
+            raise ValueError("label_scale='unit' divides by the upper end of label_range, which has to be above 0")
+        return self
+
+    def parts(self, modality: str) -> tuple[InputSettings, ...]:
+        """The inputs of v, a or t."""
+        return {"v": self.v, "a": self.a, "t": self.t}[modality]
+
+    def deciding(self) -> dict[str, Any]:
+        """What decides the numbers of a run, as JSON has it: not with which processor."""
+        return self.model_dump(mode="json", exclude={"device", "threads"})
+
+
+def modalities_of(text: str) -> tuple[str, ...]:
+    """The modalities that a text like ``v+a+t`` names, in the order of :data:`MODALITIES`.
+
+    Raises:
+        TrainSettingsError: it names one that there is not, one twice, or none.
+    """
+    named = [name.strip() for name in text.split("+")]
+    if sorted(set(named)) != sorted(named) or not set(named) <= set(MODALITIES):
+        raise TrainSettingsError(f"modalities {text!r}: join some of {', '.join(MODALITIES)} with +, each once (v+a+t)")
+    return tuple(name for name in MODALITIES if name in named)
+
+
+def load_train_settings(path: Path | None, **over: Any) -> TrainSettings:
+    """The settings of the section ``[train]`` of a TOML file; its other sections are others' business.
+
+    Args:
+        path: the file; None gives the defaults.
+        over: what goes before the file, where it is not None.
+
+    Raises:
+        TrainSettingsError: it cannot be read, is no TOML, or has unknown keys or bad values.
+    """
+    content: dict[str, Any] = {}
+    if path is not None:
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8")).get("train", {})
+        except OSError as error:
+            raise TrainSettingsError(f"{path}: cannot be read: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise TrainSettingsError(f"{path}: is not TOML: {error}") from None
+    try:
+        return TrainSettings.model_validate({**content, **{key: one for key, one in over.items() if one is not None}})
+    except ValidationError as error:
+        faults = [_described(fault) for fault in error.errors(include_url=False)]
+        where = f"{path}: " if path is not None else ""
+        raise TrainSettingsError(
+            "\n".join([f"{where}[train] cannot be used:", *(f"  {one}" for one in faults)])
+        ) from None
+
+
+def _described(fault: Any) -> str:
+    place = ".".join(["train", *(str(part) for part in fault["loc"])])
+    if fault["type"] == "extra_forbidden":
+        return f"{place}: there is no such key"
+    what = fault["msg"].removeprefix("Value error, ")
+    return f"{place}: {what}" if isinstance(fault["input"], dict) else f"{place} = {fault['input']!r}: {what}"

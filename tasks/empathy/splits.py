@@ -1,0 +1,190 @@
+"""Which clips are trained with and which are scored: participants drawn into splits, and the two ways to oversample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from storyframes.clips.clip_filter import complete_clips, filter_clips
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.filter_expression import parse_filter
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.named_inputs import STORY_FEATURE
+from storyframes.clips.oversampling import OversamplingSampler, PaperOrderOversamplingSampler
+from storyframes.clips.samplers import ClipSampler, UniformSampler
+from storyframes.clips.split_spec import SplitSpec
+from storyframes.clips.splits import SPLITS
+from storyframes.features import STORIES
+from storyframes.store.feature_store import FeatureStore
+from tasks.empathy.inputs import clip_inputs
+from tasks.empathy.labels import LabelScale, numbers, scale_of
+from tasks.empathy.settings import MODALITIES, TrainSettings
+
+
+@dataclass(frozen=True)
+class Stories:
+    """The stories' vectors, E(S).
+
+    Attributes:
+        vectors: (stories, width) float32.
+        rows: the row of each story.
+    """
+
+    vectors: np.ndarray
+    rows: Mapping[str, int]
+
+    def of(self, clips: pd.DataFrame) -> np.ndarray:
+        """The row of each clip's story, (n,) int64."""
+        return np.array([self.rows[story] for story in clips["story_id"]], np.int64)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The clips of a run.
+
+    Attributes:
+        training: the dataset that ``sampler`` orders.
+        sampler: the order of training.
+        scored: the clips of each split that there is, each once.
+        copies: of each clip of ``scored``, how often it counts.
+        scale: what is learned of its label.
+        stories: None where the label is about no story.
+        dropped: clips of the phase that lack an input or a label.
+    """
+
+    training: ClipDataset
+    sampler: ClipSampler
+    scored: dict[str, ClipDataset]
+    copies: dict[str, np.ndarray]
+    scale: LabelScale
+    stories: Stories | None
+    dropped: int
+
+    def labels(self, clips: pd.DataFrame) -> np.ndarray:
+        """The labels as numbers, (n,) float64."""
+        return numbers(clips[self.scale.name])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the clips, their splits, labels, stories and how often each counts."""
+        told = hashlib.sha256()
+        for split, dataset in self.scored.items():
+            clips = dataset.clips
+            columns = [clips["clip_id"], self.labels(clips), clips["story_id"].fillna(""), self.copies[split]]
+            for row in zip(*columns, strict=True):
+                told.update(repr((split, *map(str, row))).encode())
+        return told.hexdigest()
+
+
+def open_splits(
+    store: FeatureStore, phase: str, modalities: tuple[str, ...], seed: int, settings: TrainSettings
+) -> Splits:
+    """The clips of a run.
+
+    Args:
+        store: the features.
+        phase: of whose windows; one model is trained for each.
+        modalities: those that the model is given.
+        seed: draws the splits, unless the settings fix them, and the order.
+        settings: what else is asked for.
+
+    Raises:
+        ValueError: there is no such phase or label, no clip has all inputs, or nothing is left to train with.
+        StoreError: there is no clip index.
+    """
+    split = SplitSpec(seed if settings.split_seed is None else settings.split_seed, settings.split_shares)
+    index = split.applied(store.clips())
+    _check(index, phase, settings)
+    wanted = pc.field("phase") == phase
+    if settings.where is not None:
+        wanted &= parse_filter(settings.where, index.columns)
+    clips = filter_clips(index, wanted)
+    labelled = clips[clips[settings.label].notna()].reset_index(drop=True)
+    if not len(labelled):
+        raise ValueError(f"no clip of the phase {phase!r} has a label {settings.label!r}")
+    used = clip_inputs(settings, modalities)
+    needed = used if settings.keep_partial else clip_inputs(settings, MODALITIES)
+    needed = [*needed, ClipInput("story")] if settings.target == "story" else needed
+    complete = _complete(labelled, store, needed, settings)
+    dropped = len(clips) - len(complete)
+    if settings.target == "none":  # a window is not another one for every story that it is rated for
+        complete = complete.drop_duplicates(["session_id", "start_frame", settings.label])
+    chosen = pc.field("clip_id").isin(complete["clip_id"].tolist())
+    there = [name for name in SPLITS if (complete["split"] == name).any()]
+    if "train" not in there:
+        raise ValueError("no clip is left to train with: no participant of the split train has any")
+    if settings.keep == "best" and "val" not in there:
+        raise ValueError(
+            "no participant of the split val has clips, so no epoch is the best one: give other split_shares, another "
+            'split_seed, or keep = "last"'
+        )
+    scored = {name: ClipDataset(store, used, chosen & (pc.field("split") == name), split=split) for name in there}
+    counted = {name: np.ones(len(dataset), np.int64) for name, dataset in scored.items()}
+    training = scored["train"]
+    sampler: ClipSampler = UniformSampler(training, seed=seed)
+    if settings.oversampling == "uniform":
+        sampler = OversamplingSampler(training, by=settings.label, seed=seed)
+    elif settings.oversampling == "paper":
+        training = ClipDataset(store, used, chosen, split=split)
+        orders = {name: PaperOrderOversamplingSampler(training, name, by=settings.label, seed=seed) for name in SPLITS}
+        sampler = orders["train"]
+        counted = {name: _copies(training, order, scored[name]) for name, order in orders.items()}
+    if sampler.total < 2:
+        raise ValueError("a single clip is left to train with: no model can be")
+    scale = scale_of(index[settings.label], settings)
+    return Splits(training, sampler, scored, counted, scale, _stories(store, settings), dropped)
+
+
+def _check(index: pd.DataFrame, phase: str, settings: TrainSettings) -> None:
+    phases = sorted(index["phase"].unique())
+    if phase not in phases:
+        raise ValueError(f"there is no phase {phase!r} in the clip index; there are {', '.join(phases) or 'none'}")
+    schemes = {name: kind for name, kind in index.attrs.get("schemes", {}).items() if name in index}
+    numeric = [name for name, kind in schemes.items() if kind in ("ordinal", "interval")]
+    if settings.label not in numeric:
+        kind = f"is {schemes[settings.label]}" if settings.label in schemes else "is no scheme of the clip index"
+        raise ValueError(
+            f"the label {settings.label!r} {kind}: what is ordinal or interval can be learned "
+            f"({', '.join(numeric) or 'none there'})"
+        )
+    if settings.oversampling != "none" and schemes[settings.label] != "ordinal":
+        raise ValueError(
+            f"the label {settings.label!r} is interval, of which nothing can come equally often: oversampling = "
+            '"none", which the preset regression has'
+        )
+
+
+def _complete(
+    clips: pd.DataFrame, store: FeatureStore, needed: list[ClipInput], settings: TrainSettings
+) -> pd.DataFrame:
+    if settings.target == "story" and clips["story_id"].isna().all():
+        raise ValueError(
+            f"no clip with a label {settings.label!r} is about a story: --preset regression learns labels without one"
+        )
+    try:
+        return complete_clips(clips, store, needed, drop_missing=True)
+    except ValueError as error:
+        if settings.keep_partial:
+            raise
+        advice = (
+            "clips need all of v, a and t, so that runs of one and another compare; --keep-partial takes the others"
+        )
+        raise ValueError(f"{error} ({advice})") from None
+
+
+def _copies(everything: ClipDataset, order: ClipSampler, scored: ClipDataset) -> np.ndarray:
+    """How often each clip of ``scored`` is in an order of the clips of all splits."""
+    times = pd.Series(everything.clips["clip_id"].to_numpy()[list(order)]).value_counts()
+    return times.reindex(scored.clips["clip_id"], fill_value=0).to_numpy(np.int64)
+
+
+def _stories(store: FeatureStore, settings: TrainSettings) -> Stories | None:
+    if settings.target == "none":
+        return None
+    rows = {story: row for row, story in enumerate(store.story_ids(STORY_FEATURE))}
+    return Stories(store.read(STORIES, STORY_FEATURE), rows)

@@ -1,0 +1,217 @@
+"""The models of the benchmark: their sizes, what they are given, and what changes their result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from support.synthetic_features import StudySpec, SyntheticStudy, write_features
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.features import FEATURES
+from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from tasks.empathy.models.amer import attended
+from tasks.empathy.models.build import build
+from tasks.empathy.models.parts import Sequences
+from tasks.empathy.moments import Moments, covering, measure, remembered
+from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings, modalities_of
+
+WIDTHS = {"v": 2757, "a": 65, "t": 300}
+COUNTS = json.loads((Path(__file__).parent / "data/parameters.json").read_text())
+NAMES = {"amer": "amer", "tfn": "tfn", "ef": "ef_lstm", "lf": "lf_lstm"}
+each_model = pytest.mark.parametrize("name", list(ModelName))
+
+
+@pytest.mark.parametrize(("model", "modalities"), [(m, s) for m, sets in COUNTS.items() for s in sets])
+def test_models_have_as_many_parameters_as_those_that_the_paper_names(model: str, modalities: str) -> None:
+    widths = {name: WIDTHS[name] for name in modalities_of(modalities)}
+    with torch.device("meta"):
+        made = build(ModelName(NAMES[model]), widths, 384, TrainSettings())
+    assert sum(each.numel() for each in made.parameters()) == COUNTS[model][modalities]
+
+
+# --- what models are given -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
+    return write_features(tmp_path_factory.mktemp("models") / "features", StudySpec(sessions=2))
+
+
+@pytest.fixture(scope="module")
+def dataset(study: SyntheticStudy) -> ClipDataset:
+    return ClipDataset(study.root, clip_inputs(TrainSettings(), MODALITIES), 'phase == "story_share"')
+
+
+def taking(part: Part):
+    return lambda batch: rows_of(batch, part)
+
+
+@pytest.fixture(scope="module")
+def moments(dataset: ClipDataset) -> dict[str, Moments]:
+    parts = open_parts(dataset, TrainSettings(), MODALITIES)
+    return measure(dataset, {part.name: taking(part) for own in parts.values() for part in own})
+
+
+def preparation(dataset: ClipDataset, moments: dict[str, Moments], modalities: str) -> Preparation:
+    return Preparation(open_parts(dataset, TrainSettings(), modalities_of(modalities)), moments)
+
+
+def batch_of(dataset: ClipDataset) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(values) for name, values in dataset.read(range(8)).items()}
+
+
+def test_the_default_inputs_have_the_widths_of_the_paper_and_no_bookkeeping(dataset: ClipDataset, moments) -> None:
+    assert preparation(dataset, moments, "v+a+t").widths == WIDTHS
+    columns = {name for field in dataset.fields.values() for name in field.columns}
+    bookkeeping = FEATURES["openface"].columns[FEATURES["openface"].groups["bookkeeping"]]
+    assert len(bookkeeping) == 5
+    assert not columns & set(bookkeeping)
+
+
+def test_moments_count_every_frame_once_and_only_values(study: SyntheticStudy, dataset: ClipDataset, moments) -> None:
+    shown = {"s00": slice(0, 28), "s01": slice(0, 28)}  # windows of 13 frames, 5 apart, in 30
+    assert dataset.clips.groupby("session_id")["stop_frame"].max().to_dict() == {"s00": 28, "s01": 28}
+    faces = [study.arrays[s, "openface", "values"][rows, 5:] for s, rows in shown.items()]
+    valid = [study.arrays[s, "openface", "valid"][rows] == 1 for s, rows in shown.items()]
+    values = np.concatenate([face[there] for face, there in zip(faces, valid, strict=True)]).astype(np.float64)
+    assert moments["openface"].count.max() == len(values) < 56
+    np.testing.assert_allclose(moments["openface"].mean, values.mean(axis=0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(moments["openface"].std, values.std(axis=0), rtol=1e-12)
+    words = moments["words"]
+    assert 0 < words.count.max() < 56  # frames at which nobody speaks do not count
+
+
+def test_moments_are_merged_to_the_same_numbers_and_a_constant_is_divided_by_1() -> None:
+    generator = np.random.default_rng(0)
+    rows, counts = 1e6 + generator.normal(size=(300, 4)), generator.random((300, 4)) < 0.7
+    rows[:, 3] = 7.0
+    counts[:, 2] = False
+    merged = Moments.none(4)
+    for begin in range(0, 300, 70):
+        merged = merged.merged(Moments.of(rows[begin : begin + 70], counts[begin : begin + 70]))
+    for column in (0, 1):
+        values = rows[counts[:, column], column]
+        assert merged.mean[column] == pytest.approx(values.mean(), rel=1e-14)
+        assert merged.std[column] == pytest.approx(values.std(), rel=1e-9)
+    assert merged.mean[2] == 0
+    assert merged.std[[2, 3]].tolist() == [1, 1]
+
+
+def test_few_windows_cover_all_frames() -> None:
+    starts = [0, 5, 10, 15, 40, 41, 90]
+    windows = pd.DataFrame({"start_frame": starts, "stop_frame": [start + 13 for start in starts]})
+    chosen = covering(windows)
+    counted = [frame for place, first in chosen for frame in range(first, starts[place] + 13)]
+    assert sorted(counted) == sorted({frame for start in starts for frame in range(start, start + 13)})
+    assert len(chosen) == 6  # one of 0, 5, 10, 15 is not needed
+
+
+def test_moments_are_remembered(tmp_path: Path) -> None:
+    asked = []
+
+    def measured(names):
+        asked.append(list(names))
+        return {name: Moments.of(np.arange(6.0).reshape(3, 2), np.ones((3, 2), bool)) for name in names}
+
+    first = remembered(tmp_path / "m", {"v": [1], "a": [2]}, measured)
+    again = remembered(tmp_path / "m", {"v": [1], "a": [3]}, measured)
+    assert asked == [["v", "a"], ["a"]]
+    assert again["v"].digest == first["v"].digest
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "m").iterdir()} == {0o600}
+
+
+def test_values_are_z_scores_cut_at_8_and_0_where_there_is_none(dataset: ClipDataset, moments) -> None:
+    prepared = preparation(dataset, moments, "v+a+t")
+    batch = batch_of(dataset)
+    batch["audio"][0, 3, 5], batch["audio"][0, 4, 5] = 1e9, -1e9
+    batch["audio"][0, 5, 5], batch["audio_mask"][0, 5] = torch.nan, True
+    given = prepared(batch)
+    audio = given.values["a"]
+    assert audio[0, 3:6, 5].tolist() == [8, -8, 0]
+    mean, std = (torch.from_numpy(getattr(moments["audio"], name)).float() for name in ("mean", "std"))
+    expected = ((batch["audio"][0, 0] - mean) / std).clamp(-8, 8)
+    torch.testing.assert_close(audio[0, 0], expected)
+    lost = ~batch["openface_mask"]
+    assert lost.any()
+    assert (given.values["v"][lost][:, :709] == 0).all()
+    assert (given.values["v"][lost][:, 709:] != 0).any()  # the picture is there without a face
+    assert given.masks["v"].all()
+    assert torch.equal(given.masks["t"], batch["words_mask"])
+
+
+@each_model
+def test_what_a_mask_hides_and_a_modality_that_is_not_used_change_nothing(dataset, moments, name: ModelName) -> None:
+    torch.manual_seed(0)
+    batch = batch_of(dataset)
+    for key in ("openface", "audio", "words"):
+        batch[f"{key}_mask"][:, 2:5] = False
+    hidden = {key: value.clone() for key, value in batch.items()}
+    for key in ("openface", "audio", "words"):
+        mask = hidden[f"{key}_mask"]
+        hidden[key][~mask] = torch.randn_like(hidden[key][~mask]) * 100
+    for modalities in ("v+a+t", "v+a"):
+        prepared = preparation(dataset, moments, modalities)
+        model = build(name, prepared.widths, 384, TrainSettings()).eval()
+        if modalities == "v+a":
+            hidden["words"] = hidden["words"].flip(0, 1)
+        with torch.inference_mode():
+            assert torch.equal(model(prepared(batch)), model(prepared(hidden)))
+
+
+@each_model
+def test_the_order_of_frames_matters_to_lstms_and_not_to_means(name: ModelName) -> None:
+    torch.manual_seed(0)
+    given = Sequences({"v": torch.randn(4, 9, 6)}, {"v": torch.ones(4, 9, dtype=torch.bool)})
+    others = [0, 2, 1, 3, 4, 6, 7, 5, 8]  # the middle one stays: it is what AMER looks from
+    other = Sequences({"v": given.values["v"][:, others]}, given.masks)
+    model = build(name, {"v": 6}, 5, TrainSettings()).eval()
+    with torch.inference_mode():
+        same = torch.allclose(model(given), model(other), atol=1e-6)
+    assert same == (name in (ModelName.TFN, ModelName.AMER))
+
+
+def test_tfn_takes_the_mean_of_valid_frames() -> None:
+    torch.manual_seed(0)
+    values, mask = torch.randn(2, 4, 6), torch.tensor([[True, True, False, False], [True] * 4])
+    values = values * mask[..., None]
+    shorter = Sequences({"v": values[:1, :2]}, {"v": mask[:1, :2]})
+    for padding_counts in (False, True):
+        settings = TrainSettings.model_validate({"tfn": {"padding_counts": padding_counts}})
+        model = build(ModelName.TFN, {"v": 6}, 5, settings).eval()
+        with torch.inference_mode():
+            whole, part = model(Sequences({"v": values}, {"v": mask}))[:1], model(shorter)
+        assert torch.allclose(whole, part) != padding_counts
+
+
+def test_attention_among_three_moments_of_one_number_by_hand() -> None:
+    moments = torch.tensor([[[1.0], [2.0], [3.0]]]) * 2  # each twice: attention among one person, and the residual
+    # Of 2, 4 and 6 the middle one looks with logits 8, 16 and 24; the last is hidden.
+    weight = 1 / (1 + np.exp(8 - 16))
+    seen = attended(moments, torch.tensor([[True, True, False]]))
+    assert float(seen) == pytest.approx(4 + 4 * weight + 2 * (1 - weight), rel=1e-6)
+    alike = attended(moments, torch.tensor([[False, False, False]]))
+    assert float(alike) == pytest.approx(4 + 4, rel=1e-6)
+
+
+def test_amer_by_hand() -> None:
+    sizes = {"encoder_v": (1,), "fused": 1, "hidden": 1}
+    model = build(ModelName.AMER, {"v": 1}, 1, TrainSettings.model_validate({"amer": sizes}))
+    layers = {"encoders.v.0": (0.5, 0.25), "head.0": (2.0, -1.0), "head.1": (1.0, 0.5), "head.3": (3.0, 0.125)}
+    weights = {f"{name}.weight": torch.tensor([[weight]]) for name, (weight, _) in layers.items()}
+    model.load_state_dict(weights | {f"{name}.bias": torch.tensor([bias]) for name, (_, bias) in layers.items()})
+    given = Sequences({"v": torch.tensor([[[1.0], [0.0], [2.0]]])}, {"v": torch.tensor([[True, True, True]])})
+    moments = np.array([1.5, 0.5, 2.5])  # 2 (x / 2 + 1 / 4)
+    shares = np.exp(moments * 0.5) / np.exp(moments * 0.5).sum()
+    fused = 2 * (shares @ moments + 0.5) - 1
+    assert float(model(given).detach()) == pytest.approx(3 * (fused + 0.5) + 0.125, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "v+v", "v+x", "v,a"])
+def test_modalities_that_there_are_not_are_refused(text: str) -> None:
+    with pytest.raises(Exception, match="join some of v, a, t"):
+        modalities_of(text)
