@@ -354,6 +354,35 @@ def test_sound_and_speech_of_a_lapel_are_those_of_the_window(
     assert heard > 20
 
 
+@every_session
+def test_what_is_spoken_at_a_point_is_told_by_times_where_there_are_no_frames(
+    made: tuple[Path, Arrays], store: FeatureStore, session: str
+) -> None:
+    _, arrays = made
+    wanted = {
+        "words": ClipInput("words", axis="frame", rate=20, track="lapel"),
+        "sentence": ClipInput("sentence", axis="frame", rate=20, speakers=["robot"], track="lapel"),
+    }
+    dataset = ClipDataset(store, list(wanted.values()), f"session_id == '{session}'")
+    heard = silent = 0
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        for name, feature in (("words", "glove@lapel"), ("sentence", "sbert@lapel")):
+            start, end = (seconds_of_the_session(arrays[session, feature, each]) for each in ("start", "end"))
+            values, got = arrays[session, feature, "values"], sample[f"{name}@lapel"]
+            for place in range(len(got)):
+                point = clip["start_s"] + place / 20
+                at_once = [row for row in range(len(start)) if start[row] <= point < end[row]]
+                row = max(at_once, key=start.__getitem__, default=None)
+                if row is not None and name == "sentence" and arrays[session, feature, "speaker"][row] != 0:
+                    row = None
+                if point >= clip["stop_s"] - 1e-7:
+                    row = None
+                assert sample[f"{name}@lapel_mask"][place] == (row is not None)
+                np.testing.assert_array_equal(got[place], np.zeros_like(got[place]) if row is None else values[row])
+                heard, silent = heard + (row is not None), silent + (row is None)
+    assert min(heard, silent) > 50
+
+
 def test_a_corrected_clock_needs_the_index_again_and_no_extraction(
     made: tuple[Path, Arrays], store: FeatureStore
 ) -> None:
@@ -422,6 +451,11 @@ def test_a_dataset_of_tracks_can_be_pickled_and_says_them(store: FeatureStore) -
         (["vision@lapel"], "no session has 'openface' of the track 'lapel'"),
         (["label@cam"], "'label' is one value a clip, which is of no track"),
         (["words@lapel", ClipInput("words", track="lapel")], "input 'words@lapel' is named twice"),
+        (
+            [ClipInput("words@lapel", axis="frame")],
+            "'glove@lapel' has nothing for each frame, only times: give 'word",
+        ),
+        ([ClipInput("words@lapel", rate=5)], "'words@lapel' has a row for each word, which has no rate: give axis='fr"),
         ([ClipInput("audio", axis="frame", track="lapel")], "axis of 'audio@lapel' cannot be 'frame'"),
         ([ClipInput("words", speakers=["x"], track="lapel")], "no session has a speaker 'x' in 'glove@lapel'"),
     ],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes.clips.columns import ColumnTable
-from storyframes.clips.grid import Grid, open_frame_grid, open_grid
+from storyframes.clips.grid import Grid, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.input_readers import (
     Field,
     FrameMask,
@@ -23,12 +23,12 @@ from storyframes.clips.input_readers import (
     PaddedRows,
     RowFinder,
     RowPart,
-    SpokenPerFrame,
 )
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
 from storyframes.clips.same_frames import check_frames_are_the_clips
 from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
+from storyframes.clips.spoken import SpokenAtFrames, SpokenAtPoints, SpokenPerFrame, SpokenRows
 from storyframes.features import CLOCK
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import feature_and_track, of_track
@@ -83,22 +83,33 @@ def open_feature(
         return _of_moments(source, wanted, feature, spec, arrays[main])
     axis = Axis(wanted.axis or main)
     through = _way_to_frames(spec, main) if axis is Axis.FRAME and main is not Axis.FRAME else ""
-    if axis not in arrays and not through:
+    timed = axis is Axis.FRAME and axis not in arrays and not through and _tells_when_spoken(spec, main)
+    if timed and wanted.rate is None:
+        raise ValueError(f"{feature!r} has nothing for each {axis}, only times: give {wanted.field!r} a rate= as well")
+    if axis not in arrays and not through and not timed:
         axes = [*arrays, *([Axis.FRAME] if Axis.FRAME not in arrays and _way_to_frames(spec, main) else [])]
         raise ValueError(
             f"axis of {wanted.field!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
         )
-    speakers = find_speakers(source, wanted, feature, spec, main if through else axis)
+    speakers = find_speakers(source, wanted, feature, spec, main if through or timed else axis)
     if through == PER_FRAME:
         chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
         return _of_frames(source, wanted, feature, chosen, _mask(spec, [PER_FRAME]))
-    there = arrays[main if through else axis]
+    there = arrays[main if through or timed else axis]
     chosen = _choose(wanted, spec, {name: name for name in there})
     mask = _mask(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
     if through:
         grid = grid_of(source, wanted, CLOCK)
-        parts = _parts(chosen, len(grid) if grid else source.frames)
-        return [SpokenPerFrame(wanted.field, feature, parts, mask, through, speakers, grid)]
+        spoken: SpokenRows = SpokenAtFrames(feature, through, grid)
+        return [
+            SpokenPerFrame(
+                wanted.field, feature, _parts(chosen, len(grid) if grid else source.frames), mask, spoken, speakers
+            )
+        ]
+    if timed and wanted.rate is not None:
+        offsets = grid_offsets(source.clips, source.index, wanted.rate, wanted.field)
+        spoken = SpokenAtPoints(feature, offsets, source.clock(wanted.track))
+        return [SpokenPerFrame(wanted.field, feature, _parts(chosen, len(offsets)), mask, spoken, speakers)]
     if axis is Axis.FRAME:
         return _of_frames(source, wanted, feature, chosen, mask)
     if wanted.rate is not None:
@@ -177,6 +188,12 @@ def _way_to_frames(spec: FeatureSpec, main: Axis) -> str:
     """The array through which a row for each frame is had, empty where there is none."""
     name = FRAME_ROW.get(main, PER_FRAME)
     return name if name in spec.arrays and spec.arrays[name].axis is Axis.FRAME else ""
+
+
+def _tells_when_spoken(spec: FeatureSpec, main: Axis) -> bool:
+    """Whether rows that are words or utterances say when each begins and ends."""
+    times = [spec.arrays[name].axis for name in ("start", "end") if name in spec.arrays]
+    return main in FRAME_ROW and times == [main, main]
 
 
 def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> list[_Chosen]:
@@ -292,7 +309,8 @@ def _of_moments(
     mask = _mask(spec, [MAIN_ARRAY])
     device = source.clock(wanted.track)
     if wanted.rate is None:
-        grid: Grid | None = open_frame_grid(source.store, source.clips, source.frames, feature, device)
+        clips_of = of_track(CLOCK, source.track), source.clock(source.track)
+        grid: Grid | None = open_frame_grid(source.store, source.clips, source.frames, feature, device, clips_of)
     else:
         grid = grid_of(source, wanted, feature_and_track(feature)[0])
     return _on_grid(source, wanted, feature, chosen, mask, grid)

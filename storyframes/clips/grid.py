@@ -101,14 +101,28 @@ class Grid:
 
 @dataclass(frozen=True)
 class FrameGrid(Grid):
-    """The points are the moments at which the clip's own frames are shown; ``offsets`` only says how many."""
+    """The points are the moments at which the clip's own frames are shown; ``offsets`` only says how many.
+
+    Attributes:
+        frames: the feature whose ``time`` says when the frames are that the clips count.
+        camera: whose seconds these are.
+    """
+
+    frames: str = CLOCK
+    camera: TrackClock = SESSIONS_OWN
 
     def _points(self, store: FeatureStore, clip: Clip) -> np.ndarray:
-        return ticks(store.view(clip.session_id, CLOCK, clip.start_frame, clip.stop_frame, array="time"))
+        shown = store.view(clip.session_id, self.frames, clip.start_frame, clip.stop_frame, array="time")
+        return ticks(self.camera.to_session(clip.session_id, shown))
 
 
 def open_frame_grid(
-    store: FeatureStore, clips: pd.DataFrame, frames: int, timed_by: str, device: TrackClock = SESSIONS_OWN
+    store: FeatureStore,
+    clips: pd.DataFrame,
+    frames: int,
+    timed_by: str,
+    device: TrackClock = SESSIONS_OWN,
+    clips_of: tuple[str, TrackClock] = (CLOCK, SESSIONS_OWN),
 ) -> FrameGrid:
     """The grid of the clips' own frames, for rows that have times of their own.
 
@@ -118,15 +132,18 @@ def open_frame_grid(
         frames: of each of them.
         timed_by: the feature whose ``time`` says when each row is.
         device: whose seconds these are.
+        clips_of: the same two of the frames that the clips count.
 
     Raises:
         ValueError: a session's times do not rise.
     """
     tolerance = {}
     for session in clips["session_id"].unique():
-        own = _step(store, session, CLOCK)
+        own = _step(store, session, clips_of[0])
         tolerance[session] = int(max(own, _step(store, session, timed_by)) / 2) + ROUNDING
-    return FrameGrid(np.zeros(frames, np.int64), timed_by, device, tolerance, {session: {} for session in tolerance})
+    runs: dict[str, dict[int, int]] = {session: {} for session in tolerance}
+    offsets = np.zeros(frames, np.int64)
+    return FrameGrid(offsets, timed_by, device, tolerance, runs, frames=clips_of[0], camera=clips_of[1])
 
 
 def open_grid(
@@ -152,11 +169,7 @@ def open_grid(
     Raises:
         ValueError: the clips differ in length, no point lies in one, or a session's times do not rise.
     """
-    seconds = _length_s(clips, index, name)
-    count = round(seconds * rate)
-    if count < 1:
-        raise ValueError(f"rate={rate:g} of {name!r} gives no point in a clip of {seconds:g} s")
-    offsets = np.rint(np.arange(count) * (PER_SECOND / rate)).astype(np.int64)
+    offsets = grid_offsets(clips, index, rate, name)
     tolerance, runs = {}, {}
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
         time = ticks(store.view(session, timed_by, array="time"))
@@ -172,6 +185,15 @@ def _step(store: FeatureStore, session: str, timed_by: str) -> float:
         row = int(np.argmax(steps < 0)) + 1
         raise ValueError(f"{session}/{timed_by}/time: row {row} is earlier than the one before it: extract it again")
     return float(np.median(steps)) if len(steps) else 0.0
+
+
+def grid_offsets(clips: pd.DataFrame, index: pd.DataFrame, rate: float, name: str) -> np.ndarray:
+    """(k,) ticks from a clip's start to each of its points; arguments and errors are those of :func:`open_grid`."""
+    seconds = _length_s(clips, index, name)
+    count = round(seconds * rate)
+    if count < 1:
+        raise ValueError(f"rate={rate:g} of {name!r} gives no point in a clip of {seconds:g} s")
+    return np.rint(np.arange(count) * (PER_SECOND / rate)).astype(np.int64)
 
 
 def _on_device(device: TrackClock, session_id: str, points: np.ndarray) -> np.ndarray:

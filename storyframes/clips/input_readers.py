@@ -22,7 +22,6 @@ from storyframes.store.feature_store import FeatureStore
 
 if TYPE_CHECKING:
     from storyframes.clips.grid import Grid
-    from storyframes.clips.speakers import Speakers
 
 Batch = Mapping[str, np.ndarray]
 """The arrays of a batch by field; the first dimension counts clips."""
@@ -118,7 +117,7 @@ class FrameRows(InputReader):
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         target, filled = batch[self.name][place], 0
-        span, chosen, there = _rows_of(self.grid, store, clip)
+        span, chosen, there = rows_of(self.grid, store, clip)
         for part in self.parts:
             rows = store.view(clip.session_id, part.feature, span.start, span.stop, array=part.array)
             if len(rows) == 0:  # of a grid, where nothing is near
@@ -139,7 +138,7 @@ class FrameRows(InputReader):
                 store.will_need(clip.session_id, part.feature, run.start, run.stop, array=part.array)
 
 
-def _rows_of(grid: Grid | None, store: FeatureStore, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
+def rows_of(grid: Grid | None, store: FeatureStore, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
     """A clip's rows: from which to which, which of them for each point, and where there is one (None: all)."""
     return grid.find(store, clip) if grid else (slice(clip.start_frame, clip.stop_frame), None, None)
 
@@ -172,7 +171,7 @@ class FrameMask(InputReader):
         return {self.name: Field((self.frames,), np.dtype(bool))}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        span, chosen, there = _rows_of(self.grid, store, clip)
+        span, chosen, there = rows_of(self.grid, store, clip)
 
         def rows(array: str) -> np.ndarray:
             return store.view(clip.session_id, self.feature, span.start, span.stop, array=array)
@@ -286,7 +285,7 @@ class PaddedRows(InputReader):
 
         def take(array: str) -> np.ndarray:
             if array not in taken:
-                taken[array] = _rows(store, clip.session_id, self.feature, array, rows)
+                taken[array] = some_rows(store, clip.session_id, self.feature, array, rows)
             return taken[array]
 
         for part in self.parts:
@@ -308,7 +307,7 @@ class PaddedRows(InputReader):
                 store.will_need(clip.session_id, self.feature, rows.start, rows.stop, array=part.array)
 
 
-def _rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: slice | np.ndarray) -> np.ndarray:
+def some_rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: slice | np.ndarray) -> np.ndarray:
     """The given rows of an array; those between them are read too, they are few."""
     if isinstance(rows, slice):
         return store.view(session_id, feature, rows.start, rows.stop, array=array)
@@ -316,58 +315,6 @@ def _rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: 
         return store.view(session_id, feature, 0, 0, array=array)
     first = int(rows.min())
     return store.view(session_id, feature, first, int(rows.max()) + 1, array=array)[rows - first]
-
-
-# --- what is spoken at each frame's time -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SpokenPerFrame(InputReader):
-    """The row of the word or utterance spoken at each frame's time: its fields and ``name_mask``; 0 where none is.
-
-    Attributes:
-        frame_row: the array that says which row each frame has, -1 for none.
-        speakers: whose rows; a frame that has another's has none. None takes everybody's.
-        grid: what is spoken at its points: at the frame nearest to each; without it at each frame.
-    """
-
-    name: str
-    feature: str
-    parts: tuple[RowPart, ...]
-    mask: MaskRule
-    frame_row: str
-    speakers: Speakers | None = None
-    grid: Grid | None = None
-    of_window: ClassVar[bool] = True
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        mask = Field(self.parts[0].field.shape[:1], np.dtype(bool))
-        return {**{part.name: part.field for part in self.parts}, f"{self.name}_mask": mask}
-
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        span, nearest, there = _rows_of(self.grid, store, clip)
-        row = store.view(clip.session_id, self.feature, span.start, span.stop, array=self.frame_row)
-        if there is not None and not there.any():
-            row = np.full(len(there), -1, np.int32)
-        elif nearest is not None:
-            row = row[nearest]
-        spoken = row >= 0 if there is None else (row >= 0) & there
-        if self.speakers:
-            spoken[spoken] = self.speakers.have(store, clip.session_id, row[spoken])
-
-        def take(array: str) -> np.ndarray:
-            return _rows(store, clip.session_id, self.feature, array, row[spoken])
-
-        for part in self.parts:
-            values = batch[part.name][place]
-            values[~spoken] = 0
-            rows = take(part.array)
-            chosen = [rows[..., piece] for piece in part.columns]
-            values[spoken] = np.concatenate(chosen, axis=-1) if chosen else rows
-        mask = batch[f"{self.name}_mask"][place]
-        mask[...] = spoken
-        mask[spoken] = self.mask.of(take)
 
 
 # --- one value a clip ------------------------------------------------------------------------------------------------
