@@ -21,6 +21,7 @@ from storyframes.clips.grid import Grid
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clocks import Clock, stored_clock
 from storyframes.features import FEATURES
+from storyframes.label_curves import curve_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.publish import FeatureWriter
@@ -571,3 +572,27 @@ def test_sessions_without_the_camera_give_no_clips_by_name(store: FeatureStore) 
         assert set(built.excluded) == set(RATES)
         assert built.excluded["s30"].endswith("but when they are is not known: extract 'frames' of it")
         assert len(built.clips) == 0
+
+
+def test_a_curve_meets_the_frames_of_the_camera_that_the_clips_are_of(tmp_path: Path) -> None:
+    """Its value is the session's second, so that a frame's target is when the frame is shown."""
+    root, arrays = tmp_path / "features", {}
+    create_store(root)
+    write_camera(root, arrays, "s15", "main", frame_times(15, LENGTH_S))
+    write_camera(root, arrays, "s15", "cam", frame_times(25, 4.5))
+    time = np.arange(0, LENGTH_S, 0.02)
+    device_s = (time - OFFSET_S) * (1 + DRIFT)
+    for track, own in (("main", time), ("lapel", device_s[device_s >= 0])):
+        with FeatureWriter(local(root), "s15", curve_spec("label.when"), track=track, frames=track == "main") as out:
+            for name, rows in (("values", time[-len(own) :]), ("time", own), ("raters", np.ones(len(own), np.int16))):
+                out.write(name, rows.astype(np.float32) if name == "values" else rows)
+            out.publish("f", {})
+    catalogue.compact(local(root))
+    write_clip_index(build_clip_index(study_of(sessions=("s15",)), OF_CAMERA, FeatureStore(root)).clips, local(root))
+    dataset = ClipDataset(root, ["resnet50@cam", "label.when", "label.when@lapel"])
+    assert len(dataset) > 3
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        shown = seconds_of_the_session(arrays["s15", "frames@cam", "time"][clip["start_frame"] : clip["stop_frame"]])
+        for name in ("label.when", "label.when@lapel"):
+            np.testing.assert_allclose(sample[name], shown, atol=0.0101)
+            assert sample[f"{name}_mask"].all()
