@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from tasks.pairs.metrics import evaluate
+from tasks.pairs.score import score_pairs, write_scored
 from tasks.pairs.table import Aspect, CosineScale, PairTable, Scores, both_orders, read_pairs
 from tasks.statistics.rating_table import TableFaultError
 
@@ -93,6 +95,56 @@ def test_the_published_columns_are_read_as_they_are(tmp_path: Path) -> None:
     assert evaluated.labels[Aspect.EMPATHY] == {1: 1, 2: 1, 3: 1, 4: 0}
     assert [row.pairs for row in evaluated.rows] == [3] * 4
     assert evaluated.rows[0].acc == pytest.approx(2 / 3)
+
+
+def letters(texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+    """Vectors of how often a, b and c are in a text."""
+    vectors = np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
+    return vectors, [1 + ("c" in text) for text in texts]
+
+
+def test_pairs_are_scored_by_their_texts_and_no_text_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text('story_a,story_b,summary_a,summary_b,empathy\naaa,a,b,a,4\n\n"a\nb",b,b,b,1.5\na,bc,b,b,\n')
+    scored = score_pairs(path, encode=letters)
+    assert scored.table["sbert"].tolist() == pytest.approx([1, math.sqrt(0.5), 0], abs=1e-6)
+    assert scored.table["row"].tolist() == [2, 4, 5]
+    assert (scored.texts, scored.in_chunks) == (5, 1)
+    write_scored(scored, tmp_path / "scores.csv")
+    write_scored(scored, tmp_path / "scores.parquet")
+    assert (tmp_path / "scores.csv").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "scores.csv").read_text().splitlines()[0] == "row,empathy,sbert"
+    for name in ("scores.csv", "scores.parquet"):
+        (row,) = evaluate(read_pairs(tmp_path / name, cosines=["sbert"])).rows
+        assert (row.pairs, row.mse) == (2, pytest.approx(((1 + 3 * math.sqrt(0.5) - 1.5) ** 2) / 2))
+    assert score_pairs(path, summaries=True, encode=letters).table["sbert"].tolist() == pytest.approx([0, 1, 1])
+
+
+def test_the_published_texts_are_found(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def encode(texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
+        seen.extend(texts)
+        return np.ones((len(texts), 1)), [1] * len(texts)
+
+    scored = score_pairs(published(tmp_path), encode=encode)
+    assert 'She said "no", then left.\n\nI stayed.' in seen
+    assert list(scored.table.columns) == ["row", *Aspect, "sbert"]
+
+
+def test_what_cannot_be_scored(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("story_a,story_b\na,b\na,\n")
+    with pytest.raises(TableFaultError, match="row 3: has no story_b"):
+        score_pairs(path, encode=letters)
+    with pytest.raises(TableFaultError, match="has no columns summary_a and summary_b"):
+        score_pairs(path, summaries=True, encode=letters)
+    told = CliRunner().invoke(app, ["pairs", "score", str(path), "--out", str(tmp_path / "new.csv")])
+    assert told.exit_code == 2
+    assert "row 3: has no story_b" in told.stderr
+    assert not (tmp_path / "new.csv").exists()
+    for out in (path, tmp_path / "scores.txt"):
+        assert CliRunner().invoke(app, ["pairs", "score", str(path), "--out", str(out)]).exit_code == 2
 
 
 def refused(folder: Path, text: str, **how: object) -> str:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.opened_files import below, files_opened
 from support.stores import local
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import ticks
@@ -22,6 +26,8 @@ from tasks.extractors.speech import speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.planning.sample import as_input
 from tasks.study.load import load_study
+
+ROOT = Path(__file__).parent.parent
 
 
 def vector_line(word: str, value: float, width: int = 300) -> str:
@@ -206,6 +212,22 @@ def test_sentences_equal_the_librarys_and_mean_something() -> None:
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExtractionError, match="is not a folder of a sentence-transformers model"):
         encode(["a"], SbertSettings(model=tmp_path))
+
+
+def test_pairs_of_stories_are_scored_as_the_documentation_says(tmp_path: Path, monkeypatch) -> None:
+    page = (ROOT / "docs/statistics.md").read_text()
+    (command,) = re.findall(r"^storyframes (pairs score .+)$", page, re.MULTILINE)
+    monkeypatch.chdir(ROOT)
+    out = tmp_path / "scores.csv"
+    done = CliRunner().invoke(app, [*command.replace("scores.csv", str(out)).split(), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["texts"] == 6
+    scores = pd.read_csv(out)["sbert"]
+    texts = pd.read_csv(ROOT / "docs/examples/story_pairs.csv")
+    a, b = encode(list(texts["story_a"]), SbertSettings()), encode(list(texts["story_b"]), SbertSettings())
+    np.testing.assert_allclose(scores, (a * b).sum(axis=1), atol=1e-5)
+    assert scores[0] > scores[1] + 0.2
+    assert "exam" not in out.read_text()
 
 
 def test_no_utterances_give_no_rows() -> None:

@@ -6,15 +6,48 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from flows.cli.terminal import LOOK, console, fail, usage_errors
+from flows.cli.terminal import LOOK, console, error_console, fail, usage_errors
+from tasks.inspect.human import counted
 
 pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
 
 
-@pairs_app.callback()
-def _root() -> None:
-    """Keeps ``evaluate`` a command of its own name while it is the only one."""
+@pairs_app.command("score")
+def score(
+    file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts.")],
+    out: Annotated[Path, typer.Option(help="A new table of scores and labels, without texts: .csv or .parquet.")],
+    summaries: Annotated[bool, typer.Option("--summaries", help="Compare the summaries, not the stories.")] = False,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of a sentence-transformers model; by default all-MiniLM-L6-v2.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Score pairs by the cosine of their texts' embeddings, on this machine."""
+    from flows.cli.tables.finite_json import finite_json
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.sbert import SbertSettings
+    from tasks.pairs.score import score_pairs, write_scored
+    from tasks.statistics.rating_table import TableFaultError
+
+    if out.suffix not in (".csv", ".parquet"):
+        fail(f"--out {out}: the name ends in .csv or .parquet", 2)
+    if out.exists():
+        fail(f"--out {out}: is there already; name a new file", 2)
+    with usage_errors(), error_console().status("embedding"):
+        try:
+            scored = score_pairs(file, SbertSettings(model=model), summaries=summaries)
+        except (TableFaultError, ExtractionError) as error:
+            fail(str(error), 2)
+        write_scored(scored, out)
+    if json:
+        told = {"pairs": len(scored.table), "texts": scored.texts, "in_chunks": scored.in_chunks, "out": str(out)}
+        print(finite_json(told))  # noqa: T201
+    else:
+        long = f", {scored.in_chunks} of them in chunks" if scored.in_chunks else ""
+        pairs, texts = counted(len(scored.table), "pair"), counted(scored.texts, "text")
+        console().print(f"{pairs} of {texts}{long}: {escape(str(out))}", soft_wrap=True)
 
 
 @pairs_app.command("evaluate")

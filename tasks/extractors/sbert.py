@@ -103,12 +103,10 @@ class StorySbert(_FromModel):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Write the stories' embeddings; a story that is longer than the model reads is embedded in chunks."""
         stories = read_stories(source)
-        model = _load_model(self.settings)
-        limit = model.max_seq_length or sys.maxsize
-        parts = [chunks(story.text, model.tokenizer, limit - _MARKS) for story in stories]
-        out.write("values", embed_in_chunks(parts, lambda texts: _embed(model, texts)))
+        values, counts = encode_whole([story.text for story in stories], self.settings)
+        out.write("values", values)
         out.attributes["story_ids"] = [story.story_id for story in stories]
-        out.attributes["chunks"] = [len(part) for part in parts]
+        out.attributes["chunks"] = counts
 
 
 def model_folder(settings: SbertSettings) -> Path:
@@ -151,6 +149,14 @@ def model_digests(settings: SbertSettings) -> dict[str, str]:
 def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
     """The texts' embeddings: (n, 384) float32 of unit length."""
     return _embed(_load_model(settings), texts)
+
+
+def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:
+    """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each was put together."""
+    model = _load_model(settings)
+    limit = model.max_seq_length or sys.maxsize
+    parts = [chunks(text, model.tokenizer, limit - _MARKS) for text in texts]
+    return embed_in_chunks(parts, lambda some: _embed(model, some)), [len(part) for part in parts]
 
 
 def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) -> None:

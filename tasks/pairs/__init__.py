@@ -1,4 +1,5 @@
 """Pairs of stories: how well scores tell how similar people find two stories.
 
-``table`` reads pairs, labels and scores, also of the published EmpathicStories files; ``metrics`` compares them.
+``score`` makes scores of embeddings. ``table`` reads pairs, labels and scores, also of the published EmpathicStories
+files; ``metrics`` compares them.
 """

@@ -42,6 +42,7 @@ class RatingTable:
     Attributes:
         name: the file's.
         columns: their names; those without a name are not there.
+        row_numbers: of the rows that say something, as a spreadsheet shows them.
         remarks: how it was read where that is unusual.
     """
 
@@ -59,7 +60,7 @@ class RatingTable:
             self._faults.append(f"{self._place(fault)}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
         self.check()
         self._rows, empty = without_empty_rows(self._table)
-        self._row_numbers = [self._number(row) for row in self._rows]
+        self.row_numbers = [self._number(row) for row in self._rows]
         self.columns = tuple(name for name in self._table.columns if name)
         self.remarks = [remark.removeprefix(f"{self.name}: ") for remark in self._table.remarks]
         if empty:
@@ -89,7 +90,7 @@ class RatingTable:
 
     def refuse_row(self, place: int, rule: str) -> None:
         """Note what is wrong with the row at this place (from 0)."""
-        self._faults.append(f"row {self._row_numbers[place]}: {rule}")
+        self._faults.append(f"row {self.row_numbers[place]}: {rule}")
 
     def need(self, columns: Sequence[str], why: str = "") -> None:
         """Make sure that these columns are there.
@@ -146,7 +147,7 @@ class RatingTable:
         first: dict[Hashable, int] = {}
         for place, key in enumerate(keys):
             if key in first:
-                self.refuse_row(place, f"has the same {what} as row {self._row_numbers[first[key]]}: keep one of them")
+                self.refuse_row(place, f"has the same {what} as row {self.row_numbers[first[key]]}: keep one of them")
             else:
                 first[key] = place
 
@@ -156,7 +157,7 @@ class RatingTable:
 
     def _refuse_cell(self, place: int, column: str, cell: Any, rule: str) -> None:
         shown = shown_value("ratings", column, cell)
-        self._faults.append(f"row {self._row_numbers[place]}, column {column!r}: {shown} {rule}")
+        self._faults.append(f"row {self.row_numbers[place]}, column {column!r}: {shown} {rule}")
 
     def _number(self, row: Row | Fault) -> int:
         """The row as a spreadsheet counts it: with empty lines, and a cell of several lines as one row."""
