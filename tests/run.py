@@ -48,6 +48,7 @@ TOGETHER = {
         "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound", "test_tool_input",
         "test_tool_process", "test_tracks",
     ),
+    "loading": ("test_loader", "test_three_studies"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
     "scores": ("test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics", "test_predictions"),
     "stores": (

@@ -230,6 +230,9 @@ def test_parquet(tmp_path: Path) -> None:
     frame = pd.DataFrame({"unit": [1, 1, 2, 2], "rater": list("abab"), "value": [1, 2, 3, None]})
     frame.to_parquet(tmp_path / "ratings.parquet")
     np.testing.assert_array_equal(read_ratings(tmp_path / "ratings.parquet").values, [[1, 2], [3, math.nan]])
+    frame.assign(rater=["a", "a", "b", "b"]).to_parquet(tmp_path / "twice.parquet")
+    with pytest.raises(TableFaultError, match="row 3: has the same unit and rater as row 2"):
+        read_ratings(tmp_path / "twice.parquet")
 
 
 def test_columns_by_other_names_and_some_of_the_raters(tmp_path: Path) -> None:

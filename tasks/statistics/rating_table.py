@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import shown_value
 from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, without_empty_rows
-from tasks.study.strict_tables import Fault, Row, Table, is_empty, read_table
+from tasks.study.strict_tables import Fault, is_empty, read_table
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_SEP = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=', re.IGNORECASE)
 _MISSING = {"NA", "NaN", "nan", "N/A"}  # what R and pandas write where there is no number
 _SHOWN = 20
 
@@ -55,12 +54,11 @@ class RatingTable:
         self.name = path.name
         self._table = read_table(path)
         self._faults: list[str] = []
-        self._shift = _lines_before(self._table, int(_begins_with_sep(path)))
         for fault in self._table.faults:
             self._faults.append(f"{self._place(fault)}{fault.rule.removeprefix(f'{self.name} ').removeprefix(': ')}")
         self.check()
         self._rows, empty = without_empty_rows(self._table)
-        self.row_numbers = [self._number(row) for row in self._rows]
+        self.row_numbers = [row.number for row in self._rows]
         self.columns = tuple(name for name in self._table.columns if name)
         self.remarks = [remark.removeprefix(f"{self.name}: ") for remark in self._table.remarks]
         if empty:
@@ -159,37 +157,8 @@ class RatingTable:
         shown = shown_value("ratings", column, cell)
         self._faults.append(f"row {self.row_numbers[place]}, column {column!r}: {shown} {rule}")
 
-    def _number(self, row: Row | Fault) -> int:
-        """The row as a spreadsheet counts it: with empty lines, and a cell of several lines as one row."""
-        assert row.number is not None
-        if row.line is None:
-            return row.number + 1
-        return row.line - self._shift[row.number]
-
     def _place(self, fault: Fault) -> str:
-        return f"row {self._number(fault)}: " if fault.number else ""
-
-
-def _begins_with_sep(path: Path) -> bool:
-    """Whether the first line only tells spreadsheets how columns are separated; they do not show it."""
-    try:
-        with path.open("rb") as file:
-            return bool(_SEP.match(file.read(16)))
-    except OSError:
-        return False
-
-
-def _lines_before(table: Table, breaks: int) -> dict[int, int]:
-    """By row, how many lines of the file lie before it that are no rows: breaks inside cells, and these."""
-    shift = {}
-    for number, values in sorted([(row.number, row.values) for row in table.rows] + _faulty(table)):
-        shift[number] = breaks
-        breaks += sum(cell.count("\n") for cell in values if isinstance(cell, str))
-    return shift
-
-
-def _faulty(table: Table) -> list[tuple[int, tuple[Any, ...]]]:
-    return [(fault.number, fault.values) for fault in table.faults if fault.number is not None]
+        return f"row {fault.number}: " if fault.number else ""
 
 
 def _number(cell: Any) -> float | None:
