@@ -50,7 +50,10 @@ TOGETHER = {
     ),
     "loading": ("test_loader", "test_three_studies"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
-    "scores": ("test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics", "test_predictions"),
+    "scores": (
+        "test_benchmark_page", "test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics",
+        "test_predictions",
+    ),
     "stores": (
         "test_archive", "test_frame_rows", "test_locks", "test_object_errors", "test_old_stores", "test_power_loss",
         "test_read_ahead", "test_reading", "test_recording_times", "test_reprs", "test_rows", "test_store",

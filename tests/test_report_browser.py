@@ -246,3 +246,22 @@ def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
         with Visit(browser, tmp_path / "site" / name, width=390, touch=True) as visit:
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
             assert visit.wrong == []
+
+
+def test_the_page_of_a_benchmark(browser, tmp_path: Path) -> None:
+    from support.runs import leave_run, predicted
+
+    from tasks.empathy.evaluation import evaluate
+    from tasks.empathy.run_record import Run
+    from tasks.empathy.tables import build_tables
+    from tasks.inspect.report.benchmark_page import write_benchmark
+
+    run = Run(phase="reflection", model=HOSTILE, modalities=HOSTILE)
+    folder = leave_run(tmp_path / "runs" / "one", run, predicted(run).replace({"participant_id": {"p0": HOSTILE}}))
+    (folder / "epochs.jsonl").write_text('{"epoch": 1, "val_mse": 0.2}\n{"epoch": 2, "val_mse": 0.1}\n')
+    done = evaluate(tmp_path / "runs")
+    write_benchmark(done, build_tables(done), tmp_path / "runs", tmp_path / "site")
+    with Visit(browser, tmp_path / "site/index.html") as visit:
+        assert visit.page.locator(".plot .main-svg").count() >= 3
+        assert visit.page.evaluate("window.hacked") is None
+        assert visit.wrong == []

@@ -40,10 +40,13 @@ def evaluate(
         typer.Option("--each-once", help="Count every clip once, whatever runs say of copies."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
 ) -> None:
     """Score runs by their predictions, whoever made them; exit 1 if a run is left out."""
     need("scipy", "train")
     need("pydantic", "train")
+    for module in ("plotly", "jinja2") if report else ():
+        need(module, "report")
     from storyframes.store.durable import write_atomically
     from tasks.empathy.evaluation import evaluate as evaluate_runs
     from tasks.empathy.run_record import Level, RunError
@@ -61,10 +64,21 @@ def evaluate(
             write_atomically(out, text.encode())
         except OSError as error:
             cannot_write(out, error)
-    elif tables or kind is _Format.JSON:
+    elif done.runs or kind is _Format.JSON:
         print(text, end="")  # noqa: T201
     for fault in done.faults:
         error_console().print(f"[bold red]left out[/] {escape(fault)}")
+    if report and done.runs:
+        from tasks.inspect.report.benchmark_page import write_benchmark
+        from tasks.inspect.report.folder import ReportError
+
+        try:
+            write_benchmark(done, tables, runs, report)
+        except ReportError as error:
+            fail(str(error), 2)
+        except OSError as error:
+            cannot_write(report, error)
+        error_console().print(f"Open {escape(str(report / 'index.html'))}", soft_wrap=True)
     if not done.runs:
         fail(f"{runs}: no run could be scored", 1)
     if done.faults:

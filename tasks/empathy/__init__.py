@@ -2,8 +2,9 @@
 
 The way of a number: ``run_record`` (run.json: what decided a run) and ``predictions`` (predictions.parquet, read
 strictly), the two files through which models and scores know each other → ``levels`` (clips, or stories) → ``metrics``
-and ``intervals`` → ``evaluation`` (all runs of a folder) → ``tables`` → ``table_formats``. ``implied_prevalence`` tells
-what printed numbers give away of the labels. What scores needs neither PyTorch nor the pipeline.
+and ``intervals`` → ``evaluation`` (all runs of a folder) → ``tables`` → ``table_formats``. ``closer_look`` is what a
+page shows of a run, ``implied_prevalence`` what printed numbers give away of the labels. What scores needs neither
+PyTorch nor the pipeline.
 
 The way to a model: ``settings`` → ``splits`` (whose clips, in which order) and ``labels`` (what is learned) →
 ``moments`` and ``inputs`` (z-scores) → ``models`` → ``train`` (the loop, with its ``checkpoint``) → ``predict``;

@@ -118,8 +118,20 @@ def build_tables(evaluation: Evaluation) -> list[Table]:
     by_table: dict[tuple[Any, ...], list[ScoredRun]] = defaultdict(list)
     for one in evaluation.runs:
         by_table[table_key(one.run)].append(one)
-    order = sorted(by_table, key=lambda key: (list(PHASES).index(key[0]) if key[0] in PHASES else len(PHASES), key))
-    return [_table(by_table[key], evaluation.split) for key in order]
+    return [_table(by_table[key], evaluation.split) for key in sorted(by_table, key=table_order)]
+
+
+def table_order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where the table of a ``table_key`` stands: the paper's phases first, in the paper's order."""
+    phase = key[0]
+    return list(PHASES).index(phase) if phase in PHASES else len(PHASES), key
+
+
+def model_name(run: Run) -> str:
+    """How a table calls the model of a run."""
+    more = [run.variant] if run.variant else []
+    more += [f"label {run.label}"] if run.label is not ScoreScale.SCALED else []
+    return f"{_NAMES.get(run.model, run.model)} ({', '.join(more)})" if more else _NAMES.get(run.model, run.model)
 
 
 def published_tables(phases: Iterable[str] = tuple(PHASES)) -> list[Table]:
@@ -151,15 +163,15 @@ def _table(runs: Sequence[ScoredRun], split: str) -> Table:
     by_row: dict[tuple[Any, ...], list[ScoredRun]] = defaultdict(list)
     for one in runs:
         by_row[row_key(one.run)].append(one)
-    rows = [(_order(some[0].run), _row(some)) for some in by_row.values()]
-    rows += [(_order(missing), _empty(missing)) for missing in _missing(runs)]
+    rows = [(row_order(some[0].run), _row(some)) for some in by_row.values()]
+    rows += [(row_order(missing), _empty(missing)) for missing in _missing(runs)]
     shown = [row for _, row in sorted(rows, key=lambda one: one[0])]
     title = f"{run.phase}: {run.scheme} {run.minimum:g} to {run.maximum:g}, positive above {run.threshold:g}; {split}"
     about = {"phase": run.phase, "scheme": run.scheme, "minimum": run.minimum, "maximum": run.maximum}
     return Table(title, [*shown, *_constants(runs)], about=about | {"threshold": run.threshold})
 
 
-def _order(run: Run) -> tuple[Any, ...]:
+def row_order(run: Run) -> tuple[Any, ...]:
     """Where a row stands: baselines last; the paper's models first, in the paper's order."""
     known = list(_NAMES).index(run.model) if run.model in _NAMES else len(_NAMES)
     given = _MODALITIES.index(run.modalities) if run.modalities in _MODALITIES else len(_MODALITIES)
@@ -179,14 +191,14 @@ def _missing(runs: Sequence[ScoredRun]) -> list[Run]:
 
 
 def _empty(run: Run) -> Row:
-    return Row(_shown(run), run.modalities, None, 0)
+    return Row(model_name(run), run.modalities, None, 0)
 
 
 def _row(runs: Sequence[ScoredRun]) -> Row:
     run = runs[0].run
     row = _of_metrics([one.metrics for one in runs])
     return Row(
-        _shown(run), run.modalities, runs[0].scored.level, len(runs), row.cells, row.n, is_baseline=run.is_baseline
+        model_name(run), run.modalities, runs[0].scored.level, len(runs), row.cells, row.n, is_baseline=run.is_baseline
     )
 
 
@@ -201,12 +213,6 @@ def _cell(values: Sequence[float]) -> Cell:
     mean = statistics.fmean(there) if there else math.nan
     sd = statistics.stdev(there) if len(there) > 1 else math.nan
     return Cell(mean, sd, len(there), len(values))
-
-
-def _shown(run: Run) -> str:
-    more = [run.variant] if run.variant else []
-    more += [f"label {run.label}"] if run.label is not ScoreScale.SCALED else []
-    return f"{_NAMES.get(run.model, run.model)} ({', '.join(more)})" if more else _NAMES.get(run.model, run.model)
 
 
 def _constants(runs: Sequence[ScoredRun]) -> list[Row]:
