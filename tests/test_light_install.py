@@ -9,6 +9,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from support.runs import leave_runs
 from support.synthetic_features import StudySpec, write_features
@@ -45,6 +46,28 @@ try:
     ClipLoader(dataset, 4)
 except ModuleNotFoundError as error:
     print(error)
+"""
+)
+
+RUN_STATISTICS = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+from flows.cli.entry import main
+
+study = sys.argv[1]
+is_missing_one = "statsmodels" not in sys.argv[2].split(",")
+for command in (
+    ["agreement", study],
+    ["agreement", "docs/examples/ratings.csv"],
+    ["compare-ratings", "docs/examples/model.csv", "--by", "question"],
+    ["pairs", "evaluate", "docs/examples/pairs.csv", "--cosine", "sbert"],
+    ["mixed", "docs/examples/stories.csv", "--outcome", "empathy", "--predictor", "similarity"],
+)[-1 if is_missing_one else 0:]:
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print("ended with", ended.code)
 """
 )
 
@@ -115,6 +138,21 @@ def test_scores_are_told_with_what_the_extra_train_brings(tmp_path: Path) -> Non
     assert ends == ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
     assert result.stderr.splitlines()[-1].startswith("error this command needs ")
     assert result.stderr.splitlines()[-1].endswith(": pip install 'storyframes[pipeline]'")
+
+
+@pytest.mark.parametrize("missing", ["", "statsmodels"])
+def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\n")
+    (tmp_path / "labels.csv").write_text("session_id,scheme,value,rater_id\ns,mood,up,a\ns,mood,up,b\n")
+    modules = light_modules("statistics")
+    assert not {"torch", "prefect", "dask", "sklearn", "cv2", "av"} & modules
+    allowed = ",".join(sorted((modules | {"flows", "tasks"}) - {missing}))
+    command = [sys.executable, "-c", RUN_STATISTICS, str(tmp_path), allowed]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
+    assert ends == (["ended with 2"] if missing else ["ended with 0"] * 5), result.stderr
+    told = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    assert told == (["error this needs statsmodels: pip install 'storyframes[statistics]'"] if missing else [])
 
 
 def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
