@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flows.runs.artifacts import human_time, summary, table
@@ -35,6 +37,14 @@ def test_the_summary_says_what_was_done_how_fast_and_what_failed_and_why() -> No
         "- untrained weights: resnet50",
     ):
         assert line in text.splitlines()
+
+
+def test_features_of_other_tracks_are_counted_and_their_rates_are_those_of_the_feature() -> None:
+    of_track = replace(DONE, feature="openface@child_b", rows=100, seconds=2.0)
+    lines = summary(result(DONE, of_track, SKIPPED)).splitlines()
+    assert "1 feature of these is of other cameras and microphones: child\\_b." in lines
+    assert "| openface | 400 | 4.0 | 100.0 |" in lines
+    assert not any("microphones" in line for line in summary(result(DONE)).splitlines())
 
 
 def test_a_run_that_did_nothing_has_no_rates_and_no_failures() -> None:

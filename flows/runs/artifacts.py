@@ -21,10 +21,10 @@ from prefect.artifacts import (
 
 from flows.runs.result import RunResult, sessions_of
 from storyframes.store.records import Status
-from storyframes.tracks import feature_and_track
+from storyframes.tracks import MAIN, feature_and_track
 from tasks.extract import Outcome
 from tasks.inspect import markdown
-from tasks.inspect.human import human_time
+from tasks.inspect.human import counted, human_time
 
 _FAILURES_SHOWN = 50
 _UPDATE_EVERY_S = 10.0
@@ -84,6 +84,7 @@ def summary(result: RunResult) -> str:
     blocks = [
         "# Extraction",
         markdown.table(("", "sessions", "features"), counts),
+        *_tracks(result),
         f"It took {human_time(result.seconds)}; {_index(result)}.",
         *_rates(result),
         *_failures(result),
@@ -91,6 +92,14 @@ def summary(result: RunResult) -> str:
         *_caveats(result),
     ]
     return "\n\n".join(blocks)
+
+
+def _tracks(result: RunResult) -> list[str]:
+    others = [track for one in result.outcomes if (track := feature_and_track(one.feature)[1]) != MAIN]
+    if not others:
+        return []
+    named = f"of other cameras and microphones: {markdown.plain(', '.join(sorted(set(others))))}"
+    return [f"{counted(len(others), 'feature')} of these {'is' if len(others) == 1 else 'are'} {named}."]
 
 
 def _index(result: RunResult) -> str:
