@@ -272,6 +272,11 @@ def test_caveats_and_missing_answers_are_under_the_table(tmp_path: Path) -> None
     assert "1 of 36 answers are missing and left out; Acc would be" in text
 
 
+def test_what_is_true_of_many_runs_is_said_once(tmp_path: Path) -> None:
+    leave_runs(tmp_path, model="ridge", caveats=["untrained weights"])
+    assert evaluate(tmp_path).notes == ["story_share, ridge, v+a+t, seed 0 and 2 more: untrained weights"]
+
+
 def test_names_of_others_stay_text(tmp_path: Path) -> None:
     leave_runs(tmp_path, model="a|b <i>_&%$", modalities="t")
     done = evaluate(tmp_path)

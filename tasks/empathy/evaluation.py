@@ -82,8 +82,9 @@ def evaluate(
         root.stat()
         raise RunError(f"{root}: there is no {RECORD} in it or below: give a folder with runs (docs/benchmark.md)")
     runs: list[ScoredRun] = []
-    faults, notes = [], []
-    names: dict[tuple[object, ...], Path] = {}
+    faults: list[str] = []
+    said: dict[str, list[str]] = defaultdict(list)  # by note the runs that it is of
+    folders: dict[tuple[object, ...], Path] = {}
     for folder in places:
         try:
             if not (folder / RECORD).exists():
@@ -91,18 +92,19 @@ def evaluate(
                 raise RunError(f"{folder}: has no {RECORD}: {why}")
             predictions = read_predictions(folder, read_run(folder))
             run = predictions.run
-            if before := names.get(key := (*row_key(run), run.seed)):
+            if before := folders.get(key := (*row_key(run), run.seed)):
                 raise RunError(f"{folder}: is the same run as {before} ({run.name}): keep one of the two")
             one = _scored(predictions, level, split, each_once=each_once)
         except RunError as error:
             faults.append(str(error))
             continue
-        names[key] = folder
+        folders[key] = folder
         if intervals:
             one = replace(one, intervals=bootstrap(one.scored), p=permutation_p(one.scored))
         runs.append(one)
-        notes += [f"{run.name}: {note}" for note in (*run.caveats, *_leaks(predictions), *_missing(one.metrics))]
-    return Evaluation(level, split, runs, faults, [*notes, *_unlike(runs)])
+        for note in (*run.caveats, *_leaks(predictions), *_missing(one.metrics)):
+            said[note].append(run.name)
+    return Evaluation(level, split, runs, faults, [*(_of(names, note) for note, names in said.items()), *_unlike(runs)])
 
 
 def table_key(run: Run) -> tuple[object, ...]:
@@ -113,6 +115,11 @@ def table_key(run: Run) -> tuple[object, ...]:
 def row_key(run: Run) -> tuple[object, ...]:
     """What runs have to have in common to be the seeds of one row."""
     return (*table_key(run), run.model, run.variant, run.label, run.modalities, run.level)
+
+
+def _of(names: Sequence[str], note: str) -> str:
+    """A note that is true of several runs, once."""
+    return f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {note}"
 
 
 def _scored(predictions: Predictions, level: Level, split: str, *, each_once: bool) -> ScoredRun:

@@ -50,7 +50,7 @@ def written(tables: Sequence[Table], evaluation: Evaluation, kind: Format) -> st
     match kind:
         case Format.MD:
             parts = [*(_markdown(table) for table in tables), _LEGEND]
-            parts += [f"- {_escape_markdown(note)}" for note in evaluation.notes]
+            parts += ["\n".join(f"- {_escape_markdown(note)}" for note in evaluation.notes)] if evaluation.notes else []
             return "\n\n".join(parts) + "\n"
         case Format.TEX:
             notes = [f"% {' '.join(note.split())}" for note in evaluation.notes]
