@@ -64,7 +64,7 @@ TOGETHER = {
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
-    "training": ("test_models", "test_planted"),
+    "training": ("test_models", "test_planted", "test_training"),
     "texts": ("test_stored_text", "test_text", "test_text_chunks", "test_text_scores"),
 }  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.

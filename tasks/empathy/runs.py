@@ -244,36 +244,17 @@ def train_run(
         return Outcome(name, folder, RunStatus.DONE, True, "", weights, dropped)
 
 
-@dataclass(frozen=True)
-class _Noting:
-    """A watcher that writes epochs.jsonl, and tells another."""
-
-    folder: Path
-    watch: Watcher
-    done: list[Epoch]
-
-    def begins(self, epoch: int, epochs: int, steps: int) -> None:
-        self.watch.begins(epoch, epochs, steps)
-
-    def step(self) -> None:
-        self.watch.step()
-
-    def epoch(self, done: Epoch) -> None:
-        self.done.append(done)
-        write_epochs(self.folder, [asdict(one) for one in self.done])
-        self.watch.epoch(done)
-
-
 def _train(opened: OpenRun, folder: Path, kept_moments: Path, watch: Watcher) -> dict[str, Any]:
     settings, splits = opened.settings, opened.splits
     moments = opened.moments(kept_moments)
     preparation = opened.preparation(moments)
-    noting = _Noting(folder, watch, [])
     checkpoint = folder / CHECKPOINT
-    model, progress = fit(
-        opened.make, preparation, splits, settings, opened.name.seed, checkpoint, opened.fingerprint, noting
-    )
-    write_epochs(folder, [asdict(one) for one in progress.epochs])
+
+    def note(epochs: Sequence[Epoch]) -> None:
+        write_epochs(folder, [asdict(one) for one in epochs])
+
+    seed, fingerprint = opened.name.seed, opened.fingerprint
+    model, progress = fit(opened.make, preparation, splits, settings, seed, checkpoint, fingerprint, note, watch)
     run = _record(opened, progress, moments)
     tables = []
     for split in [name for name in splits.scored if name != "train"] or ["train"]:

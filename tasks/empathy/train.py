@@ -10,7 +10,7 @@ import contextlib
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -91,6 +91,7 @@ def fit(
     seed: int,
     checkpoint: Path,
     fingerprint: str,
+    note: Callable[[Sequence[Epoch]], None],
     watch: Watcher,
 ) -> tuple[nn.Module, Progress]:
     """Train a model, or go on where a checkpoint of the same run was left.
@@ -103,6 +104,7 @@ def fit(
         seed: of weights, dropout and, with the epoch, order.
         checkpoint: the file, written anew after each epoch.
         fingerprint: of the run; a checkpoint of another is not gone on with.
+        note: told of all epochs that a checkpoint has.
         watch: told of the progress.
 
     Returns:
@@ -134,6 +136,7 @@ def fit(
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rate": rate.state_dict()}
         done = {**asdict(progress), "kept": kept, "fingerprint": fingerprint}
         save_checkpoint(checkpoint, {**state, **done})
+        note(progress.epochs)
 
     if saved is None:
         save()

@@ -1,0 +1,432 @@
+"""Training: resumed to the bit, skipped when done, refused in words; which clips, which labels, and nothing leaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from support.planted_study import INPUTS, Nobody, Planted, planted, settings
+from support.stores import local
+from support.synthetic_features import StudySpec, write_features
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.clips.oversampling import (
+    LeakingOversamplingSampler,
+    OversamplingSampler,
+    PaperOrderOversamplingSampler,
+)
+from storyframes.clips.split_spec import SplitSpec
+from storyframes.store.feature_store import FeatureStore
+from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
+from tasks.empathy.inputs import Preparation, rows_of
+from tasks.empathy.moments import measure
+from tasks.empathy.predict import predict
+from tasks.empathy.predictions import read_predictions
+from tasks.empathy.run_folder import RunName, RunStatus, held, read_state
+from tasks.empathy.run_record import ScoreScale, read_run
+from tasks.empathy.runs import CannotTrainError, RunDiffersError, open_run, train_run
+from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings
+from tasks.empathy.train import CLEARLY
+from tasks.index import write_clip_index
+
+RESULTS = ("model.safetensors", "predictions.parquet")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    return planted(tmp_path_factory.mktemp("small") / "features", Planted(participants=8, sessions=1, windows=4))
+
+
+def quick(**more: object) -> TrainSettings:
+    """A few steps of a few clips: 5 epochs, whose rate changes after the second and fourth."""
+    return settings(**{"epochs": 5, "batch_size": 16, "split_shares": (0.5, 0.25, 0.25), **more})
+
+
+def name(model: str = "ef_lstm", seed: int = 0, modalities: tuple[str, ...] = ("v", "a")) -> RunName:
+    return RunName("story_share", ModelName(model), modalities, seed)
+
+
+def results(folder: Path) -> list[bytes]:
+    return [(folder / each).read_bytes() for each in RESULTS]
+
+
+@dataclass
+class Killed(Nobody):
+    """Kills its process after so many steps."""
+
+    after: int
+
+    def step(self) -> None:
+        self.after -= 1
+        if self.after < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_and_be_killed(store: FeatureStore, runs: Path, run: RunName, after: int) -> None:
+    """Train in another process that is killed after some steps."""
+    child = os.fork()
+    if not child:
+        try:
+            train_run(store, run, quick(), runs, Killed(after))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+# --- to the bit ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["ef_lstm", "tfn"])  # with dropout, with the moments of batches
+def test_what_was_killed_between_any_two_steps_ends_with_the_same_bits(store, tmp_path: Path, model: str) -> None:
+    run = name(model)
+    whole = train_run(store, run, quick(), tmp_path / "whole", Nobody())
+    steps = 5 * len(list(open_run(store, run, quick()).splits.sampler)) // 16
+    assert steps >= 15
+    for after in range(0, steps, 3):
+        runs = tmp_path / f"killed{after}"
+        train_and_be_killed(store, runs, run, after)
+        folder = run.folder(runs)
+        assert read_state(folder).status is RunStatus.RUNNING
+        assert not (folder / "run.json").exists()
+        again = train_run(store, run, quick(), runs, Nobody())
+        assert again.is_new
+        assert results(again.folder) == results(whole.folder)
+        done = [json.loads(line) for line in (folder / "epochs.jsonl").read_text().splitlines()]
+        assert [sorted(one) for one in done] == [["epoch", "seconds", "train_mse", "val_mse"]] * 5
+
+
+def test_two_runs_of_one_seed_are_the_same_to_the_bit_and_another_seed_is_not(store, tmp_path: Path) -> None:
+    fixed = quick(split_seed=0, epochs=2)
+    one, other = (train_run(store, name(), fixed, tmp_path / each, Nobody()) for each in "ab")
+    third = train_run(store, name(seed=1), fixed, tmp_path / "a", Nobody())
+    assert results(one.folder) == results(other.folder)
+    assert results(one.folder) != results(third.folder)
+    assert (one.folder / "state.json").read_bytes() == (other.folder / "state.json").read_bytes()
+
+
+def test_a_run_killed_many_times_gets_nearer_its_end_each_time(store, tmp_path: Path) -> None:
+    steps = len(list(open_run(store, name(), quick()).splits.sampler)) // 16 + 1
+    for epochs in range(1, 4):
+        train_and_be_killed(store, tmp_path, name(), steps)  # after an epoch that is done, and a step
+        assert len((name().folder(tmp_path) / "epochs.jsonl").read_text().splitlines()) == epochs
+
+
+def test_whether_onednn_is_used_is_settled_once(store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed = quick(onednn="probe", epochs=1)
+    outcome = train_run(store, name(), probed, tmp_path, Nobody())
+    state = read_state(outcome.folder)
+    saved = load_checkpoint(outcome.folder / "checkpoint.pt", state.fingerprint)
+    assert saved["onednn"] is outcome.weights["onednn"]
+    for answer in (True, False):  # what the checkpoint says holds, whatever a probe would say now
+        folder = name().folder(tmp_path / str(answer))
+        folder.mkdir(parents=True)
+        state = {**torch.load(outcome.folder / "checkpoint.pt", weights_only=True), "onednn": answer}
+        torch.save(state, folder / "checkpoint.pt")
+        (folder / "state.json").write_bytes((outcome.folder / "state.json").read_bytes())
+        assert train_run(store, name(), probed, tmp_path / str(answer), Nobody()).weights["onednn"] is answer
+    assert CLEARLY > 1
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_done_is_skipped_and_another_is_not_overwritten(store, tmp_path: Path) -> None:
+    first = train_run(store, name(), quick(epochs=1), tmp_path, Nobody())
+    again = train_run(store, name(), quick(epochs=1, threads=2, tfn={"fused": 8}), tmp_path, Nobody())
+    assert (first.is_new, again.is_new) == (True, False)  # threads and other models' sizes decide nothing
+    assert first.weights == again.weights
+    with pytest.raises(RunDiffersError, match=r"something else decided \(settings.epochs\): --replace"):
+        train_run(store, name(), quick(epochs=2), tmp_path, Nobody())
+    replaced = train_run(store, name(), quick(epochs=2), tmp_path, Nobody(), replace=True)
+    assert replaced.weights["epochs"] == 2
+
+
+def test_a_label_that_changed_is_another_run(store, tmp_path: Path) -> None:
+    before = open_run(store, name(), quick()).fingerprint
+    root = tmp_path / "features"
+    shutil.copytree(store.storage.location, root, copy_function=os.link)
+    assert open_run(FeatureStore(root), name(), quick()).fingerprint == before
+    index = store.clips()
+    index.loc[0, "empathy"] = 1 + index.loc[0, "empathy"] % 5
+    write_clip_index(index, local(root))
+    assert open_run(FeatureStore(root), name(), quick()).fingerprint != before
+
+
+def test_a_loss_that_is_no_number_ends_its_run_only(store, tmp_path: Path) -> None:
+    outcome = train_run(store, name(), quick(learning_rate=1e30), tmp_path, Nobody())
+    assert outcome.status is RunStatus.FAILED
+    state = read_state(outcome.folder)
+    assert (state.status, state.epoch, state.batch) == (RunStatus.FAILED, 1, 2)
+    assert "the loss was not finite in epoch 1, batch 2" in outcome.reason
+    assert not (outcome.folder / "predictions.parquet").exists()
+
+
+def test_the_files_of_a_run_are_its_owners_and_its_predictions_are_every_clips(store, tmp_path: Path) -> None:
+    outcome = train_run(store, name(modalities=("a", "t")), quick(epochs=1), tmp_path / "runs", Nobody())
+    paths = list((tmp_path / "runs").rglob("*"))
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
+    run = read_run(outcome.folder)
+    table = read_predictions(outcome.folder, run).table
+    index = SplitSpec(0, (0.5, 0.25, 0.25)).applied(store.clips())
+    expected = index[index["split"] != "train"].set_index("clip_id")
+    assert sorted(table["clip_id"]) == sorted(expected.index)
+    found = table.set_index("clip_id").loc[expected.index]
+    for column in ("session_id", "participant_id", "story_id", "phase", "split"):
+        assert found[column].tolist() == expected[column].tolist()
+    assert found["rating"].tolist() == expected["empathy"].tolist()
+    assert found["copies"].eq(1).all()
+    training = index[index["split"] == "train"]["empathy"]
+    assert (run.train.n, run.train.mean) == (len(training), pytest.approx(training.mean()))
+
+
+def test_each_window_is_encoded_once_and_scored_with_each_of_its_stories(store, monkeypatch) -> None:
+    opened = open_run(store, name(), quick())
+    dataset, stories = opened.splits.scored["test"], opened.splits.stories
+    encoded = []
+
+    class Counting(torch.nn.Module):
+        def forward(self, given):
+            encoded.append(len(given.values["v"]))
+            return given.values["v"].mean(dim=1)[:, :1].expand(-1, 384) + torch.arange(384)
+
+    parts = {part.name: part for own in opened.parts.values() for part in own}
+    moments = measure(dataset, {key: (lambda batch, part=part: rows_of(batch, part)) for key, part in parts.items()})
+    prepared = Preparation(opened.parts, moments)
+    scores = predict(Counting(), prepared, dataset, stories, quick())
+    assert sum(encoded) == len(dataset.windows()) == len(dataset) / 3
+    assert max(encoded) <= 16
+    batch = {key: torch.from_numpy(value) for key, value in dataset.read(range(len(dataset))).items()}
+    each = Counting()(prepared(batch))
+    vectors = torch.from_numpy(stories.vectors[stories.of(dataset.clips)])
+    np.testing.assert_allclose(scores, torch.cosine_similarity(each, vectors).numpy(), rtol=1e-5)
+
+
+def test_two_processes_do_not_train_one_run(store, tmp_path: Path) -> None:
+    with held(name().folder(tmp_path)), pytest.raises(Exception, match="has been locked .* by process"):
+        train_run(store, name(), quick(), tmp_path, Nobody())
+
+
+def test_a_damaged_checkpoint_is_said_to_be_and_no_code_is_run_from_one(store, tmp_path: Path) -> None:
+    train_and_be_killed(store, tmp_path, name(), 9)
+    path = name().folder(tmp_path) / "checkpoint.pt"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="is damaged .*: remove it"):
+        train_run(store, name(), quick(), tmp_path, Nobody())
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    torch.save({"model": Evil()}, path)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        train_run(store, name(), quick(), tmp_path, Nobody())
+    assert not (tmp_path / "ran").exists()
+
+
+# --- which clips, which labels ---------------------------------------------------------------------------------------
+
+
+def test_the_order_of_the_paper_counts_clips_of_validation_and_test_several_times(store, tmp_path: Path) -> None:
+    asked = quick(oversampling="paper", epochs=1)
+    outcome = train_run(store, name(), asked, tmp_path, Nobody())
+    run = read_run(outcome.folder)
+    table = read_predictions(outcome.folder, run).table
+    splits = open_run(store, name(), asked).splits
+    counts = store.clips()["empathy"].value_counts()
+    least = counts.max() // table["rating"].map(counts)
+    assert (table["copies"] - least).isin([0, 1]).all()
+    rows = [place for split in ("train", "val", "test") for place in _order(splits, split)]
+    assert len(rows) == counts.max() * len(counts)
+    assert table["copies"].sum() == len(rows) - splits.sampler.total
+    assert any("oversampled by the whole study" in caveat for caveat in run.caveats)
+    people = [set(dataset.clips["participant_id"]) for dataset in splits.scored.values()]
+    assert sum(map(len, people)) == len(set.union(*people)) == 8
+
+
+def _order(splits, split: str) -> list[int]:
+    return list(PaperOrderOversamplingSampler(splits.training, split, seed=0))
+
+
+def test_a_label_about_no_story_is_learned_with_a_number_for_each_window(store, tmp_path: Path) -> None:
+    asked = quick(preset="regression", label="valence", label_range=(-1, 1), epochs=30, step_epochs=15)
+    outcome = train_run(store, name("amer", modalities=("v", "a", "t")), asked, tmp_path, Nobody())
+    run = read_run(outcome.folder)
+    table = read_predictions(outcome.folder, run).table
+    assert (run.scheme, run.minimum, run.maximum, run.threshold) == ("valence", -1, 1, 0)
+    assert (run.label, run.score_threshold) == (ScoreScale.SCALED, 0.5)
+    assert not table.duplicated(["session_id", "clip_id"]).any()
+    assert len(table) == 4 * 4  # windows, once each, of the sessions of val and test
+    weights = torch.load(outcome.folder / "checkpoint.pt", weights_only=True)["model"]
+    assert weights["head.3.weight"].shape == (1, 64)
+    fitted = json.loads((outcome.folder / "epochs.jsonl").read_text().splitlines()[-1])
+    assert fitted["train_mse"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"label": "valence"}, r"'valence' is interval.* oversampling = \"none\""),
+        ({"label": "mood"}, "'mood' is no scheme of the clip index: .*empathy, valence"),
+        ({"preset": "regression", "label": "valence", "label_range": (-0.1, 0.1)}, "beyond label_range"),
+        ({"where": "empathy > 5"}, "no clip is left"),
+        ({"split_shares": (1, 0, 0)}, "no participant of the split val has clips"),
+        ({"split_shares": (0, 1, 0)}, "no participant of the split train"),
+        ({"t": [{"input": "absent"}]}, "there is no input 'absent'"),
+        ({"v": [{"input": "v", "columns": ["v1", "x"]}]}, "'x'"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before_anything_begins(store, tmp_path, more: dict, message: str) -> None:
+    with pytest.raises(CannotTrainError, match=message):
+        train_run(store, name(), quick(**more), tmp_path / "runs", Nobody())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_clip_without_one_of_the_modalities_is_in_no_row_unless_asked_for(tmp_path: Path) -> None:
+    study = write_features(
+        tmp_path / "features", StudySpec(sessions=6, lacking={"s01": ["glove"], "s02": ["openface"]})
+    )
+    store = FeatureStore(study.root)
+    shares = (0.6, 0.2, 0.2)
+    few = TrainSettings(split_shares=shares)
+    clips = [open_run(store, name(modalities=each), few).splits for each in (("v", "a"), ("t",), ("v", "a", "t"))]
+    assert len({tuple(one.scored["train"].clips["clip_id"]) for one in clips}) == 1
+    of_phase = int((study.clips["phase"] == "story_share").sum())
+    assert {one.dropped for one in clips} == {of_phase // 3}
+    partial = open_run(store, name(modalities=("a",)), TrainSettings(split_shares=shares, keep_partial=True)).splits
+    assert partial.dropped == 0
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_a_section_of_the_configuration_and_unknown_keys_are_errors(tmp_path: Path) -> None:
+    path = tmp_path / "lab.toml"
+    path.write_text("[clips]\nwindow = 60\n[train]\nepochs = 3\n[train.ef_lstm]\nhidden = 64\n")
+    loaded = load_train_settings(path, epochs=4, device=None)
+    assert (loaded.epochs, loaded.ef_lstm.hidden, loaded.device) == (4, 64, "cpu")
+    assert load_train_settings(None) == TrainSettings()
+    regression = load_train_settings(None, preset="regression", label="valence")
+    assert (regression.target, regression.oversampling) == ("none", "none")
+    for text, message in {
+        "[train]\nepoch = 3": "train.epoch: there is no such key",
+        "[train.tfn]\nwidth = 3": "train.tfn.width: there is no such key",
+        "[train]\nepochs = 0": "train.epochs = 0: ",
+        '[train]\nlabel_scale = "range"': "train.label_scale = 'range'",
+        '[train]\nv = [{ input = "audio" }]': "'audio' is named twice",
+        '[train]\npreset = "regression"': "needs a label",
+        "[train": "is not TOML",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(TrainSettingsError, match=message.replace("[", r"\[")):
+            load_train_settings(path)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def command(store: FeatureStore, out: Path, *more: str, rate: float = 1e-3):
+    toml = out.parent / "train.toml"
+    inputs = "\n".join(f'{one} = [{{ input = "{parts[0]["input"]}" }}]' for one, parts in INPUTS.items())
+    how = f"batch_size = 16\nlearning_rate = {rate}\nsplit_shares = [0.5, 0.25, 0.25]"
+    toml.write_text(f"[train]\n{how}\n{inputs}\n")
+    common = ["--model", "amer", "--phase", "story_share", "--out", str(out), "--config", str(toml)]
+    return CliRunner().invoke(app, ["train", store.storage.location, *common, *more])
+
+
+def test_the_command_trains_says_how_far_it_is_and_does_nothing_twice(store, tmp_path: Path) -> None:
+    first = command(store, tmp_path / "runs", "--seeds", "0,1", "--epochs", "2", "--json")
+    assert first.exit_code == 0, first.output
+    runs = json.loads(first.stdout)["runs"]
+    assert [(run["seed"], run["status"], run["trained_now"]) for run in runs] == [(0, "done", True), (1, "done", True)]
+    assert "story_share amer v+a+t seed 1: epoch 2 of 2: train_mse" in first.stderr
+    assert "0 min 0 s left" in first.stderr
+    again = command(store, tmp_path / "runs", "--seeds", "0,1", "--epochs", "2")
+    assert again.exit_code == 0
+    assert again.stderr.count("done before, nothing to train") == 2
+    changed = command(store, tmp_path / "runs", "--seeds", "0", "--epochs", "1")
+    assert changed.exit_code == 2
+    assert "settings.epochs" in changed.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--modalities", "v+x"], "join some of v, a, t"),
+        (["--model", "bert"], "there are amer, tfn, ef_lstm, lf_lstm"),
+        (["--phase", "lunch"], "there is no phase 'lunch' in the clip index; there are story_share"),
+        (["--seeds", "1,1"], "each once"),
+        (["--label", "mood"], "no scheme of the clip index"),
+        (["--device", "tpu9"], "there is no device 'tpu9'"),
+        (["--epochs", "0"], "train.epochs = 0"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(store, tmp_path: Path, more: list[str], message: str) -> None:
+    result = command(store, tmp_path / "runs", *more)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failed_run_ends_with_1_after_the_others_were_tried(store, tmp_path: Path) -> None:
+    result = command(store, tmp_path / "runs", "--seeds", "0,1", "--epochs", "1", "--json", rate=1e30)
+    assert result.exit_code == 1
+    assert [run["status"] for run in json.loads(result.stdout)["runs"]] == ["failed", "failed"]
+    assert "failed story_share amer v+a+t seed 1: the loss was not finite in epoch 1, batch 2" in result.stderr
+
+
+# --- nothing leaks ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class People:
+    """As much of a ClipDataset as a sampler looks at: clips whose columns tell who it is, rated by person."""
+
+    clips: pd.DataFrame
+    columns: np.ndarray
+    schemes: dict[str, str] = field(default_factory=lambda: {"empathy": "ordinal"})
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+
+def people(count: int = 400, each: int = 5) -> People:
+    generator = np.random.default_rng(0)
+    person = np.repeat(np.arange(count), each)
+    ratings = generator.integers(1, 6, count)[person]
+    clips = pd.DataFrame({"participant_id": [f"p{one}" for one in person], "empathy": ratings, "split": "train"})
+    clips = SplitSpec(0, (0.5, 0.25, 0.25)).applied(clips)
+    columns = generator.normal(size=(count, 5))[person] + 0.01 * generator.normal(size=(len(person), 5))
+    return People(clips, columns)
+
+
+def nearest(study: People, train: list[int], test: list[int]) -> float:
+    """The correlation of ratings with those of the nearest clip of training."""
+    train, test = np.unique(train), np.array(test)
+    apart = ((study.columns[test][:, None] - study.columns[train][None]) ** 2).sum(axis=2)
+    ratings = study.clips["empathy"].to_numpy()
+    return float(np.corrcoef(ratings[train[apart.argmin(axis=1)]], ratings[test])[0, 1])
+
+
+def test_participants_in_one_split_each_leave_nothing_to_remember() -> None:
+    study = people()
+    split = study.clips["split"].to_numpy()
+    only = People(study.clips[split == "train"].reset_index(drop=True), study.columns[split == "train"])
+    train = np.flatnonzero(split == "train")[list(OversamplingSampler(only))]
+    assert abs(nearest(study, train, np.flatnonzero(split == "test"))) < 0.3
+    order = {name: list(PaperOrderOversamplingSampler(study, name, seed=1)) for name in ("train", "test")}
+    assert abs(nearest(study, order["train"], order["test"])) < 0.3
+    leaking = {name: list(LeakingOversamplingSampler(study, name, seed=1)) for name in ("train", "test")}
+    assert nearest(study, leaking["train"], leaking["test"]) > 0.9
