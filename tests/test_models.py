@@ -18,6 +18,7 @@ from tasks.empathy.models.amer import attended
 from tasks.empathy.models.build import build
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import Moments, covering, measure, remembered
+from tasks.empathy.predict import compared
 from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings, modalities_of
 
 WIDTHS = {"v": 2757, "a": 65, "t": 300}
@@ -161,6 +162,24 @@ def test_what_a_mask_hides_and_a_modality_that_is_not_used_change_nothing(datase
             hidden["words"] = hidden["words"].flip(0, 1)
         with torch.inference_mode():
             assert torch.equal(model(prepared(batch)), model(prepared(hidden)))
+
+
+@each_model
+def test_a_model_in_full_size_learns_a_batch(dataset: ClipDataset, moments, name: ModelName) -> None:
+    torch.manual_seed(0)
+    given = preparation(dataset, moments, "v+a+t")(batch_of(dataset))
+    settings = TrainSettings()
+    model = build(name, WIDTHS, 384, settings)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    vectors, learned = torch.randn(8, 384), torch.linspace(0, 1, 8)
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(compared(model(given), vectors, settings), learned)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert min(losses[-3:]) < losses[0] / 2
 
 
 @each_model

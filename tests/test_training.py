@@ -295,17 +295,15 @@ def test_what_cannot_be_trained_is_said_before_anything_begins(store, tmp_path, 
 
 
 def test_a_clip_without_one_of_the_modalities_is_in_no_row_unless_asked_for(tmp_path: Path) -> None:
-    study = write_features(
-        tmp_path / "features", StudySpec(sessions=6, lacking={"s01": ["glove"], "s02": ["openface"]})
-    )
+    lacking = {"s01": ["glove"], "s02": ["openface"]}
+    study = write_features(tmp_path / "features", StudySpec(sessions=6, lacking=lacking))
     store = FeatureStore(study.root)
-    shares = (0.6, 0.2, 0.2)
-    few = TrainSettings(split_shares=shares)
+    few = TrainSettings(keep="last")
     clips = [open_run(store, name(modalities=each), few).splits for each in (("v", "a"), ("t",), ("v", "a", "t"))]
     assert len({tuple(one.scored["train"].clips["clip_id"]) for one in clips}) == 1
     of_phase = int((study.clips["phase"] == "story_share").sum())
     assert {one.dropped for one in clips} == {of_phase // 3}
-    partial = open_run(store, name(modalities=("a",)), TrainSettings(split_shares=shares, keep_partial=True)).splits
+    partial = open_run(store, name(modalities=("a",)), TrainSettings(keep="last", keep_partial=True)).splits
     assert partial.dropped == 0
 
 
