@@ -122,11 +122,11 @@ def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", Input)
-def test_every_kind_of_input_can_be_cut_but_the_stories(demo_study: Path, tmp_path: Path, kind: Input) -> None:
-    """They are no session's."""
+def test_every_input_of_a_recording_can_be_cut(demo_study: Path, tmp_path: Path, kind: Input) -> None:
+    """The stories are no session's, and a curve is not measured."""
     session = load_study(demo_study).sessions["p01-s01"]
     sample = Sample(tmp_path, seconds=2, of_s=24)
-    if kind is Input.STORIES:
+    if kind in (Input.STORIES, Input.CURVE):
         with pytest.raises(SampleError, match="stories.csv: there is no way to cut a sample of such an input"):
             sample.cut(kind, demo_study / "stories.csv", 30)
         return
