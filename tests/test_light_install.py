@@ -77,7 +77,9 @@ RUN_COMMANDS = (
 from flows.cli.entry import main
 
 runs = sys.argv[1]
-for command in (["--help"], ["evaluate", runs], ["check", runs]):
+how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1 --out".split()
+train = ["train", runs + "/../features", *how, runs + "/../trained"]
+for command in (["--help"], ["evaluate", runs], ["check", runs], train):
     sys.argv = ["storyframes", *command]
     try:
         main()
@@ -125,19 +127,23 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     assert loader == "ClipLoader needs PyTorch: pip install 'storyframes[loader]'"
 
 
-def test_scores_are_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:
+def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:
     modules = light_modules("train")
     assert {"torch", "scipy", "sklearn", "pydantic", "typer", "rich"} <= modules
     assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
     runs = leave_runs(tmp_path / "runs", seeds=1)
+    write_features(tmp_path / "features", StudySpec(sessions=3))
     command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | {"flows", "tasks"}))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
     assert "| EF-LSTM | v+a+t | 1 |" in result.stdout
     ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
-    assert ends == ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
-    assert result.stderr.splitlines()[-1].startswith("error this command needs ")
-    assert result.stderr.splitlines()[-1].endswith(": pip install 'storyframes[pipeline]'")
+    unloaded = ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
+    assert ends == [*unloaded, "ended with 0 loaded ['torch']"], result.stderr
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    assert told.startswith("error this command needs ")
+    assert told.endswith(": pip install 'storyframes[pipeline]'")
+    assert (tmp_path / "trained/story_share/ef_lstm/v+a+t/0/predictions.parquet").exists()
 
 
 @pytest.mark.parametrize("missing", ["", "statsmodels"])
