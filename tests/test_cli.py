@@ -238,13 +238,14 @@ def test_the_other_examples_of_training(demo, number: int) -> None:
 
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_scored_as_documented(demo, tmp_path: Path) -> None:
-    example = documented("docs/benchmark.md")[0]
-    code = example.replace("storyframes-demo/features", str(demo[0] / "features"))
+    ridge, cosine, *_ = documented("docs/benchmark.md")
+    code = f"{ridge}\n{cosine}".replace("storyframes-demo/features", str(demo[0] / "features"))
     result = run_example(code, tmp_path)
     assert result.returncode == 0, result.stderr
     scored = storyframes("evaluate", tmp_path / "runs", "--split", "val")
     assert scored.returncode == 0, scored.stderr
     assert "| ridge (label rating) | a | 1 |" in scored.stdout
+    assert "| cosine, untrained | t | 1 |" in scored.stdout
     assert "| mean of train |" in scored.stdout
 
 

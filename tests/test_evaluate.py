@@ -27,6 +27,12 @@ def test_tables_go_to_stdout(tmp_path: Path) -> None:
     assert run(tmp_path, "--format", "tex").stdout.startswith("% story_share")
 
 
+def test_notes_are_not_lost_where_a_file_has_no_place_for_them(tmp_path: Path) -> None:
+    result = run(leave_runs(tmp_path, caveats=["untrained weights"]), "--format", "csv")
+    assert "untrained weights" not in result.stdout
+    assert "note story_share, ef_lstm, v+a+t, seed 0 and 2 more: untrained weights" in result.stderr
+
+
 def test_json_is_one_object_with_intervals(tmp_path: Path) -> None:
     result = run(leave_runs(tmp_path), "--format", "json", "--level", "story", "--published")
     found = json.loads(result.stdout)

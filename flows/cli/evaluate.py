@@ -66,6 +66,8 @@ def evaluate(
             cannot_write(out, error)
     elif done.runs or kind is _Format.JSON:
         print(text, end="")  # noqa: T201
+    for note in done.notes if kind is _Format.CSV else ():  # a file of rows has no place for them
+        error_console().print(f"[yellow]note[/] {escape(note)}")
     for fault in done.faults:
         error_console().print(f"[bold red]left out[/] {escape(fault)}")
     if report and done.runs:
