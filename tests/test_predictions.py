@@ -99,6 +99,16 @@ def test_an_answer_may_be_missing_where_the_run_says_so(tmp_path: Path) -> None:
     assert "score nan" in fault(tmp_path, run, table(score=[0.1, np.nan, 0.2]))
 
 
+def test_predictions_of_an_earlier_run_are_not_those_of_a_later(tmp_path: Path) -> None:
+    earlier, later = (RUN.model_copy(update={"fingerprint": one}) for one in ("a" * 64, "b" * 64))
+    write_predictions(tmp_path, earlier, table())
+    with pytest.raises(RunError, match=r"is of another run than the run\.json beside it"):
+        read_predictions(tmp_path, later)
+    for run in (earlier, RUN):  # who has no fingerprint is believed
+        assert len(read_predictions(tmp_path, run).table) == 3
+    assert list(pd.read_parquet(tmp_path / FILE)["clip_id"]) == ["c0", "c1", "c2"]
+
+
 def test_the_same_clip_may_be_in_two_splits(tmp_path: Path) -> None:
     write_predictions(tmp_path, RUN, table(clip_id=["c1", "c1", "c2"]))
 

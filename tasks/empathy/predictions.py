@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storyframes.store.durable import write_atomically
-from tasks.empathy.run_record import Run, RunError, ScoreScale
+from tasks.empathy.run_record import RECORD, Run, RunError, ScoreScale
 
 FILE = "predictions.parquet"
 SCHEMA = pa.schema(
@@ -46,6 +46,7 @@ SCHEMA = pa.schema(
     ]
 )
 _OPTIONAL = {"copies"}
+_RUN = b"storyframes.run"  # in the file's metadata: the fingerprint of the run that wrote it
 _MAY_BE_EMPTY = {"story_id", "score"}
 
 
@@ -82,7 +83,7 @@ def write_predictions(folder: Path, run: Run, table: pd.DataFrame) -> None:
     content = {field.name: _as_given(table[field.name], is_text=field.type == pa.string()) for field in known}
     whole = _checked(pa.table(content), run, path)
     buffer = io.BytesIO()
-    pq.write_table(whole, buffer)
+    pq.write_table(whole.replace_schema_metadata({_RUN: run.fingerprint.encode()}), buffer)
     write_atomically(path, buffer.getvalue())
 
 
@@ -94,7 +95,7 @@ def read_predictions(folder: Path, run: Run) -> Predictions:
         run: as ``read_run`` gives it.
 
     Raises:
-        RunError: there are none, or a row breaks a rule; the message names the first such row.
+        RunError: there are none, they are of another run, or a row breaks a rule; the message names the first such row.
     """
     path = folder / FILE
     try:
@@ -107,6 +108,11 @@ def read_predictions(folder: Path, run: Run) -> Predictions:
         content = pq.read_table(io.BytesIO(stored))
     except (OSError, pa.ArrowException):  # Arrow has no error of its own for a footer that is none
         raise RunError(f"{path}: is not a whole Parquet file") from None
+    written_by = (content.schema.metadata or {}).get(_RUN, b"").decode(errors="replace")
+    if run.fingerprint and written_by and run.fingerprint != written_by:
+        raise RunError(
+            f"{path}: is of another run than the {RECORD} beside it: their fingerprints differ; run it again"
+        )
     return Predictions(run, folder, _checked(content, run, path).to_pandas())
 
 
