@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,12 @@ def checkpoint(tmp_path_factory, frames: np.ndarray) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def torchvisions(frames: np.ndarray) -> Callable[[Path, ResNet50Weights], np.ndarray]:
+    """What torchvision's own network makes of every frame; computed once for each file of weights."""
+    return cache(lambda weights, which: torchvisions_embeddings(weights, which, frames))
+
+
 def embed(weights: Path, which: ResNet50Weights, frames: np.ndarray, **settings) -> np.ndarray:
     chosen = ResNet50Settings(**settings)
     images = cropper(which, chosen.precision).crop(frames)
@@ -80,9 +88,11 @@ def images_of(frames: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("which", list(ResNet50Weights))
 @pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
-def test_embeddings_equal_torchvisions_frame_by_frame(checkpoint: Path, frames: np.ndarray, which, engine) -> None:
+def test_embeddings_equal_torchvisions_frame_by_frame(
+    checkpoint: Path, frames: np.ndarray, torchvisions, which, engine
+) -> None:
     """Largest difference allowed, relative to the largest value: 1e-3 in float32, on top of what float16 rounds."""
-    expected = torchvisions_embeddings(checkpoint, which, frames)
+    expected = torchvisions(checkpoint, which)
     got = embed(checkpoint, which, frames, engine=engine)
     assert (got.shape, got.dtype) == ((12, 2048), np.float32)
     largest = np.abs(expected).max()
@@ -96,8 +106,8 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("precision", [Precision.BFLOAT16, Precision.FLOAT16])
 @pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
-def test_half_precision_stays_close(random_weights: Path, frames: np.ndarray, engine, precision) -> None:
-    expected = torchvisions_embeddings(random_weights, V1, frames)
+def test_half_precision_stays_close(random_weights: Path, frames: np.ndarray, torchvisions, engine, precision) -> None:
+    frames, expected = frames[::3], torchvisions(random_weights, V1)[::3]  # of every recording; float16 takes long
     if engine is EngineName.OPENVINO and not openvino_has(precision):
         with pytest.raises(ExtractionError, match="this processor does not have it"):
             embed(random_weights, V1, frames, engine=engine, precision=precision)
@@ -113,9 +123,9 @@ def openvino_has(precision: Precision) -> bool:
     return name in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
-def test_the_frames_are_told_apart(checkpoint: Path, frames: np.ndarray) -> None:
+def test_the_frames_are_told_apart(checkpoint: Path, torchvisions) -> None:
     """What makes equality mean something: the embeddings differ far more than they may err."""
-    expected = torchvisions_embeddings(checkpoint, V1, frames[[0, 4, 8]])
+    expected = torchvisions(checkpoint, V1)[[0, 4, 8]]
     assert np.abs(expected[0] - expected[1]).max() > 0.1 * np.abs(expected).max()
 
 

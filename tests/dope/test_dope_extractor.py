@@ -20,7 +20,7 @@ from tasks.extract import extract as do_work
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.plan import plan_extraction
+from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
@@ -46,11 +46,15 @@ def crowd(tmp_path_factory) -> Path:
     return saved(content, tmp_path_factory.mktemp("model") / "crowd.pth.tgz")
 
 
-def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> dict[str, Outcome]:
+def planned(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> Plan:
     create_store(root)
     dope = {"min_size": 64, "max_size": 96} | dope
     settings = ExtractorsSettings(dope=dope, resnet50={"allow_untrained": True} | (resnet50 or {}))
-    plan = plan_extraction(load_study(study), root, settings, Selection(("s0001",), only))
+    return plan_extraction(load_study(study), root, settings, Selection(("s0001",), only))
+
+
+def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> dict[str, Outcome]:
+    plan = planned(study, root, only, resnet50, **dope)
     outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
     return {outcome.feature: outcome for outcome in outcomes}
 
@@ -106,7 +110,9 @@ def test_a_stride_leaves_the_frames_between_empty(
     assert np.isnan(body[~sampled]).all()
     assert (counts[~sampled] == -1).all()
     np.testing.assert_allclose(body[0], read(extracted[0], "body_2d")[0])
-    assert not run(study, store_root, model=crowd)["dope"].skipped  # another stride is another fingerprint
+    assert not planned(study, store_root, model=crowd, every_n_frames=3).work
+    (due,) = planned(study, store_root, model=crowd).work  # another stride is another fingerprint
+    assert due.features == ("dope",)
 
 
 def test_nobody_is_nan_and_zero(study: Path, store_root: Path, tmp_path: Path) -> None:
