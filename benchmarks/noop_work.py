@@ -23,7 +23,7 @@ CPUS = 2
 class Way(StrEnum):
     """How the work is done."""
 
-    STORYFRAMES = "storyframes"  # flows/work: Gather, Prefect with its dedicated server, Dask
+    STORYFRAMES = "storyframes"  # flows/cluster_work: Gather, Prefect with its dedicated server, Dask
     DASK = "dask"  # client.submit and nothing else
 
 

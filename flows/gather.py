@@ -1,24 +1,52 @@
 """Giving out the work of a run and gathering its outcomes: what waits for what, what is tried again, when all is done.
 
-Knows neither Prefect nor Dask, nor any feature: a unit of work says what it waits for, and a workplace does it.
+Knows neither Prefect nor Dask, nor what work is about: a unit says what it makes and what it waits for, and a
+workplace does it.
 """
 
 from __future__ import annotations
 
 import heapq
 import queue
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Protocol
-
-from tasks.extract import Outcome, Work
+from typing import Any, Generic, Protocol, TypeVar
 
 TRIES = 3  # of what failed for a reason that may pass
 # Units of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for
 # the next unit; not all there are: each costs the scheduler and a worker some 70 KB as long as it waits there.
 AT_ONCE = 256
+
+
+class Unit(Protocol):
+    """A piece of work that is done in one go."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def makes(self) -> Iterable[Hashable]:
+        """What is there when it has ended well; it may be what others wait for."""
+
+    @property
+    def awaits(self) -> Iterable[Hashable]:
+        """What others make, if they are in this run, before it begins."""
+
+
+class Outcome(Protocol):
+    """What came of a unit, or of a part of it."""
+
+    @property
+    def transient(self) -> bool:
+        """It failed for a reason that may pass."""
+
+
+U = TypeVar("U", bound=Unit)
+O = TypeVar("O", bound=Outcome)  # noqa: E741 - beside U
 
 
 class Future(Protocol):
@@ -32,66 +60,70 @@ class WorkerLostError(Exception):
     """The worker died, and so did every other that was given the same work."""
 
 
-class Workplace(Protocol):
+class Workplace(ABC, Generic[U, O]):
     """Where units of work are done, and where their outcomes go."""
 
-    def kind(self, unit: Work) -> Hashable:
+    @abstractmethod
+    def kind(self, unit: U) -> Hashable:
         """Which workers can do it: units of one kind do not take the places of another's."""
 
-    def submit(self, unit: Work, rank: int) -> Future:
+    @abstractmethod
+    def submit(self, unit: U, rank: int) -> Future:
         """Have it done; the smaller its rank, the sooner."""
 
-    def read(self, future: Any, unit: Work) -> Sequence[Outcome]:
+    @abstractmethod
+    def read(self, future: Any, unit: U) -> Sequence[O]:
         """The outcomes of a unit that has ended.
 
         Raises:
             WorkerLostError: nobody is left to tell them.
         """
 
-    def lost(self, unit: Work) -> Sequence[Outcome]:
+    @abstractmethod
+    def lost(self, unit: U) -> Sequence[O]:
         """The outcomes of a unit whose worker died once more while it ran alone."""
 
-    def finished(self, outcome: Outcome) -> None:
+    @abstractmethod
+    def finished(self, outcome: O) -> None:
         """An outcome stands: nothing more is tried."""
 
 
 @dataclass(frozen=True, order=True)
-class _Ranked:
+class _Ranked(Generic[U]):
     """A unit of work, its place in the order in which all should begin, and its kind."""
 
     rank: int
-    unit: Work = field(compare=False)
+    unit: U = field(compare=False)
     kind: Hashable = field(compare=False)
 
 
 @dataclass
-class Gather:
+class Gather(Generic[U, O]):
     """Submits work in the right order and gathers its outcomes; nothing that happens to one unit stops the others.
 
-    Work begins in the order in which it is given, so many units of each kind at once. A unit waits until those units
-    of its own session have ended, well or not, that hold a feature named in its ``after``; what it makes of their
-    failure is its own business. What failed for a reason that may pass is tried again when the rest is done. Work whose
-    workers died may be innocent (another task in the same process did it), so at the very end each such unit is tried
-    once more, alone.
+    Work begins in the order in which it is given, so many units of each kind at once. A unit waits until those that
+    make what it ``awaits`` have ended, well or not; what it makes of their failure is its own business. What failed for
+    a reason that may pass is tried again when the rest is done. Work whose workers died may be innocent (another task
+    in the same process did it), so at the very end each such unit is tried once more, alone.
 
     Attributes:
         workplace: where the work is done.
         at_once: how many units of a kind are submitted at the same time.
     """
 
-    workplace: Workplace
+    workplace: Workplace[U, O]
     at_once: int = AT_ONCE
-    _ranked: list[_Ranked] = field(default_factory=list)
+    _ranked: list[_Ranked[U]] = field(default_factory=list)
     _order: TopologicalSorter[int] = field(default_factory=TopologicalSorter)  # of the ranks: what waits for what
-    _ready: dict[Hashable, list[_Ranked]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind
+    _ready: dict[Hashable, list[_Ranked[U]]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind
     _running: Counter[Hashable] = field(default_factory=Counter)
-    _ended: queue.SimpleQueue[tuple[Future, _Ranked]] = field(default_factory=queue.SimpleQueue)
+    _ended: queue.SimpleQueue[tuple[Future, _Ranked[U]]] = field(default_factory=queue.SimpleQueue)
     _tries: Counter[int] = field(default_factory=Counter)
-    _again: list[_Ranked] = field(default_factory=list)
-    _suspects: list[_Ranked] = field(default_factory=list)
-    _outcomes: list[Outcome] = field(default_factory=list)
+    _again: list[_Ranked[U]] = field(default_factory=list)
+    _suspects: list[_Ranked[U]] = field(default_factory=list)
+    _outcomes: list[O] = field(default_factory=list)
 
-    def run(self, work: Iterable[Work]) -> list[Outcome]:
+    def run(self, work: Iterable[U]) -> list[O]:
         """The outcomes of all the work, in the order in which they came to stand.
 
         Raises:
@@ -103,7 +135,7 @@ class Gather:
             self._order.prepare()
         except CycleError as error:
             names = ", ".join(self._ranked[rank].unit.name for rank in error.args[1][1:])
-            raise ValueError(f"these features wait for each other, so none of them can begin: {names}") from None
+            raise ValueError(f"these wait for each other, so none of them can begin: {names}") from None
         self._put_what_waits_no_more()
         self._drain()
         while self._again or self._suspects:
@@ -123,7 +155,7 @@ class Gather:
         for each in again:
             self._put(each)
 
-    def _put(self, each: _Ranked) -> None:
+    def _put(self, each: _Ranked[U]) -> None:
         """Put it where it waits for a free place; nothing else keeps it from beginning."""
         heapq.heappush(self._ready[each.kind], each)
 
@@ -134,13 +166,13 @@ class Gather:
                 self._submit(heapq.heappop(ready))
         return self._running.total() > 0
 
-    def _submit(self, each: _Ranked) -> None:
+    def _submit(self, each: _Ranked[U]) -> None:
         self._running[each.kind] += 1
         self._tries[each.rank] += 1
         submitted = self.workplace.submit(each.unit, each.rank)
         submitted.add_done_callback(lambda future: self._ended.put((future, each)))
 
-    def _next(self) -> tuple[Future, _Ranked]:
+    def _next(self) -> tuple[Future, _Ranked[U]]:
         """Wait until one of the submitted units has ended, and give it back with its future."""
         future, each = self._ended.get()
         self._running[each.kind] -= 1
@@ -160,7 +192,7 @@ class Gather:
                 continue
             self._settle(each, outcomes)
 
-    def _try_alone(self, suspect: _Ranked) -> None:
+    def _try_alone(self, suspect: _Ranked[U]) -> None:
         self._submit(suspect)
         future, each = self._next()
         try:
@@ -169,7 +201,7 @@ class Gather:
             outcomes = self.workplace.lost(each.unit)
         self._settle(each, outcomes)
 
-    def _settle(self, each: _Ranked, outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, each: _Ranked[U], outcomes: Sequence[O]) -> None:
         for outcome in outcomes:
             self._outcomes.append(outcome)
             self.workplace.finished(outcome)
@@ -177,14 +209,10 @@ class Gather:
         self._put_what_waits_no_more()
 
 
-def _awaited(ranked: Sequence[_Ranked]) -> Mapping[int, set[int]]:
-    """By rank, the ranks of the units that it waits for; of a feature that is not in this run there are none."""
-    holding: dict[tuple[str, str], list[int]] = defaultdict(list)
+def _awaited(ranked: Sequence[_Ranked[Any]]) -> Mapping[int, set[int]]:
+    """By rank, the ranks of the units that it waits for; of what is not in this run there are none."""
+    making: dict[Hashable, list[int]] = defaultdict(list)
     for each in ranked:
-        for feature in each.unit.features:
-            holding[each.unit.session_id, each.unit.stored(feature)].append(each.rank)
-
-    def before(unit: Work) -> set[int]:
-        return {rank for feature in unit.after for rank in holding.get((unit.session_id, unit.stored(feature)), ())}
-
-    return {each.rank: before(each.unit) for each in ranked}
+        for made in each.unit.makes:
+            making[made].append(each.rank)
+    return {each.rank: {rank for made in each.unit.awaits for rank in making.get(made, ())} for each in ranked}

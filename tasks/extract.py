@@ -73,6 +73,16 @@ class Work:
     def name(self) -> str:
         return f"{self.session_id}/{'+'.join(map(self.stored, self.features))}"
 
+    @property
+    def makes(self) -> list[tuple[str, str]]:
+        """The features that it makes, as the store calls them, of its session."""
+        return [(self.session_id, self.stored(feature)) for feature in self.features]
+
+    @property
+    def awaits(self) -> list[tuple[str, str]]:
+        """Those that must have ended before it begins, where they are due as well."""
+        return [(self.session_id, self.stored(feature)) for feature in self.after]
+
     def stored(self, feature: str) -> str:
         """How the feature is called in the store."""
         return of_track(feature, self.track)

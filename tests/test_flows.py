@@ -43,10 +43,10 @@ def test_a_study_becomes_features_and_clips(extracted) -> None:
 
 
 def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, small_study, monkeypatch) -> None:
-    import flows.work
+    import flows.cluster_work
 
     root, _, _ = extracted
-    monkeypatch.setattr(flows.work, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(flows.cluster_work, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
     tables = {name: (root / name).stat().st_mtime_ns for name in ("catalogue.parquet", "clips.parquet")}
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
@@ -80,8 +80,8 @@ def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_
 
 
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
+    from flows.cluster_work import result_of
     from flows.study import extract_session
-    from flows.work import result_of
 
     root, _, _ = extracted
     before = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
@@ -145,8 +145,8 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
     from support.studies import one_session_study
 
+    from flows.cluster_work import result_of
     from flows.study import extract_session
-    from flows.work import result_of
 
     data = shared / "data/openface"
     transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 4, "text": "the garden"}]}'

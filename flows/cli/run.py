@@ -54,9 +54,9 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
 def _run_flow(request: ExtractionRequest) -> RunResult:
     from prefect import tags  # Prefect reads its environment when it is imported
 
+    from flows.cluster_work import result_of
     from flows.runs.result import RunResult
     from flows.study import extract_study
-    from flows.work import result_of
 
     deadline = time.monotonic() + _FIRST_WORD_S
     while True:

@@ -27,8 +27,8 @@ def request(study: Path, root: Path, sections=None, **parameters):
 
 
 def extract(study: Path, root: Path, sections=None, **parameters):
+    from flows.cluster_work import result_of
     from flows.study import extract_study
-    from flows.work import result_of
 
     state = extract_study(request(study, root, sections, **parameters), return_state=True)
     return state, result_of(state)
