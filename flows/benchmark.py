@@ -1,0 +1,169 @@
+"""The benchmark as a Prefect flow: a grid of training runs on a cluster, one task each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed, State
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.cluster_work import KindOfWork, do_on_cluster
+from flows.clusters.needs import ClusterError
+from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
+from flows.clusters.training_preflight import check_training_workers
+from flows.interruption import heeded
+from flows.runs.artifacts import ProgressArtifact
+from flows.runs.result import end_state
+from flows.settings import SettingsError, load_settings
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.store.storage import StorageError
+from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, train_unit
+from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
+from tasks.inspect import markdown
+from tasks.inspect.human import counted, human_time
+
+_REFUSALS = (
+    SettingsError,
+    TrainSettingsError,
+    ClusterSettingsError,
+    ClusterError,
+    StoreError,
+    StorageError,
+)
+
+
+class BenchmarkRequest(BaseModel):
+    """Which runs are to be there.
+
+    Attributes:
+        features: the feature store, where the workers see it under the same path.
+        out: the folder of runs, likewise.
+        phases: of the clip index; without them all that it has.
+        models, modalities, seeds: the grid.
+        config: the configuration's TOML file ([train], [cluster]).
+        cluster: a cluster's YAML file or a Dask scheduler's address, in the place of the configuration's.
+        replace: take the place of runs that other settings decided.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    features: str = Field(min_length=1, description="The feature store: a folder, or s3://bucket/prefix.")
+    out: Path = Field(description="The folder of runs, the same for all workers.")
+    phases: tuple[str, ...] = Field(default=(), description="Of the clip index; without any all that it has.")
+    models: tuple[ModelName, ...] = Field(default=tuple(ModelName), description="Which models.")
+    modalities: tuple[str, ...] = Field(default=PAPERS_MODALITIES, description="What each is given: v, a, t with +.")
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), description="A run for each.")
+    config: Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
+    cluster: str | None = Field(default=None, description="A cluster's YAML file, or tls://host:port.")
+    replace: bool = Field(default=False, description="Take the place of runs that other settings decided.")
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What a benchmark did."""
+
+    outcomes: tuple[TrainingOutcome, ...]
+    seconds: float
+
+    @property
+    def failed(self) -> tuple[TrainingOutcome, ...]:
+        return tuple(one for one in self.outcomes if one.failed)
+
+    def __str__(self) -> str:
+        trained = sum(one.is_new and not one.failed for one in self.outcomes)
+        before = sum(not one.is_new for one in self.outcomes)
+        return f"{trained} trained, {before} done before, {len(self.failed)} failed"
+
+    def state(self) -> State:
+        """Completed; PartialSuccess where some runs failed; Failed where all did."""
+        return end_state(self, good=not self.failed, in_part=len(self.failed) < len(self.outcomes))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    units: tuple[TrainingUnit, ...]
+    cluster: ClusterSettings
+
+
+def prepare_benchmark(request: BenchmarkRequest) -> _Prepared:
+    """The runs that are asked for; nothing is started.
+
+    Raises:
+        SettingsError, TrainSettingsError, ClusterSettingsError, StoreError, StorageError: it cannot be done.
+    """
+    train: TrainSettings = load_train_settings(request.config)
+    cluster = load_cluster(request.cluster) if request.cluster else load_settings(request.config).cluster
+    there = list(dict.fromkeys(FeatureStore(request.features).clips()["phase"]))
+    if unknown := [phase for phase in request.phases if phase not in there]:
+        raise StoreError(f"the clip index has no phase {unknown[0]!r}; it has {', '.join(map(str, there))}")
+    names = grid(
+        request.phases or tuple(there), request.models, [modalities_of(one) for one in request.modalities], request.seeds
+    )
+    features = request.features if "://" in request.features else str(Path(request.features).absolute())
+    runs = request.out.absolute()
+    return _Prepared(
+        tuple(TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names)), cluster
+    )
+
+
+@task(name="train", task_run_name="{unit.name}", cache_policy=NO_CACHE)
+def train_task(unit: TrainingUnit) -> State:
+    """One run of the grid; the state tells the truth."""
+    logger = get_run_logger()
+    logger.info("%s: started", unit.name)
+    outcome = train_unit(unit)
+    logger.info("%s", _describe(outcome))
+    message = outcome.reason or ("trained" if outcome.is_new else "done before")
+    return (Failed if outcome.failed else Completed)(message=message, data=(outcome,))
+
+
+def _describe(outcome: TrainingOutcome) -> str:
+    if outcome.failed:
+        return f"{outcome.run}: failed: {outcome.reason}"
+    return f"{outcome.run}: {f'trained in {outcome.seconds:.1f} s' if outcome.is_new else 'done before'}"
+
+
+@flow(name="train-benchmark", persist_result=False)
+def train_benchmark(request: BenchmarkRequest) -> State:
+    """Train every run of the grid that is not done.
+
+    Returns:
+        Completed; PartialSuccess where some runs failed; Failed where all did, or where what was asked for cannot be
+        done. Its data is a :class:`BenchmarkResult`, or None.
+    """
+    os.umask(0o077)
+    try:
+        with heeded():
+            return _train(request, lambda outcome: None).state()
+    except _REFUSALS as error:
+        return Failed(message=str(error))
+
+
+def _train(request: BenchmarkRequest, tell: Callable[[TrainingOutcome], None]) -> BenchmarkResult:
+    began = time.monotonic()
+    prepared = prepare_benchmark(request)
+    units = prepared.units
+    progress = ProgressArtifact(len(units), "run")
+    told = _teller.get()
+
+    def finished(outcome: TrainingOutcome) -> None:
+        progress.finished(outcome.failed)
+        tell(outcome)
+
+    training = KindOfWork(
+        "train-models", train_task, lambda unit: unit.needs, lambda unit, why: (as_left(unit, why),), _describe,
+        lambda connection, work: check_training_workers(connection, work[0].features, work[0].runs),
+    )  # fmt: skip
+    outcomes = do_on_cluster(units, prepared.cluster, training, finished)
+    result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
+    _leave_artifacts(result)
+    return result
