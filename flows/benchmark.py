@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +18,7 @@ from prefect.states import Completed, Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.cluster_work import KindOfWork, do_on_cluster
+from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
 from flows.clusters.training_preflight import check_training_workers
@@ -29,7 +32,7 @@ from storyframes.store.storage import StorageError
 from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, train_unit
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
 from tasks.inspect import markdown
-from tasks.inspect.human import counted, human_time
+from tasks.inspect.human import human_time
 
 _REFUSALS = (
     SettingsError,
@@ -89,12 +92,14 @@ class BenchmarkResult:
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class PreparedBenchmark:
+    """What a benchmark goes by."""
+
     units: tuple[TrainingUnit, ...]
     cluster: ClusterSettings
 
 
-def prepare_benchmark(request: BenchmarkRequest) -> _Prepared:
+def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
     """The runs that are asked for; nothing is started.
 
     Raises:
@@ -106,11 +111,14 @@ def prepare_benchmark(request: BenchmarkRequest) -> _Prepared:
     if unknown := [phase for phase in request.phases if phase not in there]:
         raise StoreError(f"the clip index has no phase {unknown[0]!r}; it has {', '.join(map(str, there))}")
     names = grid(
-        request.phases or tuple(there), request.models, [modalities_of(one) for one in request.modalities], request.seeds
+        request.phases or tuple(there),
+        request.models,
+        [modalities_of(one) for one in request.modalities],
+        request.seeds,
     )
     features = request.features if "://" in request.features else str(Path(request.features).absolute())
     runs = request.out.absolute()
-    return _Prepared(
+    return PreparedBenchmark(
         tuple(TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names)), cluster
     )
 
@@ -143,27 +151,68 @@ def train_benchmark(request: BenchmarkRequest) -> State:
     os.umask(0o077)
     try:
         with heeded():
-            return _train(request, lambda outcome: None).state()
+            return _train(request).state()
     except _REFUSALS as error:
         return Failed(message=str(error))
 
 
-def _train(request: BenchmarkRequest, tell: Callable[[TrainingOutcome], None]) -> BenchmarkResult:
+def _train(request: BenchmarkRequest) -> BenchmarkResult:
     began = time.monotonic()
     prepared = prepare_benchmark(request)
     units = prepared.units
-    progress = ProgressArtifact(len(units), "run")
-    told = _teller.get()
+    progress = ProgressArtifact(len(units), unit="run")
+    told = _told.get()
 
     def finished(outcome: TrainingOutcome) -> None:
-        progress.finished(outcome.failed)
-        tell(outcome)
+        progress.finished(failed=outcome.failed)
+        if told:
+            told(outcome)
 
     training = KindOfWork(
-        "train-models", train_task, lambda unit: unit.needs, lambda unit, why: (as_left(unit, why),), _describe,
-        lambda connection, work: check_training_workers(connection, work[0].features, work[0].runs),
-    )  # fmt: skip
+        "train-models", train_task, lambda unit: unit.needs, lambda unit, why: (as_left(unit, why),), _describe, _check
+    )
     outcomes = do_on_cluster(units, prepared.cluster, training, finished)
     result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
     _leave_artifacts(result)
     return result
+
+
+def _check(connection: Connection, work: Sequence[TrainingUnit]) -> None:
+    check_training_workers(connection, work[0].features, work[0].runs)
+
+
+def _leave_artifacts(result: BenchmarkResult) -> None:
+    """A summary and a table on the Prefect server: names of runs, how long they took, why they failed."""
+    failed = [(str(one.run), one.reason) for one in result.failed]
+    blocks = [
+        "# Benchmark",
+        markdown.plain(f"{result}; it took {human_time(result.seconds)}."),
+        *(["## Failed", markdown.table(("run", "why"), failed)] if failed else []),
+    ]
+    create_markdown_artifact("\n\n".join(blocks), key="summary", description=str(result))
+    rows = [
+        {
+            "phase": one.run.phase,
+            "model": one.run.model.value,
+            "modalities": "+".join(one.run.modalities),
+            "seed": one.run.seed,
+            "status": "done before" if not one.is_new else str(one.status),
+            "seconds": round(one.seconds, 1),
+            "reason": one.reason,
+        }
+        for one in result.outcomes
+    ]
+    create_table_artifact(rows, key="training", description=str(result))
+
+
+_told: ContextVar[Callable[[TrainingOutcome], None] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling(tell: Callable[[TrainingOutcome], None]) -> Iterator[None]:
+    """Let somebody know, in this process, of every run of the benchmarks in this block as it ends."""
+    token = _told.set(tell)
+    try:
+        yield
+    finally:
+        _told.reset(token)

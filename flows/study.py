@@ -137,6 +137,6 @@ def _tell(due: int) -> Callable[[Outcome], None]:
     def finished(outcome: Outcome) -> None:
         watcher().finished(outcome)
         if progress:
-            progress.finished(outcome)
+            progress.finished(failed=outcome.status is Status.FAILED)
 
     return finished

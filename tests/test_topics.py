@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
+from support.planted_topics import TOPICS, planted
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -22,22 +23,10 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.text.topics import Space, TopicError, find_topics, topic_terms
 
-PLANTED = 8
-EACH = 10
-
-
-def planted() -> tuple[np.ndarray, np.ndarray]:
-    """80 embeddings of 1536 dimensions in 8 clusters, of shuffled order."""
-    generator = np.random.default_rng(7)
-    labels = generator.permutation(np.repeat(np.arange(PLANTED), EACH))
-    centres = generator.normal(size=(PLANTED, 1536))
-    return centres[labels] + 0.5 * generator.normal(size=(len(labels), 1536)), labels
-
-
 _AGAIN = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_topics import planted
+from support.planted_topics import planted
 from tasks.text.topics import find_topics
 print(find_topics(planted()[0], topics=8, seed=3).points.tobytes().hex())
 """
@@ -50,12 +39,12 @@ def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
         cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     found = find_topics(embeddings, seed=3)
-    assert int(found.labels.max()) + 1 == PLANTED
+    assert int(found.labels.max()) + 1 == TOPICS
     assert adjusted_rand_score(labels, found.labels) >= 0.95
-    assert max(found.silhouettes, key=found.silhouettes.__getitem__) == PLANTED
+    assert max(found.silhouettes, key=found.silhouettes.__getitem__) == TOPICS
     assert list(found.silhouettes) == list(range(2, 21))
     assert found.caveats == ()
-    whole = find_topics(embeddings, topics=PLANTED, seed=3, space=Space.EMBEDDING)
+    whole = find_topics(embeddings, topics=TOPICS, seed=3, space=Space.EMBEDDING)
     assert adjusted_rand_score(labels, whole.labels) >= 0.95
     said, _ = beside.communicate(timeout=500)
     assert said.strip() == found.points.tobytes().hex()

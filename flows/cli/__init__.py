@@ -4,7 +4,7 @@
 (check, synthesize), ``init``, ``import_labels``, ``sync``, ``plan``, ``extract`` (extract, demo), ``index``, ``status``
 (status, runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``,
 ``statistics`` (agreement, compare_ratings, mixed), ``pairs``, ``score`` (llm, bart), ``evaluate``, ``train``,
-``topics``, ``models``, ``extractors``, ``deploy``.
+``benchmark``, ``topics``, ``models``, ``extractors``, ``deploy``.
 
 ``terminal`` is what they share, ``tables`` what they show. ``run`` is one extraction and ``run_progress`` what is seen
 of it meanwhile, ``train_progress`` of training, ``demo`` the copy of the demo study, ``repair_advice`` what to do after

@@ -21,6 +21,7 @@ except ModuleNotFoundError:  # the light reader alone is installed
 
 import storyframes
 from flows.cli import (
+    benchmark,
     compare,
     deploy,
     evaluate,
@@ -94,6 +95,7 @@ for command in (
     statistics.compare_ratings,
     statistics.mixed,
     train.train,
+    benchmark.benchmark,
 ):
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -20,6 +21,8 @@ from flows.runs.recent import own_tag
 from flows.runs.server import prefect_server
 
 if TYPE_CHECKING:
+    from prefect.states import State
+
     from flows.runs.result import RunResult
 
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
@@ -39,31 +42,52 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
     preparation = prepare(request)
     for line in not_read(preparation.study):
         console.print(line)
-    # The progress below says it better; a configured server still gets every line.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
+    keep_prefect_quiet()
     with RunProgress(console) as progress, watched_by(progress), handed_on(preparation):
         try:
             with prefect_server(progress.starting):
                 progress.starting("planning")
-                return _run_flow(request)
+                return _result(lambda: _flow_of(request))
         except ServerLostError:
             return _without_server(preparation)
 
 
-def _run_flow(request: ExtractionRequest) -> RunResult:
-    from prefect import tags  # Prefect reads its environment when it is imported
+def keep_prefect_quiet() -> None:
+    """A command's own progress says it better; a configured server still gets every line."""
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
 
+
+def _flow_of(request: ExtractionRequest) -> State:
+    from flows.study import extract_study  # Prefect reads its environment when it is imported
+
+    return extract_study(request, return_state=True)
+
+
+def _result(run: Callable[[], State]) -> RunResult:
     from flows.cluster_work import result_of
     from flows.runs.result import RunResult
-    from flows.study import extract_study
+
+    state = first_word_heard(run)
+    result = result_of(state)
+    if not isinstance(result, RunResult):
+        sys.exit(f"the run ended as {state.name}: {state.message}")
+    return result
+
+
+def first_word_heard(run: Callable[[], State]) -> State:
+    """Run a flow, marked as this process's; also where the server is about to be started anew.
+
+    Raises:
+        SystemExit: 1, with a message, where the server did not come back.
+    """
+    from prefect import tags
 
     deadline = time.monotonic() + _FIRST_WORD_S
     while True:
         try:
             with tags(own_tag()):
-                state = extract_study(request, return_state=True)
-            break
+                return run()
         except RuntimeError as error:
             # The first word with a server is the only one that Prefect does not say again while the server starts anew.
             if _NOT_REACHED not in str(error):
@@ -71,10 +95,6 @@ def _run_flow(request: ExtractionRequest) -> RunResult:
             if time.monotonic() > deadline:
                 sys.exit("the Prefect server went away before the run began: nothing was started, run it again")
             time.sleep(1)
-    result = result_of(state)
-    if not isinstance(result, RunResult):
-        sys.exit(f"the run ended as {state.name}: {state.message}")
-    return result
 
 
 def _without_server(preparation: Preparation) -> RunResult:

@@ -2,6 +2,6 @@
 
 ``settings`` (a cluster's YAML) → ``dask_cluster`` (a scheduler, of whichever kind) → ``local``, ``address``,
 ``slurm`` with ``slurm_certificates``, ``kubernetes``. They stand on ``needs`` (what a task asks of a worker),
-``connection`` (how one is let in) and ``dask_parts`` (Dask's processes as they run here). ``preflight`` asks the
-workers whether they can do the work.
+``connection`` (how one is let in) and ``dask_parts`` (Dask's processes as they run here). ``preflight`` and
+``training_preflight`` ask the workers whether they can do the work.
 """

@@ -58,7 +58,7 @@ def check_workers(connection: Connection, work: Sequence[Work]) -> None:
 
     expected = Expectations(
         version=storyframes.__version__,
-        python=_python(),
+        python=python_version(),
         inputs=tuple(_examples(work)),
         store=work[0].store,
         api=PREFECT_API_URL.value() or "",
@@ -67,11 +67,11 @@ def check_workers(connection: Connection, work: Sequence[Work]) -> None:
     )
     with connection.client() as client:
         # First and in words alone: what a worker without the plug-in is sent of it cannot be read there.
-        _refuse(client.run(lacking_plug_ins, _plug_ins(expected.features), on_error="return"))
-        _refuse(client.run(problems_here, expected, on_error="return"))
+        refuse(client.run(lacking_plug_ins, _plug_ins(expected.features), on_error="return"))
+        refuse(client.run(problems_here, expected, on_error="return"))
 
 
-def _refuse(answers: Mapping[str, object]) -> None:
+def refuse(answers: Mapping[str, object]) -> None:
     """Raise what the workers answered, each problem once, with the workers that have it."""
     problems: dict[str, list[str]] = {}
     for worker, answer in sorted(answers.items()):
@@ -110,11 +110,7 @@ def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
 
 def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:
     """What this process lacks; Dask says which of its workers it is."""
-    found = []
-    if storyframes.__version__ != expected.version:
-        found.append(f"it has storyframes {storyframes.__version__}, the flow has {expected.version}")
-    if _python() != expected.python:
-        found.append(f"it has Python {_python()}, the flow has {expected.python}")
+    found = differences_here(expected.version, expected.python)
     found += [
         f"it cannot read {path}: mount the study under the same path"
         for path in expected.inputs
@@ -122,9 +118,25 @@ def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> 
     ]
     if "://" not in expected.store and not os.access(expected.store, os.W_OK):
         found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
-    if expected.api and not _answers(expected.api):
-        found.append(f"it does not reach the Prefect server at {expected.api}: set PREFECT_API_URL to one that it does")
+    found += unreachable_from_here(expected.api)
     return found + missing_tools(expected.settings, _features_of(expected, dask_worker))
+
+
+def differences_here(version: str, python: str) -> list[str]:
+    """In what this process differs from one with these versions of storyframes and of Python."""
+    found = []
+    if storyframes.__version__ != version:
+        found.append(f"it has storyframes {storyframes.__version__}, the flow has {version}")
+    if python_version() != python:
+        found.append(f"it has Python {python_version()}, the flow has {python}")
+    return found
+
+
+def unreachable_from_here(api: str) -> list[str]:
+    """Whether this process does not reach the Prefect server at a URL; none is reached in any case."""
+    if not api or _answers(api):
+        return []
+    return [f"it does not reach the Prefect server at {api}: set PREFECT_API_URL to one that it does"]
 
 
 def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
@@ -143,7 +155,7 @@ def _examples(work: Iterable[Work]) -> list[Path]:
     return next(([file.path for file in unit.source.files.values()] for unit in work if unit.source.files), [])
 
 
-def _python() -> str:
+def python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 

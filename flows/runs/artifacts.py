@@ -22,7 +22,6 @@ from prefect.artifacts import (
 from flows.runs.result import RunResult, sessions_of
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.extract import Outcome
 from tasks.inspect import markdown
 from tasks.inspect.human import counted, human_time
 
@@ -36,18 +35,19 @@ class ProgressArtifact:
     Made in the flow that it is to belong to.
     """
 
-    def __init__(self, due: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, due: int, clock: Callable[[], float] = time.monotonic, *, unit: str = "feature") -> None:
         self._due = due
+        self._unit = unit
         self._clock = clock
         self._started = self._last = clock()
         self._finished = self._failed = 0
-        made = create_progress_artifact(0, key="progress", description=f"0 of {due} features")
+        made = create_progress_artifact(0, key="progress", description=f"0 of {counted(due, unit)}")
         self._id = cast(UUID, made)  # a coroutine only where an event loop runs
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, *, failed: bool) -> None:
         """Count an outcome."""
         self._finished += 1
-        self._failed += outcome.status is Status.FAILED
+        self._failed += failed
         now = self._clock()
         if now - self._last < _UPDATE_EVERY_S and self._finished < self._due:
             return
@@ -58,7 +58,7 @@ class ProgressArtifact:
         """In words; the time left is the time so far scaled by the features left."""
         left = (now - self._started) / self._finished * (self._due - self._finished)
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._finished} of {self._due} features{failed}; about {human_time(left)} left"
+        return f"{self._finished} of {counted(self._due, self._unit)}{failed}; about {human_time(left)} left"
 
 
 def publish_result(result: RunResult) -> None:

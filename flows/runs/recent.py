@@ -13,7 +13,7 @@ from storyframes.store.owner import Owner
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-FLOWS = ("extract-study", "extract-session")
+FLOWS = ("extract-study", "extract-session", "train-benchmark")
 KILLED = "the command was killed"
 _TAG = "storyframes-process:"
 

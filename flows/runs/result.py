@@ -77,10 +77,21 @@ class RunResult:
 
         The result is its data.
         """
-        if self.good:
-            return Completed(message=str(self), data=self)
-        name = "PartialSuccess" if len(self.failed) < len(self.outcomes) else "Failed"
-        return Failed(name=name, message=str(self), data=IncompleteError(self))
+        return end_state(self, good=self.good, in_part=len(self.failed) < len(self.outcomes))
+
+
+def end_state(result: object, *, good: bool, in_part: bool) -> State:
+    """The state that a run ends in; its message is the result as text, its data the result.
+
+    Args:
+        result: what the run did.
+        good: nothing failed.
+        in_part: not all failed.
+    """
+    if good:
+        return Completed(message=str(result), data=result)
+    name = "PartialSuccess" if in_part else "Failed"
+    return Failed(name=name, message=str(result), data=IncompleteError(result))
 
 
 class IncompleteError(Exception):
@@ -90,7 +101,7 @@ class IncompleteError(Exception):
     the log gets a TypeError that spells out every outcome.
     """
 
-    def __init__(self, result: RunResult) -> None:
+    def __init__(self, result: object) -> None:
         super().__init__(str(result))
         self.result = result
 

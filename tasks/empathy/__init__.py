@@ -8,5 +8,5 @@ PyTorch nor the pipeline.
 
 The way to a model: ``settings`` → ``splits`` (whose clips, in which order) and ``labels`` (what is learned) →
 ``moments`` and ``inputs`` (z-scores) → ``models`` → ``train`` (the loop, with its ``checkpoint``) → ``predict``;
-``runs`` is all of it for one run, in its ``run_folder``.
+``runs`` is all of it for one run, in its ``run_folder``; ``grid`` is all runs of a benchmark, each for any worker.
 """

@@ -1,7 +1,7 @@
 """The grid of the benchmark: which runs there are, and training one of them wherever it is given to.
 
-A run in a worker is a run of ``storyframes train``: the same files, resumable in the same way. It never raises: what went
-wrong is its outcome, so that its siblings go on.
+A run in a worker is a run of ``storyframes train``: the same files, resumable in the same way. It never raises: what
+went wrong is its outcome, so that its siblings go on.
 """
 
 from __future__ import annotations
@@ -86,8 +86,7 @@ def grid(
 ) -> list[RunName]:
     """All runs, those that a first table needs first: seed by seed."""
     return [
-        RunName(phase, model, named, seed)
-        for seed, phase, model, named in product(seeds, phases, models, modalities)
+        RunName(phase, model, named, seed) for seed, phase, model, named in product(seeds, phases, models, modalities)
     ]
 
 

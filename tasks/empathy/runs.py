@@ -108,7 +108,7 @@ class OpenRun:
         """All that decides the numbers of the run, as JSON has it."""
         settings = self.settings.deciding()
         unused = {name.value for name in ModelName} - {self.name.model}
-        unused |= set() if self.settings.keep_partial else set(MODALITIES) - set(self.name.modalities)
+        unused |= set(MODALITIES) - set(self.name.modalities)  # which clips they leave is in the digest below
         return {
             "code": TRAIN_VERSION,
             "model": self.name.model.value,

@@ -104,6 +104,23 @@ def settings(**more: object) -> TrainSettings:
     return TrainSettings.model_validate({**INPUTS, **SMALL, **quick, **more})
 
 
+QUICK = """
+[cluster]
+cpus = 1
+[train]
+epochs = 1
+onednn = "off"
+keep_partial = true
+split_shares = [0.6, 0.2, 0.2]
+v = [{{input = "{vision}"}}]
+a = [{{input = "a"}}]
+t = [{{input = "t"}}]
+amer = {{encoder_t = [8, 4], encoder_v = [8, 4], fused = 4, hidden = 4}}
+lf_lstm = {{hidden_t = 4, hidden_v = 4, fused = 4}}
+"""
+"""A configuration of tiny models, whose vision is the feature that is filled in."""
+
+
 class Nobody:
     """Who looks on at training, and does nothing."""
 
