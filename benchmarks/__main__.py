@@ -11,6 +11,7 @@ NAMES = (
     "agreement",
     "planning",
     "scores",
+    "train",
     "openface_csv",
     "clips",
     "opensmile",

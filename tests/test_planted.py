@@ -89,7 +89,7 @@ def test_with_stories_exchanged_the_scores_of_a_trained_model_tell_nothing(store
         opened = open_run(store, name, settings())
         model, dataset, stories = opened.make(), opened.splits.scored["test"], opened.splits.stories
         model.load_state_dict(load_file(name.folder(runs) / "model.safetensors"))
-        prepared = opened.preparation(opened.moments(runs / ".moments"))
+        prepared = opened.feed(opened.moments(runs / ".moments"), runs / ".banks")
         scores = predict(model, prepared, dataset, stories, settings())
         assert np.array_equal(scores, clips.set_index("clip_id")["score"][dataset.clips["clip_id"]])
         exchanged = Stories(np.random.default_rng(seed).permutation(stories.vectors), stories.rows)

@@ -27,6 +27,7 @@ from storyframes.clips.oversampling import (
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
+from tasks.empathy.feed import Loaded
 from tasks.empathy.inputs import Preparation, rows_of
 from tasks.empathy.moments import measure
 from tasks.empathy.predict import predict
@@ -138,6 +139,29 @@ def test_whether_onednn_is_used_is_settled_once(store, tmp_path: Path, monkeypat
     assert CLEARLY > 1
 
 
+def test_frames_prepared_once_give_the_same_bits_and_in_half_the_size_nearly_the_same_scores(store, tmp_path) -> None:
+    read, banked, halved = (
+        train_run(store, name("lf_lstm"), quick(bank=bank), tmp_path / bank, Nobody())
+        for bank in ("none", "float32", "bfloat16")
+    )
+    assert results(read.folder) == results(banked.folder)
+    assert read_state(read.folder).fingerprint == read_state(banked.folder).fingerprint
+    assert read_state(read.folder).fingerprint != read_state(halved.folder).fingerprint
+    scores = [pd.read_parquet(one.folder / "predictions.parquet")["score"] for one in (read, halved)]
+    assert np.corrcoef(*scores)[0, 1] > 0.999
+    sizes = [
+        sum(path.stat().st_size for path in (tmp_path / bank / ".banks").iterdir()) for bank in ("float32", "bfloat16")
+    ]
+    frames = 8 * 4 * 15
+    assert sizes == [frames * (100 * 4 + 2), frames * (100 * 2 + 2)]
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "float32/.banks").iterdir()} == {0o600}
+    made = next((tmp_path / "float32/.banks").glob("*.values"))
+    before = made.stat().st_mtime_ns
+    again = train_run(store, name("ef_lstm"), quick(bank="float32", epochs=1), tmp_path / "float32", Nobody())
+    assert again.is_new
+    assert made.stat().st_mtime_ns == before
+
+
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +228,7 @@ def test_each_window_is_encoded_once_and_scored_with_each_of_its_stories(store, 
     parts = {part.name: part for own in opened.parts.values() for part in own}
     moments = measure(dataset, {key: (lambda batch, part=part: rows_of(batch, part)) for key, part in parts.items()})
     prepared = Preparation(opened.parts, moments)
-    scores = predict(Counting(), prepared, dataset, stories, quick())
+    scores = predict(Counting(), Loaded(prepared), dataset, stories, quick())
     assert sum(encoded) == len(dataset.windows()) == len(dataset) / 3
     assert max(encoded) <= 16
     batch = {key: torch.from_numpy(value) for key, value in dataset.read(range(len(dataset))).items()}

@@ -7,6 +7,7 @@ page shows of a run, ``implied_prevalence`` what printed numbers give away of th
 PyTorch nor the pipeline.
 
 The way to a model: ``settings`` → ``splits`` (whose clips, in which order) and ``labels`` (what is learned) →
-``moments`` and ``inputs`` (z-scores) → ``models`` → ``train`` (the loop, with its ``checkpoint``) → ``predict``;
-``runs`` is all of it for one run, in its ``run_folder``; ``grid`` is all runs of a benchmark, each for any worker.
+``moments``, ``inputs`` (z-scores) and ``feed`` (batches, or a bank of frames) → ``models`` → ``train`` (the loop, with
+its ``checkpoint``) → ``predict``; ``runs`` is all of it for one run, in its ``run_folder``; ``grid`` is all runs of a
+benchmark, each for any worker.
 """

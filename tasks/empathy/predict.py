@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.loader import ClipLoader
 from storyframes.clips.samplers import ClipSampler
-from tasks.empathy.inputs import Preparation
+from tasks.empathy.feed import Feed
 from tasks.empathy.settings import TrainSettings
 from tasks.empathy.splits import Stories
 
@@ -56,13 +55,13 @@ def autocast(settings: TrainSettings) -> Any:
 
 
 def predict(
-    model: nn.Module, preparation: Preparation, dataset: ClipDataset, stories: Stories | None, settings: TrainSettings
+    model: nn.Module, feed: Feed, dataset: ClipDataset, stories: Stories | None, settings: TrainSettings
 ) -> np.ndarray:
     """The scores of a dataset's clips, (n,) float64.
 
     Args:
         model: of :mod:`tasks.empathy.models`; it is left in the mode for evaluation.
-        preparation: as in training.
+        feed: of the clips, as in training.
         dataset: the clips.
         stories: their vectors, None for labels without a story.
         settings: those of the training.
@@ -78,10 +77,10 @@ def predict(
     scores = np.empty(len(dataset))
     first = 0
     with torch.inference_mode(), autocast(settings):
-        for batch in ClipLoader(dataset, settings.batch_size, sampler, device=device):
-            clips = sampler.windows[first : first + len(batch["index"])]
+        for places, given in feed.batches(dataset, sampler, settings.batch_size):
+            clips = sampler.windows[first : first + len(places)]
             first += len(clips)
-            encoded = model(preparation(batch))
+            encoded = model(given)
             window = torch.from_numpy(np.repeat(np.arange(len(clips)), [len(each) for each in clips])).to(device)
             flat = np.concatenate(clips)
             of_clip = None if vectors is None or rows is None else vectors[torch.from_numpy(rows[flat]).to(device)]

@@ -23,6 +23,7 @@ from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
 from storyframes.features import STORIES
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
+from tasks.empathy.feed import Feed, Loaded, open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.build import build
 from tasks.empathy.moments import Moments, Rows, measure, remembered
@@ -48,8 +49,8 @@ from tasks.empathy.train import Epoch, Progress, TrainingFailedError, Watcher, d
 
 TRAIN_VERSION = 1
 """Of the code that decides numbers; raised when the same settings would give other ones."""
-MOMENTS = ".moments"
-"""The folder in RUNS where moments are kept for all runs."""
+MOMENTS, BANKS = ".moments", ".banks"
+"""The folders in RUNS where moments, and prepared frames, are kept for all runs."""
 
 
 class CannotTrainError(Exception):
@@ -133,8 +134,16 @@ class OpenRun:
         out = 1 if self.splits.stories is None else self.splits.stories.vectors.shape[1]
         return build(self.name.model, self.widths(), out, self.settings)
 
-    def preparation(self, moments: Mapping[str, Moments]) -> Preparation:
-        return Preparation(self.parts, moments, self.settings.device)
+    def feed(self, moments: Mapping[str, Moments], banks: Path) -> Feed:
+        """Where batches come from; a bank is kept in the folder ``banks``."""
+        settings = self.settings
+        if settings.bank == "none":
+            return Loaded(Preparation(self.parts, moments, settings.device), settings.device)
+        inputs = [part.model_dump(mode="json") for name in self.parts for part in settings.parts(name)]
+        key = {"inputs": inputs, "modalities": list(self.parts), "versions": self.versions}
+        key["moments"] = {name: each.digest for name, each in moments.items()}
+        datasets = list(self.splits.scored.values())
+        return open_bank(banks, key, datasets, Preparation(self.parts, moments), settings.bank, settings.device)
 
     def moments(self, folder: Path) -> dict[str, Moments]:
         """Of each part: out of ``folder``, where they are kept, or measured now."""
@@ -235,7 +244,7 @@ def train_run(
         write_state(folder, state)
         try:
             with processor_of(settings):
-                weights = _train(opened, folder, runs / MOMENTS, watch)
+                weights = _train(opened, folder, runs, watch)
         except TrainingFailedError as error:
             failed = State(RunStatus.FAILED, opened.fingerprint, opened.decided, str(error), error.epoch, error.batch)
             write_state(folder, failed)
@@ -244,22 +253,22 @@ def train_run(
         return Outcome(name, folder, RunStatus.DONE, True, "", weights, dropped)
 
 
-def _train(opened: OpenRun, folder: Path, kept_moments: Path, watch: Watcher) -> dict[str, Any]:
+def _train(opened: OpenRun, folder: Path, runs: Path, watch: Watcher) -> dict[str, Any]:
     settings, splits = opened.settings, opened.splits
-    moments = opened.moments(kept_moments)
-    preparation = opened.preparation(moments)
+    moments = opened.moments(runs / MOMENTS)
+    feed = opened.feed(moments, runs / BANKS)
     checkpoint = folder / CHECKPOINT
 
     def note(epochs: Sequence[Epoch]) -> None:
         write_epochs(folder, [asdict(one) for one in epochs])
 
     seed, fingerprint = opened.name.seed, opened.fingerprint
-    model, progress = fit(opened.make, preparation, splits, settings, seed, checkpoint, fingerprint, note, watch)
+    model, progress = fit(opened.make, feed, splits, settings, seed, checkpoint, fingerprint, note, watch)
     run = _record(opened, progress, moments)
     tables = []
     for split in [name for name in splits.scored if name != "train"] or ["train"]:
         dataset = splits.scored[split]
-        scores = predict(model, preparation, dataset, splits.stories, settings)
+        scores = predict(model, feed, dataset, splits.stories, settings)
         tables.append(_table(dataset.clips, splits.labels(dataset.clips), scores, splits.copies[split]))
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     write_atomically(folder / WEIGHTS, save(weights))

@@ -87,6 +87,7 @@ class TrainSettings(BaseModel):
     step_factor: Annotated[float, Field(gt=0)] = 0.1
     keep: Literal["best", "last"] = "best"
     precision: Literal["float32", "bfloat16"] = "float32"
+    bank: Literal["none", "float32", "bfloat16"] = "none"
     # with what; no part of what decides a run
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1)] = 1
@@ -128,7 +129,8 @@ class TrainSettings(BaseModel):
 
     def deciding(self) -> dict[str, Any]:
         """What decides the numbers of a run, as JSON has it: not with which processor."""
-        return self.model_dump(mode="json", exclude={"device", "threads"})
+        same_bits = {"bank": "none"} if self.bank == "float32" else {}
+        return {**self.model_dump(mode="json", exclude={"device", "threads"}), **same_bits}
 
 
 def modalities_of(text: str) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from storyframes.clips.loader import ClipLoader
+from storyframes.clips.samplers import SequentialSampler
 from tasks.empathy.checkpoint import load_checkpoint, save_checkpoint
-from tasks.empathy.inputs import Preparation
+from tasks.empathy.feed import Feed
 from tasks.empathy.models.parts import Sequences, has_lstm, use_onednn
 from tasks.empathy.predict import autocast, compared, predict
 from tasks.empathy.settings import TrainSettings
@@ -85,7 +85,7 @@ class Progress:
 
 def fit(
     make: Callable[[], nn.Module],
-    preparation: Preparation,
+    feed: Feed,
     splits: Splits,
     settings: TrainSettings,
     seed: int,
@@ -98,7 +98,7 @@ def fit(
 
     Args:
         make: makes the model with weights drawn from torch's generator.
-        preparation: makes inputs of batches.
+        feed: of the clips.
         splits: the clips.
         settings: how.
         seed: of weights, dropout and, with the epoch, order.
@@ -119,12 +119,11 @@ def fit(
     model = make().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     rate = torch.optim.lr_scheduler.StepLR(optimizer, settings.step_epochs, settings.step_factor)
-    loader = ClipLoader(splits.training, settings.batch_size, splits.sampler, device=device)
     kept: dict[str, Tensor] = {}
     progress = Progress()
     saved = load_checkpoint(checkpoint, fingerprint)
     if saved is None:
-        progress.onednn = _settle_onednn(model, preparation, splits, settings)
+        progress.onednn = _settle_onednn(model, feed, splits, settings)
     else:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
@@ -143,13 +142,13 @@ def fit(
     use_onednn(model, progress.onednn)
     learned = torch.from_numpy(splits.scale.learned(splits.labels(splits.training.clips))).float().to(device)
     for number in range(len(progress.epochs) + 1, settings.epochs + 1):
-        watch.begins(number, settings.epochs, len(loader))
+        watch.begins(number, settings.epochs, -(-len(splits.sampler) // settings.batch_size))
         began = time.monotonic()
-        loader.set_epoch(number - 1)
+        splits.sampler.set_epoch(number - 1)
         torch.manual_seed(_epoch_seed(seed, number))
-        train_mse = _learn(model, optimizer, _batches(loader, preparation, splits, learned), settings, number, watch)
+        train_mse = _learn(model, optimizer, _batches(feed, splits, learned, settings), settings, number, watch)
         rate.step()
-        val_mse = _validated(model, preparation, splits, settings, number)
+        val_mse = _validated(model, feed, splits, settings, number)
         progress.epochs.append(Epoch(number, train_mse, val_mse, round(time.monotonic() - began, 3)))
         if settings.keep == "last" or val_mse is None or val_mse < _val(progress, progress.best):
             progress.best = number
@@ -172,16 +171,16 @@ def _epoch_seed(seed: int, epoch: int) -> int:
 Learned = tuple[Sequences, Tensor | None, Tensor]
 
 
-def _batches(loader: ClipLoader, preparation: Preparation, splits: Splits, learned: Tensor) -> Iterator[Learned]:
+def _batches(feed: Feed, splits: Splits, learned: Tensor, settings: TrainSettings) -> Iterator[Learned]:
     """Inputs, stories and what is learned, of each batch; one of a single clip is left out."""
     stories = splits.stories
     vectors = None if stories is None else torch.from_numpy(stories.vectors).float().to(learned.device)
     rows = None if stories is None else torch.from_numpy(stories.of(splits.training.clips)).to(learned.device)
-    for batch in loader:
-        places = batch["index"].to(learned.device)
+    for where, given in feed.batches(splits.training, splits.sampler, settings.batch_size):
+        places = where.to(learned.device)
         if len(places) > 1:
             of_clip = None if vectors is None or rows is None else vectors[rows[places]]
-            yield preparation(batch), of_clip, learned[places]
+            yield given, of_clip, learned[places]
 
 
 def _learn(
@@ -222,14 +221,12 @@ def _step(
     return float(loss.detach())
 
 
-def _validated(
-    model: nn.Module, preparation: Preparation, splits: Splits, settings: TrainSettings, epoch: int
-) -> float | None:
+def _validated(model: nn.Module, feed: Feed, splits: Splits, settings: TrainSettings, epoch: int) -> float | None:
     """The mean squared error on the validation clips, each as often as it counts; None where there are none."""
     if "val" not in splits.scored:
         return None
     dataset = splits.scored["val"]
-    scores = predict(model, preparation, dataset, splits.stories, settings)
+    scores = predict(model, feed, dataset, splits.stories, settings)
     errors = (scores - splits.scale.learned(splits.labels(dataset.clips))) ** 2
     mse = float(np.average(errors, weights=splits.copies["val"]))
     if not math.isfinite(mse):
@@ -237,18 +234,17 @@ def _validated(
     return mse
 
 
-def _settle_onednn(model: nn.Module, preparation: Preparation, splits: Splits, settings: TrainSettings) -> bool:
+def _settle_onednn(model: nn.Module, feed: Feed, splits: Splits, settings: TrainSettings) -> bool:
     """Whether LSTMs are to be computed with oneDNN: by a few steps with and without it, on copies of the model."""
     if settings.onednn != "probe" or settings.device != "cpu" or not has_lstm(model):
         return settings.onednn != "off"
-    order = list(range(min(settings.batch_size, len(splits.training))))
-    batch = {name: torch.from_numpy(values) for name, values in splits.training.read(order).items()}
+    places, given = next(iter(feed.batches(splits.training, SequentialSampler(splits.training), settings.batch_size)))
+    order = places.tolist()
     learned = torch.from_numpy(splits.scale.learned(splits.labels(splits.training.clips.iloc[order]))).float()
     stories = splits.stories
     vectors = None
     if stories is not None:
         vectors = torch.from_numpy(stories.vectors[stories.of(splits.training.clips.iloc[order])]).float()
-    given = preparation(batch)
     clock = time.thread_time if settings.threads == 1 else time.perf_counter
     took = {}
     for use in (True, False):
