@@ -14,6 +14,7 @@ NAMES = (
     "train",
     "openface_csv",
     "clips",
+    "clip_grids",
     "opensmile",
     "resnet50",
     "gpu",

@@ -164,8 +164,8 @@ def test_the_recordings_own_frames_are_read_as_they_lie(study, session: str, rat
     found: Counter[bool] = Counter()
     find = Grid.find
 
-    def counted(grid, store, clip):
-        nearest = find(grid, store, clip)
+    def counted(grid, clip):
+        nearest = find(grid, clip)
         found[nearest.rows is None and nearest.there is None] += 1
         assert nearest.span == slice(clip.start_frame, clip.stop_frame)
         return nearest
@@ -229,6 +229,16 @@ def test_clips_of_several_lengths_are_refused_with_the_filter_that_helps(study) 
         ClipDataset(root, [ClipInput("openface", rate=15)])
     where = str(caught.value).split("where='")[1].split("'")[0]
     assert len(ClipDataset(root, [ClipInput("openface", rate=15)], where))
+
+
+@pytest.mark.parametrize("session", [*RATES, "ms"])
+def test_windows_of_one_rate_share_few_patterns(study, session: str) -> None:
+    root, _ = study
+    dataset = open_one(root, session, ClipInput("resnet50", rate=20))
+    grid = dataset._readers[0].grid
+    assert len(grid.first[session]) == len(dataset) > 8
+    assert len(grid.patterns) <= 5  # times are whole microseconds, or milliseconds, so there are some
+    assert {pattern.rows.dtype.name for pattern in grid.patterns} == {"int16"}
 
 
 def test_a_grid_can_be_pickled_and_is_in_the_repr(study) -> None:

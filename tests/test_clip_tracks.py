@@ -152,8 +152,8 @@ def test_a_grid_at_the_cameras_own_rate_is_copied_as_it_lies(
     found: Counter[bool] = Counter()
     find = Grid.find
 
-    def counted(grid: Grid, opened: FeatureStore, clip):  # type: ignore[no-untyped-def]
-        nearest = find(grid, opened, clip)
+    def counted(grid: Grid, clip):  # type: ignore[no-untyped-def]
+        nearest = find(grid, clip)
         found[nearest.rows is None] += 1
         return nearest
 

@@ -8,7 +8,7 @@ have those of its device, so the points are looked up there as its clock has the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,78 +42,41 @@ class Nearest(NamedTuple):
     there: np.ndarray | None
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Finds the rows of clips' points.
+class Pattern(NamedTuple):
+    """How the rows of points lie, counted from the first of them; most clips of a recording have it in common.
 
     Attributes:
-        offsets: (k,) of the points from a clip's start, ticks.
-        timed_by: the feature whose array ``time`` says when each row is.
-        device: whose seconds these are.
-        tolerance: by session, how far off a row may be, ticks.
-        runs: by session, by the first frame of a window whose rows are neighbours, one for each point: the first one.
+        length: rows from the first to the last.
+        rows, there: as :class:`Nearest` has them.
     """
 
-    offsets: np.ndarray
-    timed_by: str
-    device: TrackClock
-    tolerance: Mapping[str, int]
-    runs: Mapping[str, Mapping[int, int]]
-    _last: list[tuple[tuple[str, int], Nearest]] = field(
-        default_factory=lambda: [(("", -1), Nearest(slice(0, 0), None, None))], repr=False
-    )
+    length: int
+    rows: np.ndarray | None
+    there: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Knows the rows of clips' points, all looked up when it was opened.
+
+    Attributes:
+        points: of a clip.
+        first: by session, by the first frame of a window, the first of its rows and which pattern they have.
+        patterns: the patterns.
+    """
+
+    points: int
+    first: Mapping[str, Mapping[int, tuple[int, int]]]
+    patterns: Sequence[Pattern] = field(repr=False)
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return self.points
 
-    def run(self, clip: Clip) -> slice | None:
-        """The rows of a clip, where they are neighbours, one for each point."""
-        first = self.runs[clip.session_id].get(clip.start_frame)
-        return None if first is None else slice(first, first + len(self))
-
-    def find(self, store: FeatureStore, clip: Clip) -> Nearest:
+    def find(self, clip: Clip) -> Nearest:
         """The rows of a clip's points."""
-        if run := self.run(clip):
-            return Nearest(run, None, None)
-        key, nearest = self._last[0]
-        if key != (clip.session_id, clip.start_frame):  # rows and their mask are asked for one after the other
-            nearest = self._look_up(store, clip)
-            self._last[0] = (clip.session_id, clip.start_frame), nearest  # another thread's costs a look-up, no more
-        return nearest
-
-    def _look_up(self, store: FeatureStore, clip: Clip) -> Nearest:
-        time = store.view(clip.session_id, self.timed_by, array="time")
-        points, stop = self._points(store, clip), ticks(clip.stop_s)
-        on_device = _on_device(self.device, clip.session_id, points)
-        begin, end = np.searchsorted(time, on_device[[0, -1]] / PER_SECOND).tolist()
-        begin, end = max(begin - 2, 0), end + 2
-        if len(time[begin:end]) == 0:
-            return Nearest(slice(0, 0), None, np.zeros(len(self), bool))
-        rows, there = nearest_rows(ticks(time[begin:end]), on_device, self.tolerance[clip.session_id])
-        there &= points < stop
-        first, last = int(rows[0]), int(rows[-1])
-        return Nearest(slice(begin + first, begin + last + 1), rows - first, None if there.all() else there)
-
-    def _points(self, store: FeatureStore, clip: Clip) -> np.ndarray:
-        """The points of a clip, ticks of the session."""
-        return ticks(clip.start_s) + self.offsets
-
-
-@dataclass(frozen=True)
-class FrameGrid(Grid):
-    """The points are the moments at which the clip's own frames are shown; ``offsets`` only says how many.
-
-    Attributes:
-        frames: the feature whose ``time`` says when the frames are that the clips count.
-        camera: whose seconds these are.
-    """
-
-    frames: str = CLOCK
-    camera: TrackClock = SESSIONS_OWN
-
-    def _points(self, store: FeatureStore, clip: Clip) -> np.ndarray:
-        shown = store.view(clip.session_id, self.frames, clip.start_frame, clip.stop_frame, array="time")
-        return ticks(self.camera.to_session(clip.session_id, shown))
+        first, number = self.first[clip.session_id][clip.start_frame]
+        length, rows, there = self.patterns[number]
+        return Nearest(slice(first, first + length), rows, there)
 
 
 def open_frame_grid(
@@ -123,7 +86,7 @@ def open_frame_grid(
     timed_by: str,
     device: TrackClock = SESSIONS_OWN,
     clips_of: tuple[str, TrackClock] = (CLOCK, SESSIONS_OWN),
-) -> FrameGrid:
+) -> Grid:
     """The grid of the clips' own frames, for rows that have times of their own.
 
     Args:
@@ -137,13 +100,15 @@ def open_frame_grid(
     Raises:
         ValueError: a session's times do not rise.
     """
-    tolerance = {}
-    for session in clips["session_id"].unique():
-        own = _step(store, session, clips_of[0])
-        tolerance[session] = int(max(own, _step(store, session, timed_by)) / 2) + ROUNDING
-    runs: dict[str, dict[int, int]] = {session: {} for session in tolerance}
-    offsets = np.zeros(frames, np.int64)
-    return FrameGrid(offsets, timed_by, device, tolerance, runs, frames=clips_of[0], camera=clips_of[1])
+    found = _Lookup(store, timed_by, device, frames)
+    shown_by, camera = clips_of
+    for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
+        shown = ticks(camera.to_session(str(session), store.view(session, shown_by, array="time")))
+        step = _step(shown, f"{session}/{shown_by}")
+        for some in _pieces(windows):
+            points = shown[some["start_frame"].to_numpy()[:, None] + np.arange(frames)]
+            found.add(str(session), some, points, step)
+    return found.grid()
 
 
 def open_grid(
@@ -170,20 +135,79 @@ def open_grid(
         ValueError: the clips differ in length, no point lies in one, or a session's times do not rise.
     """
     offsets = grid_offsets(clips, index, rate, name)
-    tolerance, runs = {}, {}
+    found = _Lookup(store, timed_by, device, len(offsets))
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
-        time = ticks(store.view(session, timed_by, array="time"))
-        tolerance[session] = int(max(PER_SECOND / rate, _step(store, session, timed_by)) / 2) + ROUNDING
-        runs[session] = _runs(time, windows, offsets, tolerance[session], device)
-    return Grid(offsets, timed_by, device, tolerance, runs)
+        for some in _pieces(windows):
+            points = ticks(some["start_s"])[:, None] + offsets
+            found.add(str(session), some, points, PER_SECOND / rate)
+    return found.grid()
 
 
-def _step(store: FeatureStore, session: str, timed_by: str) -> float:
+class _Lookup:
+    """Looks up the rows of points, and collects what is found."""
+
+    def __init__(self, store: FeatureStore, timed_by: str, device: TrackClock, points: int) -> None:
+        self._store, self._timed_by, self._device, self._points = store, timed_by, device, points
+        self._times: dict[str, tuple[np.ndarray, float]] = {}
+        self._first: dict[str, dict[int, tuple[int, int]]] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._patterns: list[Pattern] = []
+
+    def grid(self) -> Grid:
+        """All that was found."""
+        return Grid(self._points, self._first, self._patterns)
+
+    def add(self, session: str, windows: pd.DataFrame, points: np.ndarray, step: float) -> None:
+        """The rows of the points of some windows, (n, k) ticks of the session that are ``step`` apart."""
+        time, own_step = self._time_of(session)
+        tolerance = int(max(step, own_step) / 2) + ROUNDING
+        if len(time):
+            rows, there = nearest_rows(time, _on_device(self._device, session, points), tolerance)
+            there &= points < ticks(windows["stop_s"])[:, None]
+        else:
+            rows, there = np.zeros(points.shape, np.int64), np.zeros(points.shape, bool)
+        first = rows[:, 0].copy()
+        rows -= first[:, None]
+        as_they_lie = (rows == np.arange(self._points)).all(axis=1) & there.all(axis=1)
+        found = self._first.setdefault(session, {})
+        small = rows.astype(np.int16 if rows.max() < np.iinfo(np.int16).max else np.int32)
+        for place, (frame, row) in enumerate(zip(windows["start_frame"].tolist(), first.tolist(), strict=True)):
+            found[frame] = row, self._number(small[place], there[place], as_they_lie=bool(as_they_lie[place]))
+
+    def _number(self, rows: np.ndarray, there: np.ndarray, *, as_they_lie: bool) -> int:
+        """Which pattern these are."""
+        key = b"" if as_they_lie else rows.tobytes() + there.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._patterns)
+            if as_they_lie:
+                pattern = Pattern(self._points, None, None)
+            elif not there.any():
+                pattern = Pattern(0, None, there.copy())
+            else:
+                pattern = Pattern(int(rows[-1]) + 1, rows.copy(), None if there.all() else there.copy())
+            self._patterns.append(pattern)
+        return self._numbers[key]
+
+    def _time_of(self, session: str) -> tuple[np.ndarray, float]:
+        """When the rows of a session are, and how far they usually are apart."""
+        if session not in self._times:
+            time = ticks(self._store.view(session, self._timed_by, array="time"))
+            self._times = {session: (time, _step(time, f"{session}/{self._timed_by}"))}  # one session after the other
+        return self._times[session]
+
+
+def _pieces(windows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """So many windows at once that what is computed of them stays small."""
+    for first in range(0, len(windows), _AT_ONCE):
+        yield windows.iloc[first : first + _AT_ONCE]
+
+
+def _step(time: np.ndarray, where: str) -> float:
     """From one row to the next, as it usually is: ticks; 0 of a single row."""
-    steps = np.diff(ticks(store.view(session, timed_by, array="time")))
+    steps = np.diff(time)
     if (steps < 0).any():
         row = int(np.argmax(steps < 0)) + 1
-        raise ValueError(f"{session}/{timed_by}/time: row {row} is earlier than the one before it: extract it again")
+        raise ValueError(f"{where}/time: row {row} is earlier than the one before it: extract it again")
     return float(np.median(steps)) if len(steps) else 0.0
 
 
@@ -219,23 +243,6 @@ def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[
     after = np.minimum(after, len(time) - 1)
     rows = np.where(np.abs(points - time[before]) <= np.abs(time[after] - points), before, after)
     return rows, np.abs(points - time[rows]) <= tolerance
-
-
-def _runs(
-    time: np.ndarray, windows: pd.DataFrame, offsets: np.ndarray, tolerance: int, device: TrackClock
-) -> dict[int, int]:
-    found: dict[int, int] = {}
-    if len(time) < len(offsets):
-        return found
-    session_id = str(windows["session_id"].iloc[0])
-    for first in range(0, len(windows), _AT_ONCE):
-        some = windows.iloc[first : first + _AT_ONCE]
-        start, stop = (ticks(some[column])[:, None] for column in ("start_s", "stop_s"))
-        rows, there = nearest_rows(time, _on_device(device, session_id, start + offsets), tolerance)
-        there &= start + offsets < stop
-        neighbours = (rows == rows[:, :1] + np.arange(len(offsets))).all(axis=1) & there.all(axis=1)
-        found |= dict(zip(some["start_frame"][neighbours].tolist(), rows[neighbours, 0].tolist(), strict=True))
-    return found
 
 
 def _length_s(clips: pd.DataFrame, index: pd.DataFrame, name: str) -> float:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -117,7 +117,7 @@ class FrameRows(InputReader):
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         target, filled = batch[self.name][place], 0
-        span, chosen, there = rows_of(self.grid, store, clip)
+        span, chosen, there = rows_of(self.grid, clip)
         for part in self.parts:
             rows = store.view(clip.session_id, part.feature, span.start, span.stop, array=part.array)
             if len(rows) == 0:  # of a grid, where nothing is near
@@ -132,15 +132,14 @@ class FrameRows(InputReader):
             target[~there] = self.fill
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
-        run = self.grid.run(clip) if self.grid else slice(clip.start_frame, clip.stop_frame)
-        if run is not None:
-            for part in self.parts:
-                store.will_need(clip.session_id, part.feature, run.start, run.stop, array=part.array)
+        span, _, _ = rows_of(self.grid, clip)
+        for part in self.parts:
+            store.will_need(clip.session_id, part.feature, span.start, span.stop, array=part.array)
 
 
-def rows_of(grid: Grid | None, store: FeatureStore, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
+def rows_of(grid: Grid | None, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
     """A clip's rows: from which to which, which of them for each point, and where there is one (None: all)."""
-    return grid.find(store, clip) if grid else (slice(clip.start_frame, clip.stop_frame), None, None)
+    return (slice(clip.start_frame, clip.stop_frame), None, None) if grid is None else grid.find(clip)
 
 
 def _copy_columns(
@@ -171,7 +170,7 @@ class FrameMask(InputReader):
         return {self.name: Field((self.frames,), np.dtype(bool))}
 
     def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
-        span, chosen, there = rows_of(self.grid, store, clip)
+        span, chosen, there = rows_of(self.grid, clip)
 
         def rows(array: str) -> np.ndarray:
             return store.view(clip.session_id, self.feature, span.start, span.stop, array=array)
@@ -212,9 +211,11 @@ class MaskRule:
 
 def _is_not_nan(rows: np.ndarray) -> np.ndarray:
     """(n,) where a row is not NaN throughout; looks at whole rows only where they begin with NaN."""
-    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
-    mask = ~np.isnan(flat[:, 0])
+    begin: tuple[Any, ...] = (slice(None), *(0,) * (rows.ndim - 1))
+    first = rows[begin]
+    mask = first == first  # only NaN is not equal to itself; two steps of numpy less than its opposite
     if not mask.all():
+        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
         mask[~mask] = ~np.isnan(flat[~mask]).all(axis=1)
     return mask
 

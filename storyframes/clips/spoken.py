@@ -39,7 +39,7 @@ class SpokenAtFrames(SpokenRows):
     grid: Grid | None = None
 
     def find(self, store: FeatureStore, clip: Clip) -> np.ndarray:
-        span, nearest, there = rows_of(self.grid, store, clip)
+        span, nearest, there = rows_of(self.grid, clip)
         row = store.view(clip.session_id, self.feature, span.start, span.stop, array=self.frame_row)
         if there is not None and not there.any():
             return np.full(len(there), -1, np.int32)
