@@ -161,7 +161,7 @@ def test_a_grid_at_the_cameras_own_rate_is_copied_as_it_lies(
     inside = "session_id == 's15' and start_s > 3.3 and stop_s < 7.5"
     dataset = ClipDataset(store, [ClipInput("resnet50", rate=25, track="cam")], inside)
     assert all(sample["resnet50@cam_mask"].all() for sample in dataset)
-    assert found == {True: 2 * len(dataset)}
+    assert set(found) == {True}
 
 
 def test_frames_of_another_camera_are_refused_with_the_rate_to_give(store: FeatureStore) -> None:
