@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -359,13 +361,16 @@ def test_settings_are_a_section_of_the_configuration_and_unknown_keys_are_errors
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def command(store: FeatureStore, out: Path, *more: str, rate: float = 1e-3):
+def arguments(out: Path, rate: float = 1e-3) -> list[str]:
     toml = out.parent / "train.toml"
     inputs = "\n".join(f'{one} = [{{ input = "{parts[0]["input"]}" }}]' for one, parts in INPUTS.items())
     how = f"batch_size = 16\nlearning_rate = {rate}\nsplit_shares = [0.5, 0.25, 0.25]"
     toml.write_text(f"[train]\n{how}\n{inputs}\n")
-    common = ["--model", "amer", "--phase", "story_share", "--out", str(out), "--config", str(toml)]
-    return CliRunner().invoke(app, ["train", store.storage.location, *common, *more])
+    return ["--model", "amer", "--phase", "story_share", "--out", str(out), "--config", str(toml)]
+
+
+def command(store: FeatureStore, out: Path, *more: str, rate: float = 1e-3):
+    return CliRunner().invoke(app, ["train", store.storage.location, *arguments(out, rate), *more])
 
 
 def test_the_command_trains_says_how_far_it_is_and_does_nothing_twice(store, tmp_path: Path) -> None:
@@ -407,6 +412,23 @@ def test_a_failed_run_ends_with_1_after_the_others_were_tried(store, tmp_path: P
     assert result.exit_code == 1
     assert [run["status"] for run in json.loads(result.stdout)["runs"]] == ["failed", "failed"]
     assert "failed story_share amer v+a+t seed 1: the loss was not finite in epoch 1, batch 2" in result.stderr
+
+
+def test_ctrl_c_ends_it_in_words_after_the_epochs_that_are_done(store, tmp_path: Path) -> None:
+    more = ["train", store.storage.location, *arguments(tmp_path / "runs"), "--seeds", "0", "--epochs", "5000"]
+    command = [sys.executable, "-m", "flows.cli", *more]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as training:
+        for line in training.stderr:
+            if "epoch 3 of 5000" in line:
+                training.send_signal(signal.SIGINT)
+        assert training.wait() == 130
+    assert line == "interrupted: at most the epoch that it was in is lost, the same command goes on from there\n"
+    folder = name("amer", modalities=("v", "a", "t")).folder(tmp_path / "runs")
+    assert read_state(folder).status is RunStatus.RUNNING
+    done = (folder / "epochs.jsonl").read_text().splitlines()
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)
+    assert 3 <= len(saved["epochs"]) < 5000
+    assert len(saved["epochs"]) - len(done) in (0, 1)  # a checkpoint is written before its line
 
 
 # --- nothing leaks ---------------------------------------------------------------------------------------------------
