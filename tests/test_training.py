@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from support.planted_study import INPUTS, Nobody, Planted, planted, settings
 from support.stores import local
 from support.synthetic_features import StudySpec, write_features
@@ -31,6 +33,7 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
 from tasks.empathy.feed import Loaded
 from tasks.empathy.inputs import Preparation, rows_of
+from tasks.empathy.labels import best_cut
 from tasks.empathy.moments import measure
 from tasks.empathy.predict import predict
 from tasks.empathy.predictions import read_predictions
@@ -331,6 +334,27 @@ def test_a_clip_without_one_of_the_modalities_is_in_no_row_unless_asked_for(tmp_
     assert {one.dropped for one in clips} == {of_phase // 3}
     partial = open_run(store, name(modalities=("a",)), TrainSettings(keep="last", keep_partial=True)).splits
     assert partial.dropped == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans(), st.integers(1, 3)), min_size=1, max_size=12))
+def test_no_cut_of_scores_has_a_higher_f1_than_the_best(clips: list[tuple[int, bool, int]]) -> None:
+    scores, similar, copies = (np.array(each) for each in zip(*clips, strict=True))
+
+    def f1(cut: float) -> float:
+        said = scores > cut
+        total = (copies * said).sum() + (copies * similar).sum()
+        return 2 * float((copies * (said & similar)).sum()) / total if total else 0.0
+
+    assert f1(best_cut(scores.astype(float), similar, copies)) == max(f1(cut) for cut in np.arange(-0.5, 7))
+
+
+def test_the_cut_of_scores_can_be_chosen_on_val(store, tmp_path: Path) -> None:
+    outcome = train_run(store, name(), quick(epochs=1, score_cut="val"), tmp_path, Nobody())
+    run = read_run(outcome.folder)
+    table = read_predictions(outcome.folder, run).table
+    val = table[table["split"] == "val"]
+    expected = best_cut(val["score"].to_numpy(), val["rating"].to_numpy() > 3, np.ones(len(val)))
+    assert run.score_threshold == expected != 0.5
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

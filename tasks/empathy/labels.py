@@ -44,6 +44,28 @@ class LabelScale:
         return 0.5 if self.scale == "binary" else float(self.learned(np.array([self.similar_above]))[0])
 
 
+def best_cut(scores: np.ndarray, similar: np.ndarray, copies: np.ndarray) -> float:
+    """The cut of scores, strictly above which clips are said to be similar, that has the highest F1.
+
+    It lies in the middle between two scores; of equally good ones the highest is taken, where fewest are similar.
+
+    Args:
+        scores: (n,) finite.
+        similar: (n,) whether they are.
+        copies: (n,) how often each counts.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    right = np.cumsum((similar * copies)[order])
+    said = np.cumsum(copies[order])
+    last = np.append(ordered[:-1] > ordered[1:], True)  # of clips with one score all are, or none is
+    f1 = np.where(last, 2 * right / (said + right[-1]), -1)
+    place = int(np.argmax(f1))
+    if place + 1 == len(ordered):
+        return float(np.nextafter(ordered[place], -np.inf))
+    return float((ordered[place] + ordered[place + 1]) / 2)
+
+
 def numbers(column: pd.Series) -> np.ndarray:
     """Labels as float64; of names that have an order, their places in it; NaN where there is none."""
     if isinstance(column.dtype, pd.CategoricalDtype):

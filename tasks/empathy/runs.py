@@ -25,6 +25,7 @@ from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.feed import Feed, Loaded, open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from tasks.empathy.labels import best_cut
 from tasks.empathy.models.build import build
 from tasks.empathy.moments import Moments, Rows, measure, remembered
 from tasks.empathy.predict import predict
@@ -264,12 +265,15 @@ def _train(opened: OpenRun, folder: Path, runs: Path, watch: Watcher) -> dict[st
 
     seed, fingerprint = opened.name.seed, opened.fingerprint
     model, progress = fit(opened.make, feed, splits, settings, seed, checkpoint, fingerprint, note, watch)
-    run = _record(opened, progress, moments)
-    tables = []
+    cut, tables = splits.scale.score_threshold, []
     for split in [name for name in splits.scored if name != "train"] or ["train"]:
         dataset = splits.scored[split]
         scores = predict(model, feed, dataset, splits.stories, settings)
-        tables.append(_table(dataset.clips, splits.labels(dataset.clips), scores, splits.copies[split]))
+        labels, copies = splits.labels(dataset.clips), splits.copies[split]
+        tables.append(_table(dataset.clips, labels, scores, copies))
+        if split == "val" and settings.score_cut == "val":
+            cut = best_cut(scores, labels > splits.scale.similar_above, copies)
+    run = _record(opened, progress, moments, cut)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     write_atomically(folder / WEIGHTS, save(weights))
     write_predictions(folder, run, pd.concat(tables, ignore_index=True))
@@ -282,7 +286,7 @@ def _table(clips: pd.DataFrame, labels: np.ndarray, scores: np.ndarray, copies: 
     return clips[columns].assign(rating=labels, score=scores, copies=copies)
 
 
-def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments]) -> Run:
+def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments], cut: float) -> Run:
     scale, training = opened.splits.scale, opened.splits.scored["train"]
     labels = opened.splits.labels(training.clips)
     caveats = _caveats(opened)
@@ -298,7 +302,7 @@ def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments])
         maximum=scale.high,
         threshold=scale.similar_above,
         label=ScoreScale(scale.scale),
-        score_threshold=scale.score_threshold,
+        score_threshold=cut,
         train=TrainLabels(
             n=len(labels), mean=float(labels.mean()), prevalence=float((labels > scale.similar_above).mean())
         ),

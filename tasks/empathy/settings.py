@@ -70,6 +70,7 @@ class TrainSettings(BaseModel):
     label_range: tuple[float, float] | None = None
     label_scale: Literal["scaled", "unit", "binary"] = "scaled"
     similar_above: float | None = None
+    score_cut: Literal["middle", "val"] = "middle"
     target: Literal["story", "none"] = "story"
     cosine: Literal["as_is", "rescale"] = "as_is"
     # from which clips

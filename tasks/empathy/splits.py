@@ -123,6 +123,8 @@ def open_splits(
             "no participant of the split val has clips, so no epoch is the best one: give other split_shares, another "
             'split_seed, or keep = "last"'
         )
+    if settings.score_cut == "val" and "val" not in there:
+        raise ValueError('no participant of the split val has clips: score_cut = "val" has nothing to be chosen by')
     scored = {name: ClipDataset(store, used, chosen & (pc.field("split") == name), split=split) for name in there}
     counted = {name: np.ones(len(dataset), np.int64) for name, dataset in scored.items()}
     training = scored["train"]
