@@ -29,10 +29,10 @@ TOGETHER = {
     "the demo": ("test_cli", "test_report", "test_report_browser"),
     "small files": (
         "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
-        "test_features", "test_imports", "test_looking_at_tracks", "test_mixed", "test_pairs", "test_personas",
-        "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers", "test_settings",
-        "test_shards", "test_spec", "test_statistics_docs", "test_study", "test_study_clocks", "test_study_tables",
-        "test_tests", "test_transcript", "test_windows",
+        "test_features", "test_imports", "test_leaks", "test_looking_at_tracks", "test_mixed", "test_pairs",
+        "test_personas", "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers",
+        "test_settings", "test_shards", "test_spec", "test_statistics_docs", "test_study", "test_study_clocks",
+        "test_study_tables", "test_tests", "test_transcript", "test_windows",
     ),
     "clips": (
         "test_clip_edges", "test_clip_grid", "test_clip_index", "test_clip_speakers", "test_clip_tracks",
