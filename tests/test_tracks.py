@@ -183,7 +183,33 @@ def test_sound_and_words_without_a_video_have_times_and_no_rows_for_frames(
     assert set(store.spec("voices", "glove@anna").arrays) == {"values", "start", "end", "known", "speaker"}
     assert store.read("voices", "glove@anna", array="known").tolist() == [1, 1]
     inputs = store.attributes("voices", "glove@anna")["provenance"]["inputs"]
-    assert {kind: one["path"] for kind, one in inputs.items()} == {"transcript": "anna.json"}
+    assert {kind: one["path"] for kind, one in inputs.items()} == {"transcript": "anna.json", "audio": "anna.wav"}
+
+
+def test_words_of_a_track_without_a_video_are_held_against_its_sound(
+    study: Path, store_root: Path, glove: dict
+) -> None:
+    """Also where no other feature reads the sound; the right sound is enough to make it good."""
+    spoken = {"speaker": "A", "start_s": 0.2, "end_s": 2.4, "text": "we sang"}
+    (study / "anna.json").write_text(json.dumps({"utterances": [spoken]}))
+    voices = {"session_ids": ("voices",), "tracks": ("anna",), "only": ("glove",)}
+    assert extracted(study, store_root, glove, **voices)["voices/glove@anna"].status is Status.DONE  # recognisers round
+    write_wave(study / "anna.wav", tone(1.3, 300), RATE)
+    outcome = extracted(study, store_root, glove, **voices)["voices/glove@anna"]
+    assert outcome.status is Status.FAILED
+    assert "ends at 2.40 s, but the recording ends at 1.30 s: is it another session's transcript?" in outcome.reason
+    write_wave(study / "anna.wav", tone(2.5, 300), RATE)
+    assert extracted(study, store_root, glove, **voices)["voices/glove@anna"].status is Status.DONE
+
+
+def test_words_of_a_track_that_is_a_transcript_alone_are_held_against_nothing(
+    study: Path, store_root: Path, glove: dict
+) -> None:
+    (study / "tracks.csv").write_text("session_id,track,transcript\nvoices,anna,anna.json\n")
+    (study / "clocks.csv").unlink()
+    (study / "anna.json").write_text(json.dumps({"utterances": [{"start_s": 9.2, "end_s": 10.4, "text": "we sang"}]}))
+    outcome = extracted(study, store_root, glove, session_ids=("voices",), only=("glove",))["voices/glove@anna"]
+    assert outcome.status is Status.DONE
 
 
 def test_what_a_session_has_already_is_not_extracted_again_when_tracks_come(

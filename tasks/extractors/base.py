@@ -169,12 +169,15 @@ class Extractor(ABC, Generic[S]):
     def inputs_of(self, source: Source) -> tuple[str, ...]:
         """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to.
 
+        Where a track has no video, its sound says when it ends: who would read the video reads that, if there is any.
         A label's curve is as many files as it has raters.
         """
         if Input.CURVE in self.inputs:
             return self._curve(source).kinds
         if source.frameless and not self.needs_frames:
-            return tuple(kind for kind in self.inputs if kind != Input.VIDEO)
+            others = tuple(kind for kind in self.inputs if kind != Input.VIDEO)
+            ends = Input.VIDEO in self.inputs and Input.AUDIO not in others and source.names(Input.AUDIO)
+            return (*others, Input.AUDIO) if ends else others
         return tuple(self.inputs)
 
     @final

@@ -12,6 +12,8 @@ from storyframes.ticks import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import Clock
 from tasks.extractors.settings import TranscriptSettings
+from tasks.media.container import RecordingError
+from tasks.media.sound import sound_s
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
@@ -32,28 +34,41 @@ _NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
     """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
 
-    Without a clock of frames, nobody knows when the recording ends.
+    Without a clock of frames the recording ends with its sound; where there is none either, nobody knows when.
 
     Raises:
         MissingInputError: the study names none.
-        ExtractionError: it is damaged or malformed, or runs on after the recording has ended.
+        ExtractionError: it is damaged or malformed, or runs on after the recording has ended; the sound that would tell
+            cannot be used.
     """
     path = source.file(Input.TRANSCRIPT).path
     try:
         transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
     except TranscriptError as error:
         raise ExtractionError(str(error)) from None
-    if clock and not clock.truncated:
-        for number, utterance in enumerate(transcript.utterances, start=1):
-            if utterance.end_s > clock.end_s + SLACK_S:
-                raise ExtractionError(
-                    f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
-                    f"recording ends at {clock.end_s:.2f} s: is it another session's transcript?"
-                )
+    end_s = _end_s(source, clock)
+    for number, utterance in enumerate(transcript.utterances, start=1):
+        if end_s is not None and utterance.end_s > end_s + SLACK_S:
+            raise ExtractionError(
+                f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
+                f"recording ends at {end_s:.2f} s: is it another session's transcript?"
+            )
     if transcript.malformed:
         out.caveat(Caveat.MALFORMED_CUES)
         out.quality["malformed_cues"] = len(transcript.malformed)
     return transcript
+
+
+def _end_s(source: Source, clock: Clock | None) -> float | None:
+    """When the recording ends; None where that is not known, of a truncated video and of a transcript alone."""
+    if clock:
+        return None if clock.truncated else clock.end_s
+    if not source.names(Input.AUDIO):
+        return None
+    try:
+        return sound_s(source.file(Input.AUDIO).path)
+    except RecordingError as error:
+        raise ExtractionError(str(error)) from None
 
 
 def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:

@@ -72,6 +72,16 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
         yield AudioBlock(start_s + samples / rate, resampler.flush())
 
 
+def sound_s(path: Path) -> float:
+    """How long the sound is that decodes, seconds, with the silence of its holes; headers may promise more, or nothing.
+
+    Raises:
+        NoAudioError: there is no sound.
+        RecordingError: the sound cannot be decoded, its sampling rate changes, or its timestamps run backwards.
+    """
+    return sum(len(piece.samples) / piece.rate for piece in _pieces(path))
+
+
 @dataclass(frozen=True)
 class _Piece:
     """One channel at the file's own rate; pieces follow each other without a gap."""

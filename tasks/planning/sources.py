@@ -63,6 +63,8 @@ def named_files(session: Session | Track, extractors: Iterable[Extractor]) -> li
     asked = {kind for extractor in extractors for kind in extractor.inputs}
     if Input.AUDIO in asked and not session.audio:
         asked.add(Input.VIDEO)  # its own sound
+    if Input.VIDEO in asked and not session.video:
+        asked.add(Input.AUDIO)  # it says when the track ends
     named = {kind: getattr(session, kind) for kind in PATH_COLUMNS if kind in asked}
     return [(kind, relative) for kind, relative in named.items() if relative]
 
