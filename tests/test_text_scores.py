@@ -547,3 +547,49 @@ def test_no_bart(indexed: tuple[Path, Path], tiny_bart: Path, tmp_path: Path) ->
         done = CliRunner().invoke(app, ["score", "bart", *map(str, arguments)])
         assert (done.exit_code, why in done.output) == (2, True), done.output
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("prefix", ["", "model.", "bart.model."])
+def test_a_checkpoint_of_lightning_becomes_the_same_model(tiny_bart: Path, tmp_path: Path, prefix: str) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    from tasks.text.bart import Bart
+
+    state = {f"{prefix}{name}": tensor for name, tensor in load_file(tiny_bart / "model.safetensors").items()}
+    content = {"state_dict": {**state, "head.weight": torch.zeros(3)}, "epoch": 3, "hyper_parameters": {"lr": 5e-6}}
+    torch.save(content, tmp_path / "a.ckpt")
+    arguments = ["score", "convert", tmp_path / "a.ckpt", "--base", tiny_bart, "--out", tmp_path / "made"]
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    assert "1 tensor of other parts left out" in done.output
+    pair = [Sample("s", "p", "st", "test", 1.0, "one two", "the story is one")]
+    assert Bart(tmp_path / "made").score(pair).scores == pytest.approx(Bart(tiny_bart).score(pair).scores, abs=0)
+    again = CliRunner().invoke(app, [*map(str, arguments)])
+    assert (again.exit_code, "give a new folder" in again.output) == (2, True)
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("was-run",)
+
+
+def test_a_checkpoint_that_would_be_run_is_refused(
+    tiny_bart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    for content, why in (
+        ({"state_dict": {"shared.weight": torch.zeros(1)}, "callback": _Evil()}, "refused"),
+        ({"state_dict": {"shared.weight": torch.zeros(1)}}, "lacks"),
+        ({"state_dict": {}}, "holds no tensors"),
+        ({"weight": torch.zeros(1)}, "no tensor whose name ends with shared.weight"),
+    ):
+        torch.save(content, tmp_path / "a.ckpt")
+        arguments = ["score", "convert", "a.ckpt", "--base", str(tiny_bart), "--out", "made"]
+        done = CliRunner().invoke(app, arguments)
+        assert (done.exit_code, why in done.output) == (2, True), done.output
+    (tmp_path / "a.ckpt").write_bytes(b"no")
+    assert CliRunner().invoke(app, arguments).exit_code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ckpt"]

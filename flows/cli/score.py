@@ -168,6 +168,26 @@ def bart(
     _write(out, phase, name, samples, scores, settings, versions, 0, caveats, {"truncated": made.truncated}, as_json)
 
 
+@score_app.command()
+def convert(
+    checkpoint: Annotated[Path, typer.Argument(help="Of PyTorch Lightning, or a saved state_dict.")],
+    base: Annotated[Path, typer.Option(help="A folder of the same BART with its config.json and tokenizer.")],
+    out: Annotated[Path, typer.Option(help="The folder to make, for 'storyframes score bart --weights'.")],
+) -> None:
+    """Make a folder for 'score bart' of somebody's checkpoint; one that would have to be run to be read is refused."""
+    need("transformers", "pipeline")
+    from tasks.text.bart import BartError
+    from tasks.text.bart_checkpoint import convert_checkpoint
+
+    with usage_errors():
+        try:
+            done = convert_checkpoint(checkpoint, base, out)
+        except BartError as error:
+            fail(str(error), 2)
+    more = f"; {counted(done.left_out, 'tensor')} of other parts left out" if done.left_out else ""
+    console().print(f"{counted(done.tensors, 'tensor')} in {escape(str(out))}{more}")
+
+
 def _read(
     study: Path, features: str, phase: str, prompt: str | None, speaker: str, config: Path | None
 ) -> tuple[Study, Samples, str]:
