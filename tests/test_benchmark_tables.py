@@ -186,6 +186,41 @@ def test_training_labels_are_taken_from_training_predictions(tmp_path: Path) -> 
     assert one.train == TrainLabels(n=72, mean=3.5, prevalence=0.5)
 
 
+def test_constants_are_cut_as_ratings_are_and_count_copies(tmp_path: Path) -> None:
+    run = Run(phase="story_share", model="ridge", modalities="a", threshold=4)
+    table = predicted(run).iloc[:4].assign(rating=[5.0, 4.0, 4.0, 4.0], copies=[6, 1, 1, 1])
+    train = predicted(run).assign(split="train", participant_id="q", rating=[4.0, 4.0, 3.0, 5.0] * 18)  # .25 above 4
+    train["clip_id"] = "q" + train["clip_id"]
+    leave_run(tmp_path / "one", run, pd.concat([train, table]))
+    done = evaluate(tmp_path)
+    assert done.runs[0].train == TrainLabels(n=72, mean=4.0, prevalence=0.25)
+    majority, mean = (row.cells for row in build_tables(done)[0].rows[1:])
+    assert majority["acc"].mean == pytest.approx(3 / 9)  # "no" is right of three of nine
+    assert mean["acc"].mean == pytest.approx(3 / 9)  # a mean of 4 is not above 4, although .75 is above .5
+    assert mean["mse"].mean == pytest.approx(6 / 9 * 0.25**2)
+    assert (mean["prevalence"].mean, mean["f1"].mean) == (pytest.approx(6 / 9), 0)
+
+
+def test_text_scorers_and_trained_models_are_rows_of_one_table_of_stories(tmp_path: Path) -> None:
+    """Of the same stories nothing is said; of others the table says so."""
+    leave_runs(tmp_path, seeds=1)
+    for name in ("EmpathicStoriesBART", "LLM stub"):
+        run = Run(phase="story_share", model=name, modalities="t", level=Level.STORY)
+        table = predicted(run, clips=1)
+        leave_run(tmp_path / name, run, table.assign(clip_id=table["session_id"] + ":@" + table["story_id"]))
+    done = evaluate(tmp_path, Level.STORY)
+    text = written(build_tables(done), done, Format.MD)
+    shown = {line[0]: line for line in lines(text) if line[2]}
+    assert list(shown) == ["EF-LSTM", "EmpathicStoriesBART", "LLM stub"]
+    assert {line[-2] for line in shown.values()} == {"36"}
+    assert "; story level" in text
+    assert done.notes == []
+    run = Run(phase="story_share", model="LLM other", modalities="t", level=Level.STORY)
+    leave_run(tmp_path / "other", run, predicted(run, clips=1).iloc[1:])
+    (note,) = evaluate(tmp_path, Level.STORY).notes
+    assert "rows are not of the same stories" in note
+
+
 def test_other_schemes_and_thresholds_are_other_tables(tmp_path: Path) -> None:
     leave_runs(tmp_path / "a", model="ridge")
     leave_runs(tmp_path / "b", model="ridge", scheme="valence", minimum=-1, maximum=1)

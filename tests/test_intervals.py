@@ -65,6 +65,31 @@ def test_a_storys_score_is_the_mean_of_its_clips() -> None:
     assert stories.participants.tolist() == [0, 0, 1, 1]
 
 
+def test_a_story_is_one_sessions_and_the_mean_of_all_its_clips() -> None:
+    sessions, stories = ["s1"] * 4 + ["s2"] * 3, ["a", "a", "a", "b", "a", "a", "a"]
+    ratings = [2.0, 2, 2, 4, 5, 5, 5]  # the same person rates the same story otherwise in another session
+    scores = [0.1, 0.2, 0.9, 0.5, 0.3, 0.3, 0.9]
+    scored = at_level(
+        predictions(session_id=sessions, story_id=stories, rating=ratings, score=scores), Level.STORY, "test"
+    )
+    assert scored.scores == pytest.approx([0.4, 0.5, 0.5])  # medians would be .2, .5 and .3
+    assert scored.ratings.tolist() == [2, 4, 5]
+    assert scored.participants.tolist() == [0, 0, 0]
+    assert len(set(scored.stories.tolist())) == 3
+
+
+def test_stories_are_known_by_session_and_story_whoever_scored_them() -> None:
+    """A text scorer has rows of stories, a trained model rows of clips: of the same stories they are of the same."""
+    of_text = RUN.model_copy(update={"level": Level.STORY})
+    columns = {"session_id": ["s", "s", "r"], "story_id": ["a", "b", "a"]}
+    told = at_level(predictions(of_text, clip_id=["s:@a", "s:@b", "r:@a"], **columns), Level.STORY, "test").clips
+    twice = {name: each * 2 for name, each in columns.items()}
+    assert at_level(predictions(**twice), Level.STORY, "test").clips == told
+    less = {name: each[:2] for name, each in columns.items()}
+    assert at_level(predictions(**less), Level.STORY, "test").clips != told
+    assert at_level(predictions(of_text, **less), Level.STORY, "test").clips != told
+
+
 def test_predictions_of_stories_stay_stories() -> None:
     run = RUN.model_copy(update={"level": Level.STORY})
     scored = at_level(predictions(run, score=[0.1, 0.7], story_id=["a", "b"]), Level.CLIP, "test")

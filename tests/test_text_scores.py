@@ -542,7 +542,7 @@ def test_no_bart(indexed: tuple[Path, Path], tiny_bart: Path, tmp_path: Path) ->
     shutil.copytree(tiny_bart, broken)
     (broken / "model.safetensors").write_bytes(b"no")
     study, features = indexed
-    for folder, why in ((pickled, "has no model.safetensors"), (broken, "cannot be loaded as a BART model")):
+    for folder, why in ((pickled, "has no model.safetensors: --weights"), (broken, "cannot be loaded as a BART model")):
         arguments = [study, features, "--phase", "reflection", "--out", tmp_path / "runs", "--weights", folder]
         done = CliRunner().invoke(app, ["score", "bart", *map(str, arguments)])
         assert (done.exit_code, why in done.output) == (2, True), done.output

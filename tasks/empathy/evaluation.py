@@ -166,11 +166,12 @@ def _unlike(runs: Sequence[ScoredRun]) -> Iterator[str]:
         keys = {key for other in seeds[1:] for key in _differing(seeds[0].settings, other.settings)}
         if keys:
             yield f"{seeds[0].name}: its seeds were not run with the same settings: {', '.join(sorted(keys))} differ"
-    for different in clips.values():
+    for key, different in clips.items():
         if len(different) > 1:
             first, second, *_ = different.values()
+            what = "stories" if key[-2] is Level.STORY else "clips"
             yield (
-                f"rows are not of the same clips: {first.name} and {second.name} were scored on different ones, "
+                f"rows are not of the same {what}: {first.name} and {second.name} were scored on different ones, "
                 "so their numbers do not compare"
             )
 

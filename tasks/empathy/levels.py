@@ -79,7 +79,6 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
     groups = table.groupby(["session_id", "story_id"], sort=False, dropna=False)
     stories = groups.ngroup().to_numpy()
     fault = _no_story(table, stories)
-    keys = table["clip_id"]
     if level is Level.STORY and run.level is Level.CLIP:
         if fault:
             raise RunError(f"{path}: {fault}: there are no stories to score")
@@ -94,7 +93,10 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
             | {"story_id": "first"}
         ).reset_index(drop=True)
         stories = np.arange(len(table))
-        keys = table["session_id"] + "\n" + table["story_id"]
+    told = level if run.level is Level.CLIP else Level.STORY
+    # What scored whole stories calls its rows as it likes: a story is known by its session.
+    by_story = told is Level.STORY and not fault
+    keys = table["session_id"] + "\n" + table["story_id"] if by_story else table["clip_id"]
     scores = scaled_scores(table["score"].to_numpy(np.float64), run)
     limit = run.score_threshold
     if run.label is not ScoreScale.BINARY:
@@ -105,7 +107,7 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
     participants, names = pd.factorize(table["participant_id"])
     return Scored(
         run,
-        level if run.level is Level.CLIP else Level.STORY,
+        told,
         scores,
         limit,
         table["rating"].to_numpy(np.float64),

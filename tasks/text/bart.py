@@ -54,7 +54,7 @@ class Bart:
         weights = folder / "model.safetensors"
         if not weights.is_file():
             raise BartError(
-                f"{folder} has no model.safetensors: --bart is a folder as transformers' save_pretrained writes one"
+                f"{folder} has no model.safetensors: --weights is a folder as transformers' save_pretrained writes one"
             )
         import_torchvision()  # which transformers imports, its own way
         from safetensors import SafetensorError
