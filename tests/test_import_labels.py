@@ -344,6 +344,26 @@ def test_wide_and_long_tables_are_the_same(tmp_path: Path, content: str, expecte
     assert "tier 'mood': 1 without a value, left out" in file.remarks
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["start_s;end_s;level;code\n0;1;0,5;1,5\n", "tier;value;start_s;end_s\nlevel;0,5;0;1\ncode;1,5;0;1\n"],
+    ids=["wide", "long"],
+)
+def test_decimal_commas_are_points_in_numbers_alone(tmp_path: Path, study: Path, content: str) -> None:
+    (tmp_path / "x.csv").write_text(content)
+    assert "numbers with a decimal comma: read as a point" in read_annotations(tmp_path / "x.csv").remarks
+    assert not run(study, tmp_path / "x.csv", "level=level:interval", "code=code:nominal", session_id="s1")
+    labels = pd.read_csv(study / "labels.csv", dtype=str).set_index("scheme")
+    assert labels["value"].to_dict() == {"level": "0.5", "code": "1,5"}
+
+
+def test_commas_that_may_be_thousands_are_refused_in_values(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.csv").write_text("start_s;end_s;level\n0;1;1,500\n")
+    said = run(study, tmp_path / "x.csv", "level=level:interval", session_id="s1")
+    assert "row 2, level: its value must be a number with a decimal point" in said
+    assert not (study / "labels.csv").exists()
+
+
 def test_a_table_may_name_sessions_raters_and_persons(tmp_path: Path, study: Path) -> None:
     (study / "persons.csv").write_text("session_id,person_id\ns1,robot\n")
     (tmp_path / "x.csv").write_text(
@@ -524,7 +544,10 @@ def test_tables_that_cannot_be_added_to_are_left_alone(tmp_path: Path, study: Pa
     assert "labels.parquet: is a link" in run(study, path, "mood=mood:nominal", session_id="s1")
     (study / "labels.parquet").unlink()
     frame.to_csv(study / "labels.csv", sep=";", index=False)
-    assert "mend it before it is changed" in run(study, path, "mood=mood:nominal", session_id="s1")
+    assert run(study, path, "mood=mood:nominal", session_id="s1") == (
+        "labels.csv: its columns are separated by semicolons, not by commas: read so: save it as CSV UTF-8 with commas "
+        "between the columns and decimal points before it is changed"
+    )
     (study / "labels.csv").write_text("session_id,scheme\n")
     with pytest.raises(StudyError):
         run(study, path, "mood=mood:nominal", session_id="s1")

@@ -98,7 +98,8 @@ def open_table(root: Path, table: str) -> ChangedTable:
     there = read_table(path)
     if there.faults or there.remarks:
         fault = there.faults[0].rule if there.faults else there.remarks[0]
-        raise TableChangeError(f"{path.name}: {fault}: mend it before it is changed")
+        cure = "mend it" if there.faults else "save it as CSV UTF-8 with commas between the columns and decimal points"
+        raise TableChangeError(f"{path.name}: {fault.removeprefix(f'{path.name}: ')}: {cure} before it is changed")
     columns = _numbered(there.columns)
     rows = [dict(zip(columns, row.values, strict=True)) for row in there.rows]
     return ChangedTable(table, columns, rows, _schema(path, columns) if is_parquet else None)

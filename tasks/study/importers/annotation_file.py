@@ -59,6 +59,7 @@ class AnnotationFile:
         remarks: what was left out, or is odd.
         faults: by tier, why it cannot be imported: it has to be mended, or left out.
         origins_s: where the media of the file begin on its clock, if not at 0.
+        decimal_commas: a value that is a number has a decimal comma, by what else is in the file.
     """
 
     name: str
@@ -68,6 +69,7 @@ class AnnotationFile:
     remarks: tuple[str, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
     origins_s: tuple[float, ...] = ()
+    decimal_commas: bool = False
 
 
 def without_empty(annotations: Iterable[Annotation]) -> tuple[tuple[Annotation, ...], list[str]]:

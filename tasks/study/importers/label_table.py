@@ -76,10 +76,14 @@ def read_label_table(path: Path, unit: str | None = None) -> AnnotationFile:
     if "" in names:
         raise ImportFaultError(f"{path.name}: {next(one.place for one in kept if not one.tier)}: name its tier")
     remarks = [*table.remarks, *([f"{len(empty_rows)} empty rows, left out"] if empty_rows else [])]
-    remarks += ["numbers with a decimal comma: read as a point"] if commas else []
+    values_have_commas = decimal_commas(table, (*times, "confidence", *(["value"] if is_long else columns))) is not None
+    remarks += ["numbers with a decimal comma: read as a point"] if commas or values_have_commas else []
     shown = {"s": "seconds", "ms": "milliseconds"}.get(known_unit, "no times")
     tiers = tuple(map(Tier, names))
-    return AnnotationFile(path.name, shown, tiers, kept, (*remarks, *empty, *overlaps(kept)), backwards(kept))
+    remarks += [*empty, *overlaps(kept)]
+    return AnnotationFile(
+        path.name, shown, tiers, kept, tuple(remarks), backwards(kept), decimal_commas=values_have_commas
+    )
 
 
 def _time_columns(name: str, columns: Sequence[str], unit: str | None) -> tuple[str, str, str]:

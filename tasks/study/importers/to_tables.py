@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
@@ -12,6 +12,7 @@ from tasks.study.importers.mapping import Target, check_tiers, session_from
 from tasks.study.labels import EMPATHY, Scheme, SchemeType
 from tasks.study.load import Study, load_study
 from tasks.study.problems import shortened
+from tasks.study.spreadsheet_habits import with_decimal_point
 from tasks.study.table_rows import TableRows
 
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
@@ -70,6 +71,8 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     chosen = [one for one in file.annotations if one.tier in how.targets]
     if not chosen:
         raise ImportFaultError(f"{file.name}: the tiers that are mapped have no annotation with a value")
+    if file.decimal_commas:
+        chosen = [_with_point(one, how.targets[one.tier], study) for one in chosen]
     new = _new_schemes(file, how, root, study, chosen)
     rows = [_row(file, how, one) for one in chosen]
     added = {"schemes": [_scheme_row(scheme) for scheme in new]} if new else {}
@@ -85,6 +88,12 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     for row in rows:
         counts[row["scheme"]] = counts.get(row["scheme"], 0) + 1
     return Imported(counts, tuple(new), tuple(dict.fromkeys(row["session_id"] for row in rows)))
+
+
+def _with_point(one: Annotation, target: Target, study: Study) -> Annotation:
+    """With a decimal point, if the value is a number; the same sign in a name stays what it is."""
+    scheme = study.schemes.get(target.scheme) or (Scheme(target.scheme, target.type) if target.type else None)
+    return replace(one, value=str(with_decimal_point(one.value))) if scheme and scheme.is_numeric else one
 
 
 def _new_schemes(
