@@ -30,12 +30,12 @@ class Reply:
 
 def digest_number(request: dict[str, Any]) -> Reply:
     """A number between 0 and 1 that depends on every character of the question."""
-    question = json.dumps(request["messages"]).encode()
+    question = json.dumps(request.get("messages", request.get("input"))).encode()
     return Reply(f"{int.from_bytes(hashlib.sha256(question).digest()[:4], 'big') / 2**32:.2f}")
 
 
 class StubEndpoint(ThreadingHTTPServer):
-    """Answers ``POST /v1/chat/completions`` with what ``reply`` makes of each request.
+    """Answers ``POST`` to chat/completions with what ``reply`` makes of each request, and to embeddings with digests.
 
     Attributes:
         requests: all that came, with their headers under ``headers``.
@@ -64,7 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
                 request | {"headers": {name.lower(): value for name, value in self.headers.items()}, "path": self.path}
             )
         reply = self.server.reply(request)
-        body = reply.body if reply.body is not None else json.dumps(_completion(request, reply)).encode()
+        made = _embeddings(request) if "input" in request else _completion(request, reply)
+        body = reply.body if reply.body is not None else json.dumps(made).encode()
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
             self.send_header(name, value)
@@ -86,6 +87,14 @@ def _completion(request: dict[str, Any], reply: Reply) -> dict[str, Any]:
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": reply.content}}],
         "usage": {"prompt_tokens": words, "completion_tokens": 3, "total_tokens": words + 3},
     }
+
+
+def _embeddings(request: dict[str, Any]) -> dict[str, Any]:
+    """For each text 32 numbers that are a digest of it, in another order than they were asked for."""
+    rows = [[byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()] for text in request["input"]]
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return {"object": "list", "model": request["model"], "data": data[::-1], "usage": usage}
 
 
 if __name__ == "__main__":

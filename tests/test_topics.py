@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +19,21 @@ from support.planted_topics import TOPICS, planted
 from support.stores import local
 from typer.testing import CliRunner
 
+from demo.stub_endpoint import Reply, StubEndpoint
 from flows.cli.app import app
 from storyframes.features import STORIES, STORY_FEATURES
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from tasks.text.embeddings import EmbeddingError, EmbeddingService, embed
+from tasks.text.endpoint import agree
 from tasks.text.topics import Space, TopicError, find_topics, topic_terms
 
 _AGAIN = """
 import sys
 sys.path.insert(0, {tests!r})
 from support.planted_topics import planted
+from tasks.text.embeddings import EmbeddingError, EmbeddingService, embed
+from tasks.text.endpoint import agree
 from tasks.text.topics import find_topics
 print(find_topics(planted()[0], topics=8, seed=3).points.tobytes().hex())
 """
@@ -129,3 +136,40 @@ def test_no_topics(stories: tuple[Path, Path], tmp_path: Path) -> None:
     ):
         done = CliRunner().invoke(app, ["topics", str(study), str(features), "--out", str(out)])
         assert (done.exit_code, why in done.output) == (2, True), done.output
+
+
+def test_a_service_embeds_only_where_the_user_agreed(stories: tuple[Path, Path], tmp_path: Path) -> None:
+    study, root = stories
+    arguments = ["topics", str(study), str(root), "--out", str(tmp_path / "page"), "--topics", "2", "--model", "m"]
+    refused = CliRunner().invoke(app, [*arguments, "--base-url", "https://api.example.org/v1"])
+    assert (refused.exit_code, "--send-transcripts-to api.example.org" in refused.output) == (2, True)
+    with StubEndpoint() as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        done = CliRunner().invoke(app, [*arguments, "--base-url", server.url, "--json"])
+        made = embed(["one", "two", "one"], EmbeddingService(agree(server.url, None), "m"))
+        server.shutdown()
+    assert done.exit_code == 0, done.output
+    assert [request["input"][0] for request in server.requests] == ["a story of a zebrafinch<b> and number 0", "one"]
+    assert json.loads(done.stdout)["stories"] == 9
+    assert "zebrafinch" not in (tmp_path / "page/index.html").read_text() + done.output
+    assert made.shape == (3, 32)
+    assert (made[0] == made[2]).all()
+    expected = [byte / 255 - 0.5 for byte in hashlib.sha256(b"two").digest()]
+    assert made[1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"data": [{"index": 0, "embedding": [1.0]}]}',
+        b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}',
+        b'{"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]}',
+    ],
+)
+def test_what_is_no_embedding_for_each_text(body: bytes) -> None:
+    with StubEndpoint(lambda request: Reply(body=body)) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        with pytest.raises(EmbeddingError, match=r"127\.0\.0\.1"):
+            embed(["one", "two"], EmbeddingService(agree(server.url, None), "m", retries=0))
+        server.shutdown()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,6 +20,9 @@ from flows.cli.terminal import (
     usage_errors,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+
 
 def topics(
     study: StudyArgument,
@@ -32,6 +36,16 @@ def topics(
         bool, typer.Option("--with-text", help="Show the topics' words and the stories' beginnings.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of layout and groups.")] = 0,
+    model: Annotated[
+        str | None, typer.Option(help="Embed the stories by a service's model instead of the store's sbert.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="Of that service, OpenAI-compatible.")] = None,
+    send_transcripts_to: Annotated[
+        str | None, typer.Option(help="That service's host: the stories may leave this machine for it.")
+    ] = None,
+    key_variable: Annotated[
+        str, typer.Option(help="The environment variable that holds the service's key.")
+    ] = "OPENAI_API_KEY",
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """Lay the stories out by their sentence embeddings and group them into topics."""
@@ -50,15 +64,26 @@ def topics(
     from tasks.study.record import check_study_record
     from tasks.text.topics import Space, TopicError, find_topics, topic_terms
 
+    if (model is None) != (base_url is None):
+        fail("--model and --base-url go together: which model, and where", 2)
     with usage_errors():
         loaded, store = load_study(study), FeatureStore(features)
         check_study_record(store.storage, loaded)
-        story_ids = store.story_ids("sbert")
-        if not story_ids:
-            fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY FEATURES --only sbert'", 2)
-        embeddings = store.read(STORIES, "sbert")
-        versions = store.catalogue.set_index(["session_id", "feature"])["version"]
     texts = {story.story_id: story.text for story in loaded.stories}
+    if model is not None and base_url is not None:
+        story_ids = tuple(sorted(texts))
+        embeddings = _embedded(
+            [texts[one] for one in story_ids], base_url, send_transcripts_to, model, os.environ.get(key_variable)
+        )
+        source = f"{model} of {base_url}"
+    else:
+        with usage_errors():
+            story_ids = store.story_ids("sbert")
+            if not story_ids:
+                fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY FEATURES --only sbert'", 2)
+            embeddings = store.read(STORIES, "sbert")
+            versions = store.catalogue.set_index(["session_id", "feature"])["version"]
+        source = f"stories/sbert, version {versions[STORIES, 'sbert']}"
     if gone := [one for one in story_ids if one not in texts]:
         fail(f"the study has no story {gone[0]!r} any more: extract sbert again", 2)
     space = Space.EMBEDDING if embedding else Space.LAYOUT
@@ -74,7 +99,7 @@ def topics(
     )
     shown = [texts[story_id] for story_id in story_ids]
     settings = {
-        "embeddings": f"stories/sbert, version {versions[STORIES, 'sbert']}",
+        "embeddings": source,
         "layout": f"UMAP, cosine distance, seed {seed}, umap-learn {version('umap-learn')}",
         "groups": f"K-means on the {space}, scikit-learn {version('scikit-learn')}",
         "number of topics": "given" if count else "best silhouette of 2 to 20",
@@ -96,3 +121,19 @@ def topics(
         error_console().print(f"[yellow]caveat:[/] {escape(caveat)}")
     console().print(f"{len(table)} stories in {number} topics (silhouette {silhouette:.2f})")
     console().print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
+
+
+def _embedded(texts: list[str], base_url: str, send_to: str | None, model: str, key: str | None) -> np.ndarray:
+    """The stories' embeddings by a service that the user agreed to."""
+    need("openai", "llm")
+    from tasks.text.embeddings import EmbeddingError, EmbeddingService, embed
+    from tasks.text.endpoint import EndpointError, agree
+
+    try:
+        service = EmbeddingService(agree(base_url, send_to), model, key or "none")
+        with error_console().status("embedding the stories"):
+            return embed(texts, service)
+    except EndpointError as error:
+        fail(str(error), 2)
+    except EmbeddingError as error:
+        fail(str(error), 1)

@@ -7,13 +7,16 @@ it refuses another host than the one that was agreed to, whatever a server answe
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
+import openai
 
 from tasks.text.budget import Budget
 
@@ -121,3 +124,23 @@ class Gate(httpx2.BaseTransport):
 
     def close(self) -> None:
         self._inner.close()
+
+
+@contextmanager
+def connected(
+    endpoint: Endpoint, budget: Budget, key: str, timeout_s: float, retries: int, proxy: str | None = None
+) -> Iterator[tuple[openai.OpenAI, Gate]]:
+    """A client that speaks to the endpoint only, and the gate that its requests pass.
+
+    The environment's proxies, hosts' keys in ~/.netrc and the like are not used; nor is a redirect followed.
+    """
+    for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG, which a variable can set, they log what is sent
+        logging.getLogger(name).setLevel(logging.WARNING)
+    gate = Gate(endpoint, budget, httpx2.HTTPTransport(proxy=proxy))
+    with httpx2.Client(transport=gate, trust_env=False, follow_redirects=False) as http:
+        yield (
+            openai.OpenAI(
+                api_key=key, base_url=endpoint.base_url, timeout=timeout_s, max_retries=retries, http_client=http
+            ),
+            gate,
+        )
