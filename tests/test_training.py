@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load
 from support.planted_study import INPUTS, Nobody, Planted, planted, settings
 from support.stores import local
 from support.synthetic_features import StudySpec, write_features
@@ -31,9 +32,9 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
 from tasks.empathy.feed import Loaded
 from tasks.empathy.inputs import Preparation, rows_of
-from tasks.empathy.labels import best_cut
+from tasks.empathy.labels import LabelScale, best_cut
 from tasks.empathy.moments import measure
-from tasks.empathy.predict import predict
+from tasks.empathy.predict import compared, predict
 from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunName, RunStatus, held, read_state
 from tasks.empathy.run_record import ScoreScale, read_run
@@ -238,6 +239,51 @@ def test_each_window_is_encoded_once_and_scored_with_each_of_its_stories(store, 
     np.testing.assert_allclose(scores, torch.cosine_similarity(each, vectors).numpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("keep", "kept"), [("best", 2), ("last", 5)])
+def test_the_epoch_that_is_kept_is_the_earlier_of_the_best(store, tmp_path, monkeypatch, keep: str, kept: int) -> None:
+    after: list[dict[str, torch.Tensor]] = []
+
+    def validated(model, *_) -> float:
+        after.append({key: value.detach().clone() for key, value in model.state_dict().items()})
+        return (0.5, 0.3, 0.4, 0.3, 0.9)[len(after) - 1]
+
+    monkeypatch.setattr("tasks.empathy.train._validated", validated)
+    asked = quick(keep=keep)
+    outcome = train_run(store, name(), asked, tmp_path, Nobody())
+    assert outcome.weights["epoch"] == read_run(outcome.folder).data["weights"]["epoch"] == kept
+    weights = load((outcome.folder / "model.safetensors").read_bytes())
+    assert [all(torch.equal(weights[key], one[key]) for key in weights) for one in after].index(True) == kept - 1
+    saved = load_checkpoint(outcome.folder / "checkpoint.pt", read_state(outcome.folder).fingerprint)
+    (group,) = saved["optimizer"]["param_groups"]
+    assert group["lr"] == pytest.approx(asked.learning_rate * asked.step_factor**2)  # after epochs 2 and 4
+    assert group["weight_decay"] == asked.weight_decay
+
+
+def test_a_cosine_is_one_of_directions_however_short_a_vector_is() -> None:
+    short, vectors = torch.tensor([[3e-6, 4e-6], [-2.0, 0], [0, 0]]), torch.tensor([[0.6, 0.8], [1, 0], [1, 0]])
+    assert compared(short, vectors, quick()).tolist() == pytest.approx([1, -1, 0], abs=1e-6)
+    assert compared(short, vectors, quick(cosine="rescale")).tolist() == pytest.approx([1, 0, 0.5], abs=1e-6)
+
+
+def test_what_is_learned_of_ratings() -> None:
+    ratings = np.array([1.0, 3.0, 3.5, 5.0])
+    for scale, learned in (
+        ("scaled", [0, 0.5, 0.625, 1]),
+        ("unit", [0.2, 0.6, 0.7, 1]),
+        ("binary", [0, 0, 1, 1]),
+    ):
+        assert LabelScale("empathy", 1, 5, 3, scale).learned(ratings).tolist() == pytest.approx(learned)
+
+
+def test_one_split_for_all_seeds_is_that_of_its_seed(store) -> None:
+    def split(seed: int, **more: object) -> dict[str, str]:
+        scored = open_run(store, name(seed=seed), quick(**more)).splits.scored
+        return {one: part for part, dataset in scored.items() for one in dataset.clips["participant_id"]}
+
+    assert split(1, split_seed=0) == split(0) == split(0, split_seed=0)
+    assert split(1) != split(0)
+
+
 def test_two_processes_do_not_train_one_run(store, tmp_path: Path) -> None:
     with held(name().folder(tmp_path)), pytest.raises(Exception, match="has been locked .* by process"):
         train_run(store, name(), quick(), tmp_path, Nobody())
@@ -279,6 +325,21 @@ def test_the_order_of_the_paper_counts_clips_of_validation_and_test_several_time
     assert any("oversampled by the whole study" in caveat for caveat in run.caveats)
     people = [set(dataset.clips["participant_id"]) for dataset in splits.scored.values()]
     assert sum(map(len, people)) == len(set.union(*people)) == 8
+    # Training labels and the moments of frames are of training participants, once each; copies weigh in val_mse.
+    assert run.train.n == len(splits.scored["train"])
+    moments = {split: open_moments(store, asked, dataset) for split, dataset in splits.scored.items()}
+    assert run.data["moments"] == moments["train"] != moments["val"]
+    val = table[table["split"] == "val"]
+    errors = (val["score"] - (val["rating"] - 1) / 4) ** 2
+    assert val["copies"].nunique() > 1
+    assert outcome.weights["val_mse"] == pytest.approx(np.average(errors, weights=val["copies"]), abs=1e-9)
+
+
+def open_moments(store: FeatureStore, asked: TrainSettings, dataset) -> dict[str, str]:
+    """The digests of the moments of a dataset's frames."""
+    parts = {part.name: part for own in open_run(store, name(), asked).parts.values() for part in own}
+    rows = {key: (lambda batch, part=part: rows_of(batch, part)) for key, part in parts.items()}
+    return {key: moments.digest for key, moments in measure(dataset, rows).items()}
 
 
 def _order(splits, split: str) -> list[int]:
