@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
+from storyframes.store.locks import lock_new_file
+from tasks.empathy.feed import open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.amer import attended
 from tasks.empathy.models.build import build
@@ -143,6 +147,40 @@ def test_values_are_z_scores_cut_at_8_and_0_where_there_is_none(dataset: ClipDat
     assert (given.values["v"][lost][:, 709:] != 0).any()  # the picture is there without a face
     assert given.masks["v"].all()
     assert torch.equal(given.masks["t"], batch["words_mask"])
+
+
+def test_what_a_killed_process_left_of_a_bank_is_removed_and_what_is_being_made_is_not(
+    dataset: ClipDataset, moments, tmp_path: Path
+) -> None:
+    preparation = Preparation(open_parts(dataset, TrainSettings(), MODALITIES), moments)
+    banks = tmp_path / ".banks"
+
+    class Killed(Preparation):
+        def __init__(self) -> None:
+            self.parts = preparation.parts
+
+        def __call__(self, batch):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        try:
+            open_bank(banks, "key", [dataset], Killed(), "float32")
+        finally:
+            os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    left = {path.name for path in banks.iterdir()}
+    assert len(left) == 2
+    assert all(name.endswith(".tmp") for name in left)
+    with (banks / ".of-the-living.values.0.tmp").open("wb") as living:
+        assert lock_new_file(living.fileno())
+        made = open_bank(banks, "key", [dataset], preparation, "float32")
+    assert len(made.values)
+    names = {path.name for path in banks.iterdir()}
+    assert {name.rpartition(".")[2] for name in names} == {"values", "masks", "tmp"}
+    assert {name for name in names if name.endswith(".tmp")} == {".of-the-living.values.0.tmp"}
+    open_bank(banks, "key", [dataset], preparation, "float32")
+    assert len(list(banks.iterdir())) == 2
 
 
 @each_model

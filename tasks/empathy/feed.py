@@ -7,6 +7,7 @@ float32 it gives a model the same bits; in bfloat16 half of the size, and other 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.loader import ClipLoader
 from storyframes.clips.samplers import ClipSampler
 from storyframes.store.durable import TEMPORARY_SUFFIX
+from storyframes.store.locks import if_free, lock_new_file
 from tasks.empathy.inputs import Preparation
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import covering
@@ -123,6 +125,7 @@ def open_bank(
     named = {"key": key, "kind": kind, "frames": {session: list(each) for session, each in ranges.items()}}
     name = hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _remove_leavings(folder)
     paths = folder / f"{name}.values", folder / f"{name}.masks"
     size = np.uint16 if kind == "bfloat16" else np.float32
     if not all(path.exists() for path in paths):
@@ -149,10 +152,8 @@ def _make(
     first: Mapping[str, tuple[int, int]],
 ) -> None:
     """Write the files, each under its name when it is whole; the masks', which is last, stands for both."""
-    making = [path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}") for path in paths]
-    try:
-        for path in making:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with contextlib.ExitStack() as until_named:
+        making = [until_named.enter_context(_temporary(path)) for path in paths]
         values = np.memmap(making[0], dtype, "r+", shape=shape)
         masks = np.memmap(making[1], np.bool_, "r+", shape=(shape[0], len(preparation.widths)))
         for dataset in datasets:
@@ -163,9 +164,30 @@ def _make(
         masks.flush()
         for temporary, path in zip(making, paths, strict=True):
             os.replace(temporary, path)
-    finally:
-        for path in making:
-            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """An empty file beside ``path``, removed if it was not renamed; its lock tells it from a killed process's."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            if lock_new_file(descriptor):  # else somebody took it for a dead one's before it was locked
+                yield temporary
+                return
+        finally:
+            temporary.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _remove_leavings(folder: Path) -> None:
+    """Remove what processes left that were killed while they made a bank; what is being made is left alone."""
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        # A file system without locks cannot tell whose it is: it stays.
+        with contextlib.suppress(OSError), if_free(path) as abandoned:
+            if abandoned:
+                path.unlink(missing_ok=True)
 
 
 def _fill(
