@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from tasks.pairs.metrics import evaluate
-from tasks.pairs.score import score_pairs, write_scored
+from tasks.pairs.score import score_pairs, write_table
 from tasks.pairs.table import Aspect, CosineScale, PairTable, Scores, both_orders, read_pairs
 from tasks.statistics.rating_table import TableFaultError
 
@@ -110,8 +110,8 @@ def test_pairs_are_scored_by_their_texts_and_no_text_is_written(tmp_path: Path) 
     assert scored.table["sbert"].tolist() == pytest.approx([1, math.sqrt(0.5), 0], abs=1e-6)
     assert scored.table["row"].tolist() == [2, 4, 5]
     assert (scored.texts, scored.in_chunks) == (5, 1)
-    write_scored(scored, tmp_path / "scores.csv")
-    write_scored(scored, tmp_path / "scores.parquet")
+    write_table(scored.table, tmp_path / "scores.csv")
+    write_table(scored.table, tmp_path / "scores.parquet")
     assert (tmp_path / "scores.csv").stat().st_mode & 0o077 == 0
     assert (tmp_path / "scores.csv").read_text().splitlines()[0] == "row,empathy,sbert"
     for name in ("scores.csv", "scores.parquet"):

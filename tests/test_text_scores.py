@@ -593,3 +593,111 @@ def test_a_checkpoint_that_would_be_run_is_refused(
     (tmp_path / "a.ckpt").write_bytes(b"no")
     assert CliRunner().invoke(app, arguments).exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ckpt"]
+
+
+# --- pairs of stories, in both orders --------------------------------------------------------------------------------
+
+STORIES = ("story_a,story_b,empathy,moral\n"
+           f"one {PLANTED},two,1,2\nthree,four,3,\nfive,six {PLANTED},4,1\n")  # fmt: skip
+
+
+def first_story(request: dict[str, Any]) -> str:
+    """The one that is told first."""
+    content: str = request["messages"][1]["content"]
+    return content.split("First story:\n")[1].split("\n\nSecond story:")[0]
+
+
+def favours_odd(request: dict[str, Any]) -> Reply:
+    """.7 of the scale where the pair's story_a comes first, else .3."""
+    return Reply("3.1" if first_story(request).split()[0] in ("one", "three", "five") else "1.9")
+
+
+def asked_pairs(folder: Path, url: str, *options: str) -> Any:
+    (folder / "pairs.csv").write_text(STORIES)
+    given = [folder / "pairs.csv", "--out", folder / "out" / "scores.csv", "--model", "m", "--base-url", url]
+    (folder / "out").mkdir(exist_ok=True)
+    return CliRunner().invoke(app, ["pairs", "score-llm", *map(str, given), *options])
+
+
+def test_the_mean_of_both_orders_counts(tmp_path: Path) -> None:
+    with service(favours_odd) as server:
+        done = asked_pairs(tmp_path, server.url, "--aspect", "empathy", "--aspect", "moral", "--json")
+        assert done.exit_code == 0, done.output
+        told = json.loads(done.stdout)
+        assert (told["requests"], len(server.requests)) == (12, 12)
+        assert told["scores"]["moral"] == {"pairs": 3, "missing": 0, "order_gap": pytest.approx(1.2)}
+        assert len({one["messages"][1]["content"].split("First story")[0] for one in server.requests}) == 2
+        table = pd.read_csv(tmp_path / "out/scores.csv")
+        assert set(table.columns[:3]) == {"row", "empathy", "moral"}
+        for aspect in ("empathy", "moral"):
+            assert table[f"llm_{aspect}"].tolist() == pytest.approx([2.5] * 3)
+            assert table[f"llm_{aspect}_gap"].tolist() == pytest.approx([1.2] * 3)
+            assert table[f"llm_{aspect}_ab"].tolist() == [3.1] * 3
+            assert table[f"llm_{aspect}_ba"].tolist() == [1.9] * 3
+        record = json.loads((tmp_path / "out/scores.csv.run.json").read_text())
+        assert "own wording" in " ".join(record["caveats"])
+        nothing_leaked(tmp_path / "out")
+        (tmp_path / "out/scores.csv").unlink()
+        again = asked_pairs(tmp_path, server.url, "--aspect", "moral", "--json")
+        assert json.loads(again.stdout)["requests"] == 0
+    shown = CliRunner().invoke(
+        app,
+        [
+            "pairs",
+            "evaluate",
+            str(tmp_path / "out/scores.csv"),
+            "--ab",
+            "llm_moral_ab",
+            "--ba",
+            "llm_moral_ba",
+            "--json",
+        ],
+    )
+    assert json.loads(shown.stdout)["rows"][0]["order_gap"] == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("answer", ["0.9", "4.5", "I cannot say"])
+def test_a_pair_that_lacks_one_order_is_missing(tmp_path: Path, answer: str) -> None:
+    def reply(request: dict[str, Any]) -> Reply:
+        return Reply(answer if first_story(request) == "four" else "4")
+
+    with service(reply) as server:
+        done = asked_pairs(tmp_path, server.url, "--json")
+        assert len(server.requests) == 7  # the one without a number once more
+    assert json.loads(done.stdout)["scores"]["empathy"] == {"pairs": 2, "missing": 1, "order_gap": 0}
+    table = pd.read_csv(tmp_path / "out/scores.csv")
+    assert table["llm_empathy"].isna().tolist() == [False, True, False]
+    assert table["llm_empathy_ab"].tolist() == [4, 4, 4]
+    assert table["llm_empathy_ba"].isna().tolist() == [False, True, False]
+
+
+def test_no_pair_is_sent_without_a_word(tmp_path: Path) -> None:
+    """The socket guard fails whatever would connect elsewhere; a host that resolves is not needed."""
+    elsewhere = "https://api.example.org/v1"
+    for options in ((), ("--send-transcripts-to", "example.org")):
+        done = asked_pairs(tmp_path, elsewhere, *options)
+        assert done.exit_code == 2
+        assert "--send-transcripts-to api.example.org" in done.stderr
+    dry = asked_pairs(tmp_path, elsewhere, "--dry-run", "--price-in", "10", "--price-out", "30", "--json")
+    told = json.loads(dry.stdout)
+    assert (told["pairs"], told["questions"]) == (3, 6)
+    assert told["cost_at_most"] > 0
+    with service() as server:
+        capped = asked_pairs(
+            tmp_path, server.url, "--max-cost", "0.0001", "--price-in", "10", "--price-out", "30", "--json"
+        )
+        assert (capped.exit_code, server.requests) == (1, [])
+        assert asked_pairs(tmp_path, server.url, "--aspect", "plot").exit_code == 2
+        assert asked_pairs(tmp_path, server.url, "--max-cost", "1").exit_code == 2
+    assert not (tmp_path / "out/scores.csv").exists()
+    nothing_leaked(tmp_path / "out")
+
+
+def test_a_failing_service_leaves_no_scores_of_pairs(tmp_path: Path) -> None:
+    with service(lambda request: Reply(status=401, body=PLANTED.encode())) as server:
+        done = asked_pairs(tmp_path, server.url)
+    assert done.exit_code == 1
+    assert "does not accept the key" in done.output
+    assert PLANTED not in done.output
+    assert not (tmp_path / "out/scores.csv").exists()
+    nothing_leaked(tmp_path / "out")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from flows.cli.pairs_llm import check_out, score_llm
 from flows.cli.terminal import LOOK, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted
 
@@ -24,23 +25,20 @@ def score(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
-    """Score pairs by the cosine of their texts' embeddings, on this machine."""
+    """Score pairs by the cosine of their texts' embeddings, on this machine. A language model: pairs score-llm."""
     from flows.cli.tables.finite_json import finite_json
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.sbert import SbertSettings
-    from tasks.pairs.score import score_pairs, write_scored
+    from tasks.pairs.score import score_pairs, write_table
     from tasks.statistics.rating_table import TableFaultError
 
-    if out.suffix not in (".csv", ".parquet"):
-        fail(f"--out {out}: the name ends in .csv or .parquet", 2)
-    if out.exists():
-        fail(f"--out {out}: is there already; name a new file", 2)
+    check_out(out)
     with usage_errors(), error_console().status("embedding"):
         try:
             scored = score_pairs(file, SbertSettings(model=model), summaries=summaries)
         except (TableFaultError, ExtractionError) as error:
             fail(str(error), 2)
-        write_scored(scored, out)
+        write_table(scored.table, out)
     if json:
         told = {"pairs": len(scored.table), "texts": scored.texts, "in_chunks": scored.in_chunks, "out": str(out)}
         print(finite_json(told))  # noqa: T201
@@ -48,6 +46,9 @@ def score(
         long = f", {scored.in_chunks} of them in chunks" if scored.in_chunks else ""
         pairs, texts = counted(len(scored.table), "pair"), counted(scored.texts, "text")
         console().print(f"{pairs} of {texts}{long}: {escape(str(out))}", soft_wrap=True)
+
+
+pairs_app.command("score-llm")(score_llm)
 
 
 @pairs_app.command("evaluate")

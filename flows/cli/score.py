@@ -126,7 +126,10 @@ def llm(
         "scorer": "llm", "prompt": chosen, "base_url": endpoint.base_url, "speaker": speaker, "temperature": 0.0,
         "answer_tokens": answer_tokens,
     }  # fmt: skip
-    scores = {(one.sample.session_id, one.sample.story_id): told.answers[one.digest].score for one in asked}
+    scores = {
+        (one.session_id, one.story_id): told.answers[question.digest].score
+        for one, question in zip(samples.samples, asked, strict=True)
+    }
     versions = {"openai": version("openai")}
     _write(out, phase, f"LLM {model}", samples, scores, settings, versions, seed, (), done, as_json)
 

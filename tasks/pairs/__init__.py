@@ -1,5 +1,6 @@
 """Pairs of stories: how well scores tell how similar people find two stories.
 
-``score`` makes scores of embeddings. ``table`` reads pairs, labels and scores, also of the published EmpathicStories
-files; ``metrics`` compares them.
+``texts`` reads pairs with their stories. ``score`` makes scores of embeddings, ``llm`` of a language model's answers to
+``prompts``. ``table`` reads pairs, labels and scores, also of the published EmpathicStories files; ``metrics`` compares
+them.
 """

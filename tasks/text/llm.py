@@ -69,24 +69,32 @@ class Service:
 
 @dataclass(frozen=True)
 class Question:
-    """One sample as it is asked."""
+    """What is asked, and what may be answered.
 
-    sample: Sample
+    Attributes:
+        messages: in the form of the OpenAI protocol; never logged.
+        digest: of all that decides the answer.
+        most_input_tokens: no fewer than the messages have.
+        scale: the least and the greatest number that counts as an answer.
+    """
+
     messages: list[dict[str, str]] = field(repr=False)
     digest: str
     most_input_tokens: int
+    scale: tuple[float, float] = (0.0, 1.0)
 
 
 def questions(samples: Sequence[Sample], prompt: Prompt, service: Service) -> list[Question]:
-    """What would be sent."""
+    """What would be sent, a question a sample, in their order."""
+    return [as_question(messages(sample, prompt), service) for sample in samples]
+
+
+def as_question(content: list[dict[str, str]], service: Service, scale: tuple[float, float] = (0.0, 1.0)) -> Question:
+    """These messages as they are asked of a service. The scale must be told in them: it is no part of the digest."""
     parameters = {"temperature": 0.0, "seed": service.seed, "max_tokens": service.answer_tokens}
-    asked = []
-    for sample in samples:
-        content = messages(sample, prompt)
-        digest = question_digest(service.endpoint.base_url, service.model, content, parameters)
-        tokens = most_tokens([one["content"] for one in content]) + 8 * len(content)
-        asked.append(Question(sample, content, digest, tokens))
-    return asked
+    digest = question_digest(service.endpoint.base_url, service.model, content, parameters)
+    tokens = most_tokens([one["content"] for one in content]) + 8 * len(content)
+    return Question(content, digest, tokens, scale)
 
 
 @dataclass
@@ -214,7 +222,7 @@ class _Round:
                 tokens = (used.prompt_tokens, used.completion_tokens) if used else most
                 self._budget.paid(service.prices.cost(*tokens))
             spent = [before + now for before, now in zip(spent, tokens, strict=True)]
-            score = parse_answer(said[-1])
+            score = parse_answer(said[-1], *question.scale)
             if score is not None:
                 break
         kept = json.dumps([question.messages, said], ensure_ascii=False) if self._keep_prompts else None
