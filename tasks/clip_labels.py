@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from storyframes.clips.windows import COLUMNS, weight_column
+from tasks.clip_remarks import named
 from tasks.label_rules import LabelRule, Within, columns_of, has_weights, indexed_schemes
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
 from tasks.study.load import Study
 
 _MOMENT_S = 1e-6  # for how long a label of a single moment holds
+_NOBODY = "nobody in particular"  # no person_id: it has spaces
 
 # (labels, 2): the first and the last second of each part
 Spans = np.ndarray
@@ -38,17 +40,51 @@ def clip_targets(study: Study) -> pd.DataFrame:
 
 
 def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
-    """By session, why its labels cannot be told apart: they are of several persons, and nothing says of whom."""
+    """By session, why its labels cannot be told apart: they are of several persons, and nothing says of whom.
+
+    A label that names nobody, beside one that does, may be of anybody.
+    """
+    roles, schemes = _roles(study), indexed_schemes(study)
     persons: dict[tuple[str, str], set[str]] = defaultdict(set)
     for label in study.labels:
-        if label.person_id:
-            persons[label.session_id, label.scheme].add(label.person_id)
-    return {
-        session: f"labels of the scheme {scheme} are of {', '.join(sorted(who))}: say whose are meant, "
-        f'[labels.{scheme}] person = "…" (a person_id or a role)'
-        for (session, scheme), who in sorted(persons.items(), reverse=True)
-        if len(who) > 1 and scheme in indexed_schemes(study) and not rules.get(scheme, LabelRule()).person
-    }
+        if label.scheme in schemes and _is_meant(label, rules.get(label.scheme, LabelRule()), roles):
+            persons[label.session_id, label.scheme].add(label.person_id or _NOBODY)
+    found = {}
+    for (session, scheme), who in sorted(persons.items(), reverse=True):
+        if len(who) > 1:
+            shown = ", ".join(sorted(who, key=lambda one: (one == _NOBODY, one)))
+            role = rules.get(scheme, LabelRule()).person
+            found[session] = (
+                f"labels of the scheme {scheme} are of {shown}: say whose are meant, "
+                f'[labels.{scheme}] person = "…" (a person_id or a role)'
+                if role is None
+                else f"labels of the scheme {scheme} are of {shown}, who all have the role {role!r} that "
+                f"[labels.{scheme}] person names: say whose are meant by a person_id"
+            )
+    return found
+
+
+def labels_of_others(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]:
+    """Sessions that have labels of a scheme, and none of the person who is meant."""
+    roles = _roles(study)
+    for name, rule in rules.items():
+        if rule.person is None or name not in indexed_schemes(study):
+            continue
+        labels = [label for label in study.labels if label.scheme == name]
+        meant = {label.session_id for label in labels if _is_meant(label, rule, roles)}
+        if others := list(dict.fromkeys(label.session_id for label in labels if label.session_id not in meant)):
+            yield (
+                f"no label of the scheme {name} in {named(others)} is of the person {rule.person!r} that "
+                f"[labels.{name}] names: their windows have no value"
+            )
+
+
+def _roles(study: Study) -> dict[tuple[str, str | None], str | None]:
+    return {(one.session_id, one.person_id): one.role for one in study.persons}
+
+
+def _is_meant(label: Label, rule: LabelRule, roles: Mapping[tuple[str, str | None], str | None]) -> bool:
+    return rule.person is None or rule.person in (label.person_id, roles.get((label.session_id, label.person_id)))
 
 
 def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
@@ -64,20 +100,11 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     """
     index = index.copy(deep=False)
     types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}
-    roles: dict[tuple[str, str | None], str | None] = {
-        (one.session_id, one.person_id): one.role for one in study.persons
-    }
+    roles = _roles(study)
     groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
     for name, scheme in indexed_schemes(study).items():
         rule = rules.get(name, LabelRule())
-        labels = [
-            label
-            for label in study.labels
-            if label.scheme == name
-            and (
-                rule.person is None or rule.person in (label.person_id, roles.get((label.session_id, label.person_id)))
-            )
-        ]
+        labels = [label for label in study.labels if label.scheme == name and _is_meant(label, rule, roles)]
         names = scheme.labels or tuple(sorted({str(label.value) for label in labels}))
         for column, rater in columns_of(study, name, rule).items():
             mine = [label for label in labels if rater is None or label.rater_id == rater]

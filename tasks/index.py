@@ -21,7 +21,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
-from tasks.clip_labels import add_labels, clip_targets, is_labelled, sessions_of_several_persons
+from tasks.clip_labels import add_labels, clip_targets, is_labelled, labels_of_others, sessions_of_several_persons
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
 from tasks.clip_tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
 from tasks.label_rules import LabelRule, indexed_schemes
@@ -108,6 +108,7 @@ def build_clip_index(
         *([] if len(clips) else [why_none(there, phases, windows, spec, signals)]),
         *empty_splits(clips, len(components(sessions["participant_id"], meetings)), spec),
         *assumed_rates(unknown, spec),
+        *labels_of_others(study, rules),
         *_not_indexed(study),
     )
     return ClipIndex(clips, excluded, warnings, remarks)

@@ -178,6 +178,50 @@ def test_labels_of_several_persons_are_not_mixed(tmp_path: Path) -> None:
         assert said(built.clips, "valence") == [expected] * 5
 
 
+PAIR = "session_id,person_id,participant_id,role\ns1,ann,p1,child\ns1,ben,p3,child\ns2,cleo,p2,child\n"
+
+
+@pytest.mark.parametrize(
+    ("labels", "person", "why"),
+    [
+        (
+            "s1,valence,10,ann\ns1,valence,90,ben\n",
+            "child",
+            "labels of the scheme valence are of ann, ben, who all have the role 'child' that [labels.valence] person "
+            "names: say whose are meant by a person_id",
+        ),
+        (
+            "s1,valence,10,ann\ns1,valence,90,\n",
+            None,
+            "labels of the scheme valence are of ann, nobody in particular: say whose are meant, [labels.valence] "
+            'person = "…" (a person_id or a role)',
+        ),
+    ],
+    ids=["one role", "one without a person"],
+)
+def test_labels_that_may_be_of_two_persons_are_no_mean_of_both(
+    tmp_path: Path, labels: str, person: str | None, why: str
+) -> None:
+    labels = f"session_id,scheme,value,person_id\n{labels}s2,valence,70,cleo\n"
+    study = write_study(tmp_path / "study", labels, persons=PAIR, participants="participant_id\np1\np2\np3\n")
+    store = store_of(tmp_path / "store", study)
+    built = build_clip_index(study, SPEC, store, {"valence": LabelRule(person=person)})
+    assert built.excluded == {"s1": why}
+    assert said(built.clips, "valence", "s2") == [70] * 5
+    assert said(build_clip_index(study, SPEC, store, {"valence": LabelRule(person="ann")}).clips, "valence")[0] == 10
+
+
+def test_sessions_that_have_labels_of_others_alone_are_named(tmp_path: Path) -> None:
+    labels = "session_id,scheme,value,person_id\ns1,valence,10,ann\ns2,valence,70,\n"
+    study = write_study(tmp_path / "study", labels, persons=PAIR, participants="participant_id\np1\np2\np3\n")
+    built = build_clip_index(study, SPEC, store_of(tmp_path / "store", study), {"valence": LabelRule(person="ann")})
+    assert said(built.clips, "valence", "s2") == [None] * 5
+    assert (
+        "no label of the scheme valence in s2 is of the person 'ann' that [labels.valence] names: their windows have "
+        "no value" in built.remarks
+    )
+
+
 def test_a_label_on_another_devices_clock_is_moved_to_the_sessions(tmp_path: Path) -> None:
     tables = {
         "tracks": "session_id,track,audio,clock\ns1,lapel,l.wav,recorder\n",
