@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from demo.stub_endpoint import Reply, StubEndpoint, digest_number
 from flows.cli.app import app
+from storyframes import FeatureStore, SplitSpec
 from storyframes.store.layout import create_store
 from tasks.models.torchvision_import import import_torchvision
 from tasks.text.answer import parse_answer
@@ -392,6 +393,32 @@ def test_predictions_of_the_demo(
     assert not any("Hello. How was your" in text for text in sent)  # the robot's words
     nothing_leaked(out)
     assert PLANTED not in caplog.text + done.output
+
+
+def test_predictions_are_split_as_training_runs_are(indexed: tuple[Path, Path], tmp_path: Path) -> None:
+    out, config = tmp_path / "runs", tmp_path / "c.toml"
+    config.write_text("[train]\nsplit_shares = [0.5, 0.0, 0.5]\n")
+    with service() as server:
+        done = scored(indexed, out, server.url, "--json", "--splits", "0,1,2,3", "--config", str(config))
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["requests"] == 9  # whatever the split, a question is asked once
+    assert told["folders"] == [str(out / f"story_share/LLM-meta-m/t/{seed}") for seed in range(4)]
+    index, found = FeatureStore(indexed[1]).clips(), []
+    for seed, folder in enumerate(told["folders"]):
+        split = SplitSpec(seed, (0.5, 0, 0.5)).applied(index).drop_duplicates("participant_id")
+        table = pq.read_table(Path(folder) / "predictions.parquet").to_pandas().drop_duplicates("participant_id")
+        found.append(dict(zip(table["participant_id"], table["split"], strict=True)))
+        assert found[-1] == dict(zip(split["participant_id"], split["split"], strict=True))
+        assert json.loads((Path(folder) / "run.json").read_text())["seed"] == seed
+    assert {"p01": "test", "p02": "train"} in found
+    assert {"p01": "train", "p02": "test"} in found
+    done = CliRunner().invoke(app, ["evaluate", str(out), "--level", "story"])
+    assert (done.exit_code, "| LLM meta/m | t | 4 |" in done.stdout) == (0, True), done.output
+    for text in ("", "0,0", "0;1", "-1"):
+        done = scored(indexed, tmp_path / "other", server.url, f"--splits={text}")
+        assert (done.exit_code, "--splits" in done.output) == (2, True), done.output
+    nothing_leaked(out)
 
 
 def test_a_reflection_is_the_conversation(indexed: tuple[Path, Path], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,13 @@ PromptOption = Annotated[
     ),
 ]
 SpeakerOption = Annotated[str, typer.Option(help="What transcripts call the participant.")]
+SplitsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="As the runs of 'storyframes train' with these seeds are split (0,1,2): predictions once for each. "
+        "Without it as the clip index is."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")]
 
 
@@ -59,6 +67,7 @@ def llm(
     ] = None,
     prompt: PromptOption = None,
     speaker: SpeakerOption = "participant",
+    splits: SplitsOption = None,
     key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds the service's key.")
     ] = "OPENAI_API_KEY",
@@ -101,6 +110,7 @@ def llm(
     except EndpointError as error:
         fail(str(error), 2)
     loaded, samples, chosen = _read(study, features, phase, prompt, speaker, config)
+    as_trained = _splits(features, splits, config)
     if not endpoint.is_here:
         samples = samples.of_consenting(loaded)
     service = Service(
@@ -131,7 +141,9 @@ def llm(
         for one, question in zip(samples.samples, asked, strict=True)
     }
     versions = {"openai": version("openai")}
-    _write(out, phase, f"LLM {model}", samples, scores, settings, versions, seed, (), done, as_json)
+    _write(
+        out, phase, f"LLM {model}", samples, scores, settings, versions, as_trained or {seed: None}, (), done, as_json
+    )
 
 
 @score_app.command()
@@ -144,6 +156,7 @@ def bart(
     name: Annotated[str, typer.Option(help="What the model is called in tables.")] = "EmpathicStoriesBART",
     prompt: PromptOption = None,
     speaker: SpeakerOption = "participant",
+    splits: SplitsOption = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -155,6 +168,7 @@ def bart(
     from tasks.text.bart import Bart, BartError
 
     _, samples, chosen = _read(study, features, phase, prompt, speaker, config)
+    as_trained = _splits(features, splits, config)
     _need_samples(samples, study)
     try:
         with error_console().status("reading texts") as spinner:
@@ -168,7 +182,8 @@ def bart(
     settings = {"scorer": "bart", "prompt": chosen, "speaker": speaker, "sha256": model.sha256}
     caveats = (f"{counted(made.truncated, 'text')} longer than the model reads",) if made.truncated else ()
     versions = {"transformers": version("transformers"), "torch": version("torch")}
-    _write(out, phase, name, samples, scores, settings, versions, 0, caveats, {"truncated": made.truncated}, as_json)
+    more = {"truncated": made.truncated}
+    _write(out, phase, name, samples, scores, settings, versions, as_trained or {0: None}, caveats, more, as_json)
 
 
 @score_app.command()
@@ -216,6 +231,30 @@ def _read(
     return loaded, samples, chosen
 
 
+def _splits(features: str, seeds: str | None, config: Path | None) -> dict[int, Mapping[str, str] | None]:
+    """By seed, in which split a training run of that seed has each participant; empty where nothing is asked for."""
+    if seeds is None:
+        return {}
+    from storyframes import FeatureStore, SplitSpec
+    from tasks.empathy.settings import TrainSettingsError, load_train_settings
+
+    named = [one.strip() for one in seeds.split(",")]
+    if not all(one.isascii() and one.isdecimal() for one in named) or len(set(map(int, named))) < len(named):
+        fail(f"--splits {seeds!r}: whole numbers from 0, each once, with commas between them (0,1,2)", 2)
+    try:
+        settings = load_train_settings(config)
+    except TrainSettingsError as error:
+        fail(str(error), 2)
+    with usage_errors():
+        index = FeatureStore(features).clips()
+    found: dict[int, Mapping[str, str] | None] = {}
+    for seed in map(int, named):
+        spec = SplitSpec(seed if settings.split_seed is None else settings.split_seed, settings.split_shares)
+        split = spec.applied(index)
+        found[seed] = dict(zip(split["participant_id"], split["split"].astype(str), strict=True))
+    return found
+
+
 def _need_samples(samples: Samples, study: Path) -> None:
     if not samples.samples:
         why = Counter(samples.left_out.values()).most_common(1)
@@ -253,21 +292,33 @@ def _say_what_is_open(told: Asked, asked: list[Question], done: Mapping[str, Any
 
 def _write(
     out: Path, phase: str, name: str, samples: Samples, scores: Mapping[tuple[str, str], float | None],
-    settings: Mapping[str, Any], versions: Mapping[str, str], seed: int, caveats: tuple[str, ...],
+    settings: Mapping[str, Any], versions: Mapping[str, str], splits: Mapping[int, Mapping[str, str] | None],
+    caveats: tuple[str, ...],
     done: Mapping[str, Any], as_json: bool,
 ) -> None:  # fmt: skip
     from tasks.text.score import text_run, write_scores
 
-    run: Run = text_run(phase, name, settings, versions, seed).model_copy(update={"caveats": caveats})
-    with usage_errors():
-        folder = write_scores(out, run, samples.samples, scores)
+    folders = []
+    for seed, split in splits.items():
+        run: Run = text_run(phase, name, settings, versions, seed).model_copy(update={"caveats": caveats})
+        those = samples.samples
+        if split is not None:
+            those = tuple(replace(one, split=split[one.participant_id]) for one in those)
+        with usage_errors():
+            folders.append(write_scores(out, run, those, scores))
     missing = sum(score is None for score in scores.values())
     if as_json:
-        told = {"folder": str(folder), "samples": len(scores), "missing": missing, "left_out": samples.left_out}
+        told = {
+            "folder": str(folders[0]),
+            "folders": [*map(str, folders)],
+            "samples": len(scores),
+            "missing": missing,
+            "left_out": samples.left_out,
+        }
         typer.echo(json.dumps({**told, "failed": samples.damaged, **done}))
     else:
         more = f", {missing} of them without a number in the answer" if missing else ""
-        console().print(f"{counted(len(scores), 'sample')} scored{more}: {escape(str(folder))}")
+        console().print(f"{counted(len(scores), 'sample')} scored{more}: {escape(', '.join(map(str, folders)))}")
         _say_left_out(samples)
     if samples.damaged:
         raise typer.Exit(1)
