@@ -15,6 +15,7 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
+from storyframes.store.feature_store import FeatureStore
 from storyframes.store.locks import lock_new_file
 from tasks.empathy.feed import open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
@@ -23,6 +24,8 @@ from tasks.empathy.models.build import build
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import Moments, covering, measure, remembered
 from tasks.empathy.predict import compared
+from tasks.empathy.run_folder import RunName
+from tasks.empathy.runs import open_run
 from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings, modalities_of
 
 WIDTHS = {"v": 2757, "a": 65, "t": 300}
@@ -36,7 +39,7 @@ def test_models_have_as_many_parameters_as_those_that_the_paper_names(model: str
     widths = {name: WIDTHS[name] for name in modalities_of(modalities)}
     with torch.device("meta"):
         made = build(ModelName(NAMES[model]), widths, 384, TrainSettings())
-    assert sum(each.numel() for each in made.parameters()) == COUNTS[model][modalities]
+    assert count(made) == COUNTS[model][modalities]
 
 
 # --- what models are given -------------------------------------------------------------------------------------------
@@ -243,6 +246,34 @@ def test_tfn_takes_the_mean_of_valid_frames() -> None:
         with torch.inference_mode():
             whole, part = model(Sequences({"v": values}, {"v": mask}))[:1], model(shorter)
         assert torch.allclose(whole, part) != padding_counts
+
+
+def test_ef_lstm_can_normalise_each_time_step_by_hand() -> None:
+    torch.manual_seed(0)
+    settings = TrainSettings.model_validate({"ef_lstm": {"time_norm": True}})
+    with_it, without = (build(ModelName.EF_LSTM, {"v": 2}, 5, one, steps=3) for one in (settings, TrainSettings()))
+    assert count(with_it) == count(without) + 2 * 3
+    seen: list[np.ndarray] = []
+    with_it.lstm.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach().numpy()))
+    values = np.random.default_rng(0).normal(5, 3, size=(4, 3, 2)).astype(np.float32)
+    given = Sequences({"v": torch.from_numpy(values)}, {"v": torch.ones(4, 3, dtype=torch.bool)})
+    with_it(given)
+    mean, var = values.mean(axis=(0, 2), keepdims=True), values.var(axis=(0, 2), keepdims=True)
+    np.testing.assert_allclose(seen[0], (values - mean) / np.sqrt(var + 1e-5), atol=1e-5)
+    with_it.eval()(given)  # what it remembers: a tenth of the batch's, whose variance is divided by n - 1
+    var = 0.9 + 0.1 * var * 8 / 7
+    np.testing.assert_allclose(seen[1], (values - 0.1 * mean) / np.sqrt(var + 1e-5), atol=1e-5)
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(each.numel() for each in model.parameters())
+
+
+def test_a_run_knows_how_many_time_steps_its_windows_have(study: SyntheticStudy) -> None:
+    settings = TrainSettings.model_validate({"keep": "last", "ef_lstm": {"time_norm": True}})
+    opened = open_run(FeatureStore(study.root), RunName("story_share", ModelName.EF_LSTM, ("a",), 0), settings)
+    clips = opened.splits.training.clips
+    assert opened.make().norm.num_features == clips["stop_frame"][0] - clips["start_frame"][0]
 
 
 def test_attention_among_three_moments_of_one_number_by_hand() -> None:

@@ -133,7 +133,9 @@ class OpenRun:
     def make(self) -> nn.Module:
         """The model, with new weights."""
         out = 1 if self.splits.stories is None else self.splits.stories.vectors.shape[1]
-        return build(self.name.model, self.widths(), out, self.settings)
+        first = self.parts[self.name.modalities[0]][0]  # all have as many steps
+        steps = self.splits.training.fields[first.mask].shape[0]
+        return build(self.name.model, self.widths(), out, self.settings, steps)
 
     def feed(self, moments: Mapping[str, Moments], banks: Path) -> Feed:
         """Where batches come from; a bank is kept in the folder ``banks``."""

@@ -21,7 +21,7 @@ MODELS: Mapping[ModelName, Callable[..., nn.Module]] = {
 }
 
 
-def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainSettings) -> Any:
+def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainSettings, steps: int = 0) -> Any:
     """A model with new weights, drawn from torch's generator.
 
     Args:
@@ -29,5 +29,8 @@ def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainS
         widths: columns of each modality that it is given.
         out: values that it gives of a window.
         settings: its sizes are among them.
+        steps: of a window, which EF-LSTM's ``time_norm`` needs.
     """
-    return MODELS[name](widths, out, getattr(settings, name.value))
+    sizes = getattr(settings, name.value)
+    more = {"steps": steps} if getattr(sizes, "time_norm", False) else {}
+    return MODELS[name](widths, out, sizes, **more)

@@ -26,6 +26,7 @@ class EfLstmSizes(Sizes):
     hidden: Width = 128
     layers: Width = 4
     dropout: Share = 0.5
+    time_norm: bool = False  # batch normalisation of each time step, as MMSA has it, beside the z-scores
 
 
 class LfLstmSizes(Sizes):
