@@ -73,8 +73,9 @@ LONGEST = (
     "tests/dope", "tests/test_resnet50.py", "tests/test_soak.py", "training", "clips", "tests/test_check_extractor.py",
     "tests/test_slurm.py", "extractors", "plugins/storyframes-mediapipe/tests", "tests/test_plugin_example.py",
     "tests/test_containers.py", "tests/test_publish.py", "tests/test_leftovers.py", "tests/test_strangers.py",
-    "recordings", "tests/test_gc_protocol.py", "texts", "studies", "stores", "tests/test_missing_files.py",
-    "tests/test_object_store.py", "tests/test_sync.py", "tests/test_existing_scheduler.py", "tests/test_outside.py",
+    "tests/test_topics.py", "recordings", "tests/test_gc_protocol.py", "texts", "studies", "stores",
+    "tests/test_missing_files.py", "tests/test_object_store.py", "tests/test_sync.py",
+    "tests/test_existing_scheduler.py", "tests/test_outside.py",
     "tests/test_stored_pictures.py", "tests/test_plugin_privacy.py", "small files", "tests/test_environments.py",
     "tests/test_clusters.py",
 )  # fmt: skip
