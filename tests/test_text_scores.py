@@ -728,3 +728,102 @@ def test_a_failing_service_leaves_no_scores_of_pairs(tmp_path: Path) -> None:
     assert PLANTED not in done.output
     assert not (tmp_path / "out/scores.csv").exists()
     nothing_leaked(tmp_path / "out")
+
+
+# --- training on pairs of stories ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny_encoder(tiny_bart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a sentence-transformers model with random weights."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    folder = tmp_path_factory.mktemp("encoder")
+    words = Transformer(str(tiny_bart))
+    SentenceTransformer(modules=[words, Pooling(16)], device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def labelled(folder: Path) -> Path:
+    path = folder / "pairs.csv"
+    rows = [f"one {PLANTED},one two,4", "one,home,1", "two my,three said,2", "the story,story is,3", "I said,my home,"]
+    path.write_text("\n".join(["story_a,story_b,empathy", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("name", "key"), [(one, one) for one in ("cosine", "cosent", "angle")] + [
+    ("contrastive", "contrastive_at_half")
+])  # fmt: skip
+def test_the_oracle_of_the_losses(name: str, key: str) -> None:
+    import torch
+
+    from tasks.pairs.finetune import Loss
+
+    oracle = json.loads((Path(__file__).parent / "data/text/losses.json").read_text())
+    a, b, labels = (torch.tensor(oracle[one], dtype=torch.float64) for one in ("a", "b", "labels"))
+    if name == "contrastive":  # labels are cut in two at half of the scale, where a score is 2.5
+        labels = torch.tensor(Loss.CONTRASTIVE.labels(1 + 3 * labels.numpy()))
+    else:
+        labels = torch.tensor(Loss(name).labels(1 + 3 * labels.numpy()))
+    made = Loss(name).of(torch.nn.Identity()).compute_loss_from_embeddings([a, b], labels)
+    assert float(made) == pytest.approx(oracle[key], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["cosine", "cosent", "angle", "contrastive"])
+def test_a_step_lowers_each_loss(tiny_encoder: Path, name: str) -> None:
+    import numpy as np
+    import torch
+
+    from tasks.extractors.sbert import SbertSettings, load_model
+    from tasks.pairs.finetune import Loss, Recipe, batch_loss, train
+
+    model = load_model(SbertSettings(model=tiny_encoder))
+    pairs = [("one", "one two"), ("one", "home"), ("two my", "three said"), ("the story", "story is")]
+    targets = Loss(name).labels(np.array([4.0, 1, 2, 3]))
+    model.eval()
+    for module in model.modules():  # what is compared is the loss without chance
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    loss = Loss(name).of(model)
+    with torch.no_grad():
+        before = float(batch_loss(model, loss, pairs, targets))
+    train(model, pairs, targets, Recipe(loss=Loss(name), epochs=1, learning_rate=1e-3), lambda epoch, mean: None)
+    with torch.no_grad():
+        after = float(batch_loss(model, loss, pairs, targets))
+    assert after < before
+
+
+def test_a_model_is_trained_alike_twice_and_keeps_no_text(tiny_encoder: Path, tmp_path: Path) -> None:
+    path = labelled(tmp_path)
+    records = []
+    for name, seed in (("first", "1"), ("again", "1"), ("other", "2")):
+        given = [path, "--out", tmp_path / name, "--model", tiny_encoder, "--seed", seed, "--loss", "cosent"]
+        options = ["--batch-size", "2", "--learning-rate", "0.001", "--json"]
+        done = CliRunner().invoke(app, ["pairs", "finetune", *map(str, given), *options])
+        assert done.exit_code == 0, done.output
+        records.append(json.loads(done.stdout))
+        nothing_leaked(tmp_path / name)
+    first, again, other = records
+    assert (first["files"], first["loss"]) == (again["files"], again["loss"])
+    assert first["files"]["model.safetensors"] != other["files"]["model.safetensors"]
+    assert first["begun_with"]["model.safetensors"] != first["files"]["model.safetensors"]
+    assert (first["pairs"], first["without_label"]) == (4, 1)
+    scored = ["pairs", "score", str(path), "--out", str(tmp_path / "s.csv"), "--model", str(tmp_path / "first")]
+    done = CliRunner().invoke(app, scored)
+    assert done.exit_code == 0, done.output
+
+
+def test_what_nothing_can_be_trained_on(tiny_encoder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    for text, options, said in [
+        ("story_a,story_b,moral\na,b,1\n", [], "no labels of empathy"),
+        ("story_a,story_b,empathy\na,b,5\n", [], "row 2: empathy = 5 is outside 1 to 4"),
+        ("story_a,story_b,empathy\na,b,3\na,c,4\n", ["--loss", "contrastive"], "all the same"),
+        ("story_a,story_b,empathy\na,b,3\n", ["--loss", "hinge"], "--loss is cosine"),
+    ]:
+        path.write_text(text)
+        given = ["pairs", "finetune", str(path), "--out", str(tmp_path / "m"), "--model", str(tiny_encoder), *options]
+        done = CliRunner().invoke(app, given)
+        assert (done.exit_code, said in done.stderr) == (2, True), done.output
+    assert not (tmp_path / "m").exists()

@@ -51,6 +51,54 @@ def score(
 pairs_app.command("score-llm")(score_llm)
 
 
+@pairs_app.command("finetune")
+def finetune(
+    file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with both texts and a label.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the model.")],
+    aspect: Annotated[str, typer.Option(help="event, emotion, moral or empathy: whose labels.")] = "empathy",
+    loss: Annotated[str, typer.Option(help="cosine, cosent, angle or contrastive.")] = "cosine",
+    model: Annotated[
+        Path | None, typer.Option(help="Folder of the model to begin with; by default all-MiniLM-L6-v2.")
+    ] = None,
+    summaries: Annotated[bool, typer.Option("--summaries", help="Compare the summaries, not the stories.")] = False,
+    epochs: Annotated[int, typer.Option(min=1, help="How often every pair is seen.")] = 3,
+    batch_size: Annotated[int, typer.Option(min=2, help="Pairs at once.")] = 16,
+    learning_rate: Annotated[float, typer.Option(min=0, help="The highest.")] = 2e-5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of pairs and of dropout.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Train a sentence encoder further on labelled pairs, on this machine; 'pairs score --model' takes the folder."""
+    from flows.cli.tables.finite_json import finite_json
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.sbert import SbertSettings
+    from tasks.pairs.finetune import FinetuneError, Loss, Recipe
+    from tasks.pairs.finetune import finetune as train
+    from tasks.pairs.table import Aspect
+    from tasks.pairs.texts import read_texts
+    from tasks.statistics.rating_table import TableFaultError
+
+    if aspect not in set(Aspect) or loss not in set(Loss):
+        fail(f"--aspect is {', '.join(Aspect)}; --loss is {', '.join(Loss)}", 2)
+    if out.exists():
+        fail(f"--out {out}: is there already; name a new folder", 2)
+    recipe = Recipe(Aspect(aspect), Loss(loss), epochs, batch_size, learning_rate, seed)
+    with usage_errors(), error_console().status("training") as spinner:
+        try:
+            record = train(
+                read_texts(file, summaries=summaries), recipe, out, SbertSettings(model=model),
+                lambda epoch, mean: spinner.update(f"epoch {epoch} of {epochs}: loss {mean:.4g}"),
+            )  # fmt: skip
+        except (TableFaultError, FinetuneError, ExtractionError) as error:
+            fail(str(error), 2)
+    if json:
+        print(finite_json({"out": str(out), **record}))  # noqa: T201
+        return
+    losses = ", ".join(f"{mean:.4g}" for mean in record["loss"])
+    console().print(f"{counted(record['pairs'], 'pair')}, loss by epoch {losses}: {escape(str(out))}", soft_wrap=True)
+    for caveat in record["caveats"]:
+        console().print(f"caveat: {caveat}", soft_wrap=True)
+
+
 @pairs_app.command("evaluate")
 def evaluate(
     file: Annotated[Path, typer.Argument(help="A table (CSV, Parquet): a row a pair, with labels and scores.")],

@@ -148,12 +148,12 @@ def model_digests(settings: SbertSettings) -> dict[str, str]:
 
 def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
     """The texts' embeddings: (n, 384) float32 of unit length."""
-    return _embed(_load_model(settings), texts)
+    return _embed(load_model(settings), texts)
 
 
 def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:
     """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each was put together."""
-    model = _load_model(settings)
+    model = load_model(settings)
     limit = model.max_seq_length or sys.maxsize
     parts = [chunks(text, model.tokenizer, limit - _MARKS) for text in texts]
     return embed_in_chunks(parts, lambda some: _embed(model, some)), [len(part) for part in parts]
@@ -161,7 +161,7 @@ def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndar
 
 def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) -> None:
     """Write the texts' embeddings; note how many texts are longer than the model reads."""
-    model = _load_model(settings)
+    model = load_model(settings)
     out.write("values", _embed(model, texts))
     tokens = model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
     limit = model.max_seq_length
@@ -170,7 +170,12 @@ def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) ->
         out.quality["texts_cut"] = cut
 
 
-def _load_model(settings: SbertSettings) -> SentenceTransformer:
+def load_model(settings: SbertSettings) -> SentenceTransformer:
+    """The model of the settings' folder.
+
+    Raises:
+        ExtractionError: it is not there, or cannot be loaded.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
     import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
