@@ -137,7 +137,8 @@ def train_task(unit: TrainingUnit) -> State:
 def _describe(outcome: TrainingOutcome) -> str:
     if outcome.failed:
         return f"{outcome.run}: failed: {outcome.reason}"
-    return f"{outcome.run}: {f'trained in {outcome.seconds:.1f} s' if outcome.is_new else 'done before'}"
+    lacking = f"; no untrained baseline: {outcome.untrained}" if outcome.untrained else ""
+    return f"{outcome.run}: {f'trained in {outcome.seconds:.1f} s' if outcome.is_new else 'done before'}{lacking}"
 
 
 @flow(name="train-benchmark", persist_result=False)

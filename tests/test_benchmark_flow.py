@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.planted_study import QUICK, Planted, planted
+from support.synthetic_features import STORY_IDS, StudySpec, write_features
+from typer.testing import CliRunner
 
 from flows.benchmark import BenchmarkRequest, prepare_benchmark
+from flows.cli.app import app
+from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from tasks.empathy.grid import TrainingUnit, as_left, grid, train_unit
+from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunName, RunStatus
+from tasks.empathy.run_record import read_run
 from tasks.empathy.settings import ModelName, TrainSettings
+from tasks.empathy.untrained import leave_untrained
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +46,57 @@ def test_a_run_in_a_worker_is_the_run_of_the_command(features: Path, tmp_path: P
     assert not as_left(units[0], "the worker died").failed
     (units[1].run.folder(units[1].runs) / "state.json").unlink()
     assert as_left(units[1], "the worker died").reason == "the worker died"
+
+
+def test_what_nobody_trained_is_left_beside_runs_with_the_scores_of_numpy(features: Path, tmp_path: Path) -> None:
+    noise = {"input": "noise", "columns": [f"noise{number}" for number in range(84)]}
+    settings = TrainSettings.model_validate({**_train(features), "t": [{"input": "t"}, noise]})
+    name = RunName("story_share", ModelName.AMER, ("v",), 1)
+    unit = TrainingUnit(str(features / "features"), name, settings, tmp_path)
+    outcome = train_unit(unit)
+    assert (outcome.reason, outcome.untrained) == ("", "")
+    folder = tmp_path / "story_share/untrained/t/1"
+    run = read_run(folder)
+    table = read_predictions(folder, run).table
+    trained = read_predictions(name.folder(tmp_path), read_run(name.folder(tmp_path))).table
+    beside = [column for column in table if column != "score"]
+    pd.testing.assert_frame_equal(table[beside], trained[beside])
+    store = FeatureStore(features / "features")
+    vectors = dict(zip(store.story_ids("sbert"), store.read("stories", "sbert"), strict=True))
+    index = store.clips().set_index("clip_id")
+    for row in table.itertuples():
+        frames = slice(index.loc[row.clip_id, "start_frame"], index.loc[row.clip_id, "stop_frame"])
+        said = [store.read(row.session_id, each)[frames].mean(axis=0, dtype=float) for each in ("t", "noise")]
+        said, story = np.concatenate(said)[:384], vectors[row.story_id].astype(float)
+        assert row.score == pytest.approx(said @ story / np.linalg.norm(said) / np.linalg.norm(story), abs=1e-6)
+    assert "| cosine, untrained | t | 1 |" in CliRunner().invoke(app, ["evaluate", str(tmp_path)]).stdout
+    before = (folder / "run.json").stat().st_mtime_ns
+    assert not train_unit(unit).is_new
+    assert (folder / "run.json").stat().st_mtime_ns == before
+
+
+def test_sentences_stand_for_words_in_what_nobody_trained_and_without_them_it_is_said(
+    features: Path, tmp_path: Path
+) -> None:
+    name = RunName("story_share", ModelName.AMER, ("a",), 0)
+    study = write_features(tmp_path / "features", StudySpec(sessions=2))
+    assert leave_untrained(FeatureStore(study.root), name, TrainSettings(keep="last"), tmp_path) == ""
+    run = read_run(tmp_path / "story_share/untrained/t/0")
+    assert (run.is_baseline, run.settings["t"][0]["input"]) == (True, "sentence")
+    row = read_predictions(tmp_path / "story_share/untrained/t/0", run).table.iloc[0]
+    sbert = {each: study.arrays[row.session_id, "sbert", each] for each in ("values", "frame_utterance")}
+    clip = study.clips.set_index("clip_id").loc[row.clip_id]
+    said = sbert["frame_utterance"][clip["start_frame"] : clip["stop_frame"]]
+    mean = sbert["values"][said[said >= 0]].mean(axis=0, dtype=float)
+    story = study.arrays["stories", "sbert", "values"][STORY_IDS.index(row.story_id)].astype(float)
+    assert row.score == pytest.approx(mean @ story / np.linalg.norm(mean) / np.linalg.norm(story), abs=1e-6)
+    planted_words = TrainSettings.model_validate(_train(features))
+    reason = leave_untrained(FeatureStore(features / "features"), name, planted_words, tmp_path / "other")
+    assert "sbert" in reason
+    assert not (tmp_path / "other").exists()
+    assert "no story" in leave_untrained(
+        FeatureStore(study.root), name, TrainSettings(preset="regression", label="x"), tmp_path / "other"
+    )
 
 
 def test_what_breaks_is_an_outcome(features: Path, tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ class TrainProgress:
             self._console.print(f"{escape(str(outcome.name))}: done before, nothing to train")
         if outcome.dropped:
             self._console.print(f"[dim]{outcome.dropped} clips of the phase lack an input or a label: left out")
+        if outcome.untrained:
+            self._console.print(f"[dim]{escape(f'no untrained baseline: {outcome.untrained}')}")
 
     def _remaining(self) -> str:
         """How long it will take still, at the pace of this run."""

@@ -67,6 +67,7 @@ class TrainingOutcome:
         reason: why it failed; empty otherwise.
         seconds: how long it took.
         transient: it failed for a reason that may pass.
+        untrained: why there is no untrained baseline beside it; empty where there is one.
     """
 
     run: RunName
@@ -75,6 +76,7 @@ class TrainingOutcome:
     reason: str = ""
     seconds: float = 0.0
     transient: bool = False
+    untrained: str = ""
 
     @property
     def failed(self) -> bool:
@@ -122,7 +124,8 @@ def train_unit(unit: TrainingUnit) -> TrainingOutcome:
             return failed(f"{error.filename or unit.runs}: {error.strerror or type(error).__name__}", transient=True)
         except Exception as error:  # a library's, say out of memory: its siblings go on
             return failed(f"{type(error).__name__}: {error}")
-    return TrainingOutcome(unit.run, done.status, done.is_new, done.reason, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return TrainingOutcome(unit.run, done.status, done.is_new, done.reason, seconds, untrained=done.untrained)
 
 
 def as_left(unit: TrainingUnit, reason: str) -> TrainingOutcome:

@@ -108,8 +108,8 @@ def write_epochs(folder: Path, epochs: Sequence[Mapping[str, Any]]) -> None:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """The folder, made where it is not there, is this process's while the block runs.
+def held(folder: Path, wait_s: float = 0) -> Iterator[None]:
+    """The folder, made where it is not there, is this process's while the block runs; ``wait_s`` is waited for another.
 
     Raises:
         StorageError: it is another's; the message says whose.
@@ -118,5 +118,5 @@ def held(folder: Path) -> Iterator[None]:
     for each in (*reversed(folder.parents), folder):
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=0o700)
-    with locked(folder / _LOCK, wait_s=0):
+    with locked(folder / _LOCK, wait_s):
         yield

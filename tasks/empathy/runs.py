@@ -47,6 +47,7 @@ from tasks.empathy.run_record import RECORD, Run, ScoreScale, TrainLabels, write
 from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings
 from tasks.empathy.splits import Splits, open_splits
 from tasks.empathy.train import Epoch, Progress, TrainingFailedError, Watcher, described_weights, fit, processor_of
+from tasks.empathy.untrained import leave_untrained
 
 TRAIN_VERSION = 1
 """Of the code that decides numbers; raised when the same settings would give other ones."""
@@ -74,6 +75,7 @@ class Outcome:
         reason: why it failed; empty otherwise.
         weights: which epoch's weights are kept, and their val_mse; empty where it failed.
         dropped: clips of the phase that lack an input or a label.
+        untrained: why there is no untrained baseline beside it; empty where there is one.
     """
 
     name: RunName
@@ -83,6 +85,7 @@ class Outcome:
     reason: str
     weights: Mapping[str, Any]
     dropped: int
+    untrained: str = ""
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ def _open(store: FeatureStore, name: RunName, settings: TrainSettings) -> OpenRu
 def train_run(
     store: FeatureStore, name: RunName, settings: TrainSettings, runs: Path, watch: Watcher, *, replace: bool = False
 ) -> Outcome:
-    """Train a run and score its clips, unless that was done already.
+    """Train a run and score its clips, unless that was done already; beside it lies the baseline that nobody trained.
 
     Args:
         store: the features.
@@ -239,7 +242,8 @@ def train_run(
                 )
             before = None
         if before is not None and before.status is RunStatus.DONE and (folder / PREDICTIONS).exists():
-            return Outcome(name, folder, RunStatus.DONE, False, "", _kept(folder), dropped)
+            untrained = leave_untrained(store, name, settings, runs)
+            return Outcome(name, folder, RunStatus.DONE, False, "", _kept(folder), dropped, untrained)
         if before is None:
             for left in (RECORD, PREDICTIONS, WEIGHTS, EPOCHS, CHECKPOINT):
                 (folder / left).unlink(missing_ok=True)
@@ -253,7 +257,8 @@ def train_run(
             write_state(folder, failed)
             return Outcome(name, folder, RunStatus.FAILED, True, str(error), {}, dropped)
         write_state(folder, State(RunStatus.DONE, opened.fingerprint, opened.decided))
-        return Outcome(name, folder, RunStatus.DONE, True, "", weights, dropped)
+        untrained = leave_untrained(store, name, settings, runs)
+        return Outcome(name, folder, RunStatus.DONE, True, "", weights, dropped, untrained)
 
 
 def _train(opened: OpenRun, folder: Path, runs: Path, watch: Watcher) -> dict[str, Any]:

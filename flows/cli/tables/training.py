@@ -36,5 +36,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason,
         "weights": dict(outcome.weights),
         "dropped_clips": outcome.dropped,
+        "no_untrained_baseline": outcome.untrained,
         "folder": str(outcome.folder),
     }
