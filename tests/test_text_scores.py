@@ -698,6 +698,12 @@ def test_a_pair_that_lacks_one_order_is_missing(tmp_path: Path, answer: str) -> 
     assert table["llm_empathy_ba"].isna().tolist() == [False, True, False]
 
 
+def test_the_stand_in_knows_the_scale_of_pairs(tmp_path: Path) -> None:
+    with service() as server:
+        done = asked_pairs(tmp_path, server.url, "--json")
+    assert json.loads(done.stdout)["scores"]["empathy"]["missing"] == 0
+
+
 def test_no_pair_is_sent_without_a_word(tmp_path: Path) -> None:
     """The socket guard fails whatever would connect elsewhere; a host that resolves is not needed."""
     elsewhere = "https://api.example.org/v1"
