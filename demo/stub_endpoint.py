@@ -30,7 +30,7 @@ class Reply:
 
 def digest_number(request: dict[str, Any]) -> Reply:
     """A number on the scale of the question, 0 to 1 or 1 to 4, that depends on every character of it."""
-    question = json.dumps(request["messages"])
+    question = json.dumps(request.get("messages", request.get("input")))
     share = int.from_bytes(hashlib.sha256(question.encode()).digest()[:4], "big") / 2**32
     return Reply(f"{1 + 3 * share if 'on a scale from 1 to 4' in question else share:.2f}")
 
