@@ -13,6 +13,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -67,12 +68,13 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.reply(request)
         made = _embeddings(request) if "input" in request else _completion(request, reply)
         body = reply.body if reply.body is not None else json.dumps(made).encode()
-        self.send_response(reply.status)
-        for name, value in {"Content-Type": "application/json", **reply.headers}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # whoever asked has gone
+            self.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *arguments: object) -> None:
         """Says nothing: what was asked is nobody's business."""

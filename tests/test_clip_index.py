@@ -60,7 +60,7 @@ def test_without_phases_and_labels_the_whole_session_gives_clips(tmp_path: Path)
     write_clip_index(built.clips, local(tmp_path / "store"))
     dataset = ClipDataset(store, ["frames"], "empathy is null")
     assert dataset.read(range(4))["frames_time"][:, 0].tolist() == [0, 1, 2, 0]
-    with pytest.raises(ValueError, match="4 of 4 clips lack the input 'label'.*'empathy is not null'"):
+    with pytest.raises(ValueError, match="none of the 4 clips has a rating.*index a study that has ratings or labels"):
         ClipDataset(store, ["frames", "label"])
     with pytest.raises(ValueError, match="4 of 4 clips lack the input 'story'"):
         ClipDataset(store, ["story"])

@@ -23,6 +23,8 @@ from demo.stub_endpoint import Reply, StubEndpoint, digest_number
 from flows.cli.app import app
 from storyframes import FeatureStore, SplitSpec
 from storyframes.store.layout import create_store
+from tasks.empathy.predictions import read_predictions
+from tasks.empathy.run_record import RunError, read_run
 from tasks.models.torchvision_import import import_torchvision
 from tasks.text.answer import parse_answer
 from tasks.text.budget import Budget, BudgetSpentError, Prices, most_tokens
@@ -387,6 +389,11 @@ def test_predictions_of_the_demo(
         assert row.rating == ratings[row.session_id, row.story_id]
     run = json.loads((folder / "run.json").read_text())
     assert (run["level"], run["modalities"], run["model"]) == ("story", "t", "LLM meta/m")
+    assert read_predictions(folder, read_run(folder)).table["score"].notna().all()
+    (folder / "run.json").write_text(json.dumps({**run, "fingerprint": "0" * 64}))  # of other scores
+    with pytest.raises(RunError):
+        read_predictions(folder, read_run(folder))
+    (folder / "run.json").write_text(json.dumps(run))
     assert "planted-key" not in (folder / "run.json").read_text()
     sent = [request["messages"][1]["content"] for request in server.requests]
     assert sum(PLANTED in text for text in sent) == 3  # the session's stories

@@ -308,7 +308,7 @@ def test_clips_give_several_schemes_with_names_and_masks(tmp_path: Path) -> None
     assert len(ClipDataset(dataset.store, ["frames"], "mood in ['happy'] and valence is not null")) == 1
     with pytest.raises(ValueError, match="has no scheme 'split'; it has effort, mood, stars, valence"):
         ClipDataset(dataset.store, [ClipInput("label", ["split"])])
-    with pytest.raises(ValueError, match=r"10 of 10 clips lack the input 'label'.*ClipInput\('label', \['effort'"):
+    with pytest.raises(ValueError, match=r"none of the 10 clips has a rating.*ClipInput\('label', \['effort'"):
         ClipDataset(dataset.store, ["label"])
 
 

@@ -97,6 +97,9 @@ def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: Feat
     if wanted.name == "label":
         others = [name for name in lacking.attrs.get("schemes", {}) if name != RATING]
         ask = f"ask for other labels with ClipInput('label', {others[:3]}), " if others else ""
+        if len(lacking) == count:
+            cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
+            return f"none of the {count} clips has a rating, which is the input {wanted.field!r}: {cure}"
         advice = f"{ask}filter with where='{RATING} is not null', or "
     return (
         f"{len(lacking)} of {count} clips lack the input {wanted.field!r} (of {shown}): {advice}"

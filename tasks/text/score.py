@@ -5,6 +5,8 @@ One row for each session and story (level ``story``). An answer that could not b
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,8 +47,10 @@ def write_scores(
         "score": [scores[one.session_id, one.story_id] for one in samples],
         "copies": [1] * len(samples),
     }
+    decided = json.dumps([run.model_dump(mode="json"), columns], sort_keys=True)
+    run = run.model_copy(update={"fingerprint": hashlib.sha256(decided.encode()).hexdigest()})
     columns["score"] = pd.Series(columns["score"], dtype=object)  # None is not NaN
-    write_predictions(folder, run, pd.DataFrame(columns))
+    write_predictions(folder, run, pd.DataFrame(columns))  # which name the run that they are of
     write_run(folder, run)
     return folder
 
