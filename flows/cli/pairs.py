@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.pairs_llm import check_out, score_llm
-from flows.cli.terminal import LOOK, console, error_console, fail, usage_errors
+from flows.cli.terminal import LOOK, console, error_console, fail, need, usage_errors
 from tasks.inspect.human import counted
 
 pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
@@ -26,6 +26,7 @@ def score(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """Score pairs by the cosine of their texts' embeddings, on this machine. A language model: pairs score-llm."""
+    need("sentence_transformers", "pipeline")
     from flows.cli.tables.finite_json import finite_json
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.sbert import SbertSettings
@@ -68,6 +69,7 @@ def finetune(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """Train a sentence encoder further on labelled pairs, on this machine; 'pairs score --model' takes the folder."""
+    need("sentence_transformers", "pipeline")
     from flows.cli.tables.finite_json import finite_json
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.sbert import SbertSettings
