@@ -284,3 +284,15 @@ def test_of_labels_that_are_wrong_themselves_nothing_follows(study_copy: Path, t
     said = label_faults(study_copy, tmp_path, config.replace("valence", "valenc"), "--tables-only")
     assert "is outside the scheme 'valence'" in said
     assert "[labels.valenc]" in said
+
+
+def test_labels_of_several_persons_that_no_rule_chooses_from_are_named(study_copy: Path, tmp_path: Path) -> None:
+    session = first_session(study_copy)["session_id"]
+    (study_copy / "schemes.csv").write_text("scheme,type,min,max\nvalence,interval,-1,1\n")
+    (study_copy / "persons.csv").write_text(f"session_id,person_id\n{session},ann\n{session},bob\n")
+    (study_copy / "labels.csv").write_text(
+        f"session_id,scheme,value,person_id\n{session},valence,0.5,ann\n{session},valence,0.1,bob\n"
+    )
+    said = label_faults(study_copy, tmp_path, "", "--tables-only")
+    assert f"{session}: labels of the scheme valence are of ann, bob: say whose are meant" in said
+    assert label_faults(study_copy, tmp_path, '[labels.valence]\nperson = "ann"\n', "--tables-only").startswith("valid")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tasks.clip_labels import sessions_of_several_persons
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
@@ -61,7 +62,12 @@ def label_problems(study: Study, rules: Mapping[str, LabelRule], found: Sequence
     """
     if any(one.table in _OF_LABELS and one.column not in _NOT_OF_SCHEMES for one in found):
         return []
-    return [Problem("clip index", None, "", "", fault) for fault in label_rule_faults(study, rules)]
+    faults = label_rule_faults(study, rules)
+    of_several = () if faults else sorted(sessions_of_several_persons(study, rules).items())
+    return [
+        *(Problem("clip index", None, "", "", fault) for fault in faults),
+        *(Problem("clip index", None, "", "", f"{session}: {why}") for session, why in of_several),
+    ]
 
 
 _OF_LABELS = ("schemes", "raters", "persons", "labels", "curves")
