@@ -216,7 +216,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 def test_pairs_of_stories_are_scored_as_the_documentation_says(tmp_path: Path, monkeypatch) -> None:
     page = (ROOT / "docs/statistics.md").read_text()
-    (command,) = re.findall(r"^storyframes (pairs score .+)$", page, re.MULTILINE)
+    (command,) = re.findall(r"^storyframes (pairs score .+scores\.csv.*)$", page, re.MULTILINE)
     monkeypatch.chdir(ROOT)
     out = tmp_path / "scores.csv"
     done = CliRunner().invoke(app, [*command.replace("scores.csv", str(out)).split(), "--json"])
@@ -433,6 +433,20 @@ def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, s
     (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
     assert entry.current.quality["texts_cut"] == 2  # 254 words and the two marks around them just fit
     break_transcript(study_copy, json.dumps({"utterances": utterances[:1]}))
+    assert extract(study_copy, store_root, "sbert")["sbert"].caveats == ()
+
+
+def test_texts_in_a_script_that_the_model_does_not_know_are_said(study_copy: Path, store_root: Path) -> None:
+    """Amharic, Khmer and Chinese are mostly unknown pieces; Russian and Urdu are not, nor English with an emoji."""
+    unknown = ["ሰላም ለዓለም ደስ ብሎኛል", "ខ្ញុំស្រឡាញ់អ្នក ណាស់", "我昨天在公园里遇到了一位老朋友"]
+    known = ["Я вчера встретил друга", "میں نے کل ایک دوست", "I was so happy 😀 to see José"]
+    utterances = [{"start_s": at, "end_s": at + 1, "text": text} for at, text in enumerate([*unknown, *known])]
+    break_transcript(study_copy, json.dumps({"utterances": utterances}))
+    outcome = extract(study_copy, store_root, "sbert")["sbert"]
+    assert outcome.caveats == ("texts in a script that the model does not know",)
+    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
+    assert entry.current.quality["texts_unknown"] == 3
+    break_transcript(study_copy, json.dumps({"utterances": utterances[3:]}))
     assert extract(study_copy, store_root, "sbert")["sbert"].caveats == ()
 
 

@@ -32,6 +32,7 @@ class Caveat(StrEnum):
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     MALFORMED_CUES = "malformed cues left out"
     CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning
+    UNKNOWN_SCRIPT = "texts in a script that the model does not know"  # the embedding is of what is left of them
     SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
     INTERLACED_VIDEO = "interlaced video"

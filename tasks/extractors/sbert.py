@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MODEL = "all-MiniLM-L6-v2"
 _MARKS = 2  # of beginning and end, which the model reads as well
+_STRANGE = 0.25  # of a text's pieces: an emoji or a foreign name is no other script
 _DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
 
 
@@ -103,8 +104,10 @@ class StorySbert(_FromModel):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Write the stories' embeddings; a story that is longer than the model reads is embedded in chunks."""
         stories = read_stories(source)
-        values, counts = encode_whole([story.text for story in stories], self.settings)
+        texts, model = [story.text for story in stories], load_model(self.settings)
+        values, counts = _embed_whole(model, texts)
         out.write("values", values)
+        _note_unknown_scripts(_pieces(model, texts), model, out)
         out.attributes["story_ids"] = [story.story_id for story in stories]
         out.attributes["chunks"] = counts
 
@@ -153,21 +156,38 @@ def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
 
 def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:
     """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each was put together."""
-    model = load_model(settings)
+    return _embed_whole(load_model(settings), texts)
+
+
+def _embed_whole(model: SentenceTransformer, texts: Sequence[str]) -> tuple[np.ndarray, list[int]]:
     limit = model.max_seq_length or sys.maxsize
     parts = [chunks(text, model.tokenizer, limit - _MARKS) for text in texts]
     return embed_in_chunks(parts, lambda some: _embed(model, some)), [len(part) for part in parts]
 
 
 def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) -> None:
-    """Write the texts' embeddings; note how many texts are longer than the model reads."""
+    """Write the texts' embeddings; note how many texts are longer than the model reads, or in a script it cannot."""
     model = load_model(settings)
     out.write("values", _embed(model, texts))
-    tokens = model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+    pieces = _pieces(model, texts)
     limit = model.max_seq_length
-    if limit and (cut := sum(len(one) > limit for one in tokens)):
+    if limit and (cut := sum(len(one) > limit for one in pieces)):
         out.caveat(Caveat.CUT_TEXT)
         out.quality["texts_cut"] = cut
+    _note_unknown_scripts(pieces, model, out)
+
+
+def _pieces(model: SentenceTransformer, texts: Sequence[str]) -> list[list[int]]:
+    """The numbers of each text's word pieces, with the two marks around them."""
+    return model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+
+
+def _note_unknown_scripts(pieces: Sequence[Sequence[int]], model: SentenceTransformer, out: FeatureWriter) -> None:
+    """Say how many texts the model mostly does not know: their embeddings are of the few pieces that it does."""
+    unknown = model.tokenizer.unk_token_id
+    if strange := sum(list(one).count(unknown) > _STRANGE * max(len(one) - _MARKS, 1) for one in pieces):
+        out.caveat(Caveat.UNKNOWN_SCRIPT)
+        out.quality["texts_unknown"] = strange
 
 
 def load_model(settings: SbertSettings) -> SentenceTransformer:
