@@ -140,11 +140,14 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(tmp_path: Path
     killed: list[int] = []
 
     def kill_the_first() -> None:
-        wait_for(lambda: set(children()) - before)
-        for pid in set(children()) - before:
-            if "spawn_main" in command_line(pid):
-                killed.append(pid)
-                os.kill(pid, signal.SIGKILL)
+        # The first child may be another one than the worker: multiprocessing's resource tracker, a fork before exec.
+        wait_for(workers)
+        for pid in workers():
+            killed.append(pid)
+            os.kill(pid, signal.SIGKILL)
+
+    def workers() -> list[int]:
+        return [pid for pid in set(children()) - before if "spawn_main" in command_line(pid)]
 
     killer = threading.Thread(target=kill_the_first)
     killer.start()

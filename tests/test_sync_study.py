@@ -204,7 +204,10 @@ def test_rows_that_are_there_stop_what_would_overwrite_them(study: Path, replace
     ("fault", "message"),
     [
         (lambda study: (study / "clocks.csv").symlink_to(study / "other.csv"), "is a link"),
-        (lambda study: (study / "clocks.csv").write_text("session_id;clock;clock_s;session_s\n"), "mend it"),
+        (
+            lambda study: (study / "clocks.csv").write_text("session_id;clock;clock_s;session_s\n"),
+            "separated by semicolons",
+        ),
         (lambda study: (study / "clocks.parquet").write_text(""), "is damaged, or no Parquet"),
     ],
     ids=["link", "semicolons", "parquet"],
