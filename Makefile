@@ -51,7 +51,7 @@ $(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pipeline
-	$(INSTALL) -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,statistics,dev]'
+	$(INSTALL) -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,statistics,embed,export,docs,dev]'
 	$(COMPILE)
 	@touch $@
 
