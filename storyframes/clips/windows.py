@@ -252,7 +252,7 @@ def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray
 
 
 def _missing(count: int):  # type: ignore[no-untyped-def]
-    return pd.array([pd.NA] * count, dtype="Float64")
+    return pd.arrays.FloatingArray(np.full(count, np.nan), np.ones(count, bool))  # pd.array of a list is slow
 
 
 def _positions(times: np.ndarray | None, at: np.ndarray):  # type: ignore[no-untyped-def]
