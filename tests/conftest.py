@@ -6,10 +6,12 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,30 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     patch.setenv("XDG_STATE_HOME", str(home / "state"))
     patch.delenv("PREFECT_API_URL", raising=False)
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def private() -> Iterator[None]:
+    """What is made is its owner's alone, as with the command in a process of its own."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(scope="module")
+def only_loopback() -> Iterator[None]:
+    """Whatever tries to speak to another machine fails the test."""
+    patch = pytest.MonkeyPatch()
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1"):
+            raise AssertionError(f"a connection to {address}")
+        connect(self, address)
+
+    patch.setattr(socket.socket, "connect", guarded)
     yield
     patch.undo()
 

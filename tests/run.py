@@ -65,7 +65,10 @@ TOGETHER = {
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
     "training": ("test_models", "test_planted", "test_training"),
-    "texts": ("test_stored_text", "test_text", "test_text_chunks", "test_text_scores"),
+    "texts": (
+        "test_pairs_llm", "test_score_commands", "test_stored_text", "test_text", "test_text_chunks",
+        "test_text_scores",
+    ),
 }  # fmt: skip
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (

@@ -124,8 +124,11 @@ def score_llm(
     with usage_errors():
         write_table(table, out)
         _write_record(out, record)
+    nothing = not any(of["pairs"] for of in scores.values())
     if as_json:
         typer.echo(json.dumps({"out": str(out), "scores": scores, "caveats": record["caveats"], **done}))
+        if nothing:
+            raise typer.Exit(1)
         return
     for one, of in scores.items():
         more = f", {of['missing']} missing (an answer without a number)" if of["missing"] else ""
@@ -134,6 +137,8 @@ def score_llm(
     for caveat in record["caveats"]:
         console().print(f"caveat: {caveat}", soft_wrap=True)
     console().print(escape(str(out)), soft_wrap=True)
+    if nothing:
+        fail("no pair has a score: the answers hold no number from 1 to 4; another model may follow the prompt", 1)
 
 
 def _record(service: Any, aspects: list[Any], summaries: bool, scores: dict[str, Any]) -> dict[str, Any]:

@@ -320,6 +320,8 @@ def _write(
         more = f", {missing} of them without a number in the answer" if missing else ""
         console().print(f"{counted(len(scores), 'sample')} scored{more}: {escape(', '.join(map(str, folders)))}")
         _say_left_out(samples)
+    if missing == len(scores):
+        fail("no sample has a score: no answer holds a number on the scale; another model may follow the prompt", 1)
     if samples.damaged:
         raise typer.Exit(1)
 

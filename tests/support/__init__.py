@@ -16,7 +16,8 @@ Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's prog
 `bad_extractors` (plug-ins that do not work) · `outside_programs`, `outside_faults` (plug-ins' programs, each in an
 environment of its own) ·
 `container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
-(PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them).
+(PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them) · `text_service` (a language model
+behind a URL, and a BART of random weights).
 
 Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
 way in which writers and gc can meet) · `strangers` (who try the ports of a run; `intruder` is the program).
