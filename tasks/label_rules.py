@@ -149,6 +149,12 @@ def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelR
     raters = {label.rater_id for label in study.labels if label.scheme == name and label.rater_id}
     if rule.raters not in (MEAN, ALL, *raters):
         yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"
+    nobodys = sum(label.scheme == name and not label.rater_id for label in study.labels) if raters else 0
+    if rule.raters == ALL and nobodys:
+        yield (
+            f"{section}: raters = \"all\" would leave out {nobodys} labels without a rater_id in the table 'labels': "
+            "give them one"
+        )
     persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}
     if rule.person is not None and rule.person not in persons:
         yield f"{section}: person = {rule.person!r}: neither a person_id nor a role of the table 'persons'"

@@ -24,6 +24,7 @@ from flows.cli.app import app
 from storyframes.features import STORIES, STORY_FEATURES
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from tasks.text.embeddings import EmbeddingError, EmbeddingService, embed
 from tasks.text.endpoint import agree
 from tasks.text.topics import Space, TopicError, find_topics, topic_terms
@@ -105,6 +106,7 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         rows = centres[np.arange(9) % 3] + 0.1 * generator.normal(size=(9, 384))
         out.write("values", rows.astype(np.float32))
         out.attributes["story_ids"] = [f"st{place}" for place in range(9)]
+        out.caveat(Caveat.UNKNOWN_SCRIPT)
         out.publish("f" * 64, {"inputs": {}})
     return study, root
 
@@ -116,12 +118,14 @@ def test_the_page_shows_words_only_where_asked(stories: tuple[Path, Path], tmp_p
     done = CliRunner().invoke(app, ["topics", *arguments])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert (told["stories"], told["topics"], len(told["caveats"])) == (9, 3, 1)
+    assert (told["stories"], told["topics"], len(told["caveats"])) == (9, 3, 2)
+    assert told["caveats"][0] == f"sbert: {Caveat.UNKNOWN_SCRIPT}"
     table = pd.read_parquet(out / "topics.parquet")
     assert adjusted_rand_score(np.arange(9) % 3, table["topic"]) == 1
     page = (out / "index.html").read_text()
     assert ("zebrafinch" in page, "zebrafinch" in done.output) == (with_text, with_text)
     assert "zebrafinch<b>" not in page
+    assert Caveat.UNKNOWN_SCRIPT in page
     assert "st4" in page
 
 

@@ -255,6 +255,16 @@ def test_labels_beside_ratings_leave_the_ratings_clips_as_they_are(study_copy: P
     assert rated["mood"].value_counts().to_dict()["sad"] == 18
 
 
+def test_labels_of_no_rater_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    labels = "session_id,scheme,value,rater_id\ns1,mood,sad,ann\ns2,mood,happy,\n"
+    study = write_study(tmp_path / "study", labels)
+    (fault,) = label_rule_faults(study, {"mood": LabelRule(raters="all")})
+    assert 'raters = "all" would leave out the labels without a rater_id' in fault
+    assert label_rule_faults(study, {"mood": LabelRule()}) == []
+    nobodys = write_study(tmp_path / "nobodys", labels.replace("ann", ""))
+    assert label_rule_faults(nobodys, {"mood": LabelRule(raters="all")}) == []
+
+
 def test_a_name_of_another_column_and_rules_that_cannot_be_are_refused(tmp_path: Path) -> None:
     schemes = SCHEMES + "split,nominal,,,a|b,\nhas_hat,nominal,,,y|n,\nmood_ann,nominal,,,a|b,\n"
     study = write_study(tmp_path / "study", RATED, schemes=schemes)

@@ -75,15 +75,15 @@ def topics(
         embeddings = _embedded(
             [texts[one] for one in story_ids], base_url, send_transcripts_to, model, os.environ.get(key_variable)
         )
-        source = f"{model} of {base_url}"
+        source, caveats = f"{model} of {base_url}", []
     else:
         with usage_errors():
             story_ids = store.story_ids("sbert")
             if not story_ids:
                 fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY FEATURES --only sbert'", 2)
             embeddings = store.read(STORIES, "sbert")
-            versions = store.catalogue.set_index(["session_id", "feature"])["version"]
-        source = f"stories/sbert, version {versions[STORIES, 'sbert']}"
+            made = store.catalogue.set_index(["session_id", "feature"]).loc[(STORIES, "sbert")]
+        source, caveats = f"stories/sbert, version {made['version']}", [f"sbert: {one}" for one in made["stamps"]]
     if gone := [one for one in story_ids if one not in texts]:
         fail(f"the study has no story {gone[0]!r} any more: extract sbert again", 2)
     space = Space.EMBEDDING if embedding else Space.LAYOUT
@@ -106,8 +106,9 @@ def topics(
     }
     silhouette = max(found.silhouettes.values())
     terms = topic_terms(shown, found.labels) if with_text else None
+    caveats += found.caveats
     page = TopicsPage(
-        study.resolve().name, table, silhouette, settings, found.caveats, terms, shown if with_text else None
+        study.resolve().name, table, silhouette, settings, tuple(caveats), terms, shown if with_text else None
     )
     try:
         write_topics(page, out)
@@ -115,9 +116,9 @@ def topics(
         cannot_write(out, error)
     if json:
         told = {"stories": len(table), "topics": number, "silhouettes": found.silhouettes, "terms": terms}
-        print(jsonlib.dumps({**told, "caveats": found.caveats}))  # noqa: T201
+        print(jsonlib.dumps({**told, "caveats": caveats}))  # noqa: T201
         return
-    for caveat in found.caveats:
+    for caveat in caveats:
         error_console().print(f"[yellow]caveat:[/] {escape(caveat)}")
     console().print(f"{len(table)} stories in {number} topics (silhouette {silhouette:.2f})")
     console().print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
