@@ -152,8 +152,8 @@ def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelR
     nobodys = sum(label.scheme == name and not label.rater_id for label in study.labels) if raters else 0
     if rule.raters == ALL and nobodys:
         yield (
-            f"{section}: raters = \"all\" would leave out {nobodys} labels without a rater_id in the table 'labels': "
-            "give them one"
+            f'{section}: raters = "all" would leave out the labels without a rater_id ({nobodys} of '
+            "the table 'labels'): give them one"
         )
     persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}
     if rule.person is not None and rule.person not in persons:
