@@ -64,7 +64,9 @@ TOGETHER = {
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
-    "training": ("test_models", "test_planted", "test_training"),
+    "training": (
+        "test_models", "test_planted", "test_training", "test_training_clips", "test_training_command",
+    ),
     "texts": (
         "test_pairs_llm", "test_score_commands", "test_stored_text", "test_text", "test_text_chunks",
         "test_text_scores",

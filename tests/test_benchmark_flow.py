@@ -8,19 +8,26 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.planted_study import QUICK, Planted, planted
+from support.stores import local
 from support.synthetic_features import STORY_IDS, StudySpec, write_features
 from typer.testing import CliRunner
 
 from flows.benchmark import BenchmarkRequest, prepare_benchmark
 from flows.cli.app import app
+from storyframes.features import feature_spec
+from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
+from storyframes.store.publish import FeatureWriter
 from tasks.empathy.grid import TrainingUnit, as_left, grid, train_unit
+from tasks.empathy.labels import best_cut
 from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunName, RunStatus
-from tasks.empathy.run_record import read_run
+from tasks.empathy.run_record import Run, read_run
 from tasks.empathy.settings import ModelName, TrainSettings
 from tasks.empathy.untrained import leave_untrained
+
+LATER = ("s01", "sbert")
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +104,34 @@ def test_sentences_stand_for_words_in_what_nobody_trained_and_without_them_it_is
     assert "no story" in leave_untrained(
         FeatureStore(study.root), name, TrainSettings(preset="regression", label="x"), tmp_path / "other"
     )
+
+
+def test_what_nobody_trained_has_the_caveats_of_its_features_and_the_cut_of_val(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=6))
+    name = RunName("story_share", ModelName.AMER, ("a",), 0)
+    asked = TrainSettings(score_cut="val", oversampling="paper")
+
+    def left() -> Run:
+        assert leave_untrained(FeatureStore(study.root), name, asked, tmp_path) == ""
+        return read_run(folder)
+
+    folder = tmp_path / "story_share/untrained/t/0"
+    before = left()
+    arrays = {each: rows for (session, feature, each), rows in study.arrays.items() if (session, feature) == LATER}
+    with FeatureWriter(local(study.root), "s01", feature_spec("s01", "sbert")) as out:
+        for each, rows in arrays.items():
+            out.write(each, rows)
+        out.caveat("texts longer than the model reads")
+        out.publish("g", {})
+    catalogue.compact(local(study.root))
+    run = left()
+    assert run.caveats == ("sbert: texts longer than the model reads", *before.caveats)
+    assert "oversampled by the whole study" in before.caveats[0]
+    table = read_predictions(folder, run).table
+    val = table[table["split"] == "val"]
+    cut = best_cut(val["score"].to_numpy(), val["rating"].to_numpy() > 3, val["copies"].to_numpy())
+    assert run.score_threshold == cut != 0.5
+    assert run.settings["score_cut"] == "val"
 
 
 def test_what_breaks_is_an_outcome(features: Path, tmp_path: Path) -> None:

@@ -19,18 +19,18 @@ from torch import nn
 
 import storyframes
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
-from storyframes.features import STORIES
+from storyframes.clips.named_inputs import needed_features
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.feed import Feed, Loaded, open_bank
-from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from tasks.empathy.inputs import Part, Preparation, open_parts, rows_of
 from tasks.empathy.labels import best_cut
 from tasks.empathy.models.build import build
 from tasks.empathy.moments import Moments, Rows, measure, remembered
 from tasks.empathy.predict import predict
 from tasks.empathy.predictions import FILE as PREDICTIONS
 from tasks.empathy.predictions import write_predictions
+from tasks.empathy.provenance import clip_caveats, feature_caveats, versions_of
 from tasks.empathy.run_folder import (
     CHECKPOINT,
     EPOCHS,
@@ -196,12 +196,7 @@ def open_run(store: FeatureStore, name: RunName, settings: TrainSettings) -> Ope
 
 def _open(store: FeatureStore, name: RunName, settings: TrainSettings) -> OpenRun:
     splits = open_splits(store, name.phase, name.modalities, name.seed, settings)
-    inputs = clip_inputs(settings, name.modalities)
-    features = {feature for each in inputs for feature in needed_features(each, store)}
-    sessions = {session for dataset in splits.scored.values() for session in dataset.clips["session_id"]}
-    versions = {feature: _versions(store, feature, sessions) for feature in sorted(features)}
-    if splits.stories is not None:
-        versions[f"{STORIES}/{STORY_FEATURE}"] = _versions(store, STORY_FEATURE, {STORIES})
+    versions = versions_of(store, splits.scored, name.modalities, settings, stories=splits.stories is not None)
     return OpenRun(name, settings, store, splits, open_parts(splits.training, settings, name.modalities), versions)
 
 
@@ -296,9 +291,6 @@ def _table(clips: pd.DataFrame, labels: np.ndarray, scores: np.ndarray, copies: 
 def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments], cut: float) -> Run:
     scale, training = opened.splits.scale, opened.splits.scored["train"]
     labels = opened.splits.labels(training.clips)
-    caveats = _caveats(opened)
-    if opened.settings.oversampling == "paper":
-        caveats = (*caveats, "val and test were oversampled by the whole study's ratings (oversampling = paper)")
     return Run(
         phase=opened.name.phase,
         model=opened.name.model.value,
@@ -314,7 +306,7 @@ def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments],
             n=len(labels), mean=float(labels.mean()), prevalence=float((labels > scale.similar_above).mean())
         ),
         fingerprint=opened.fingerprint,
-        caveats=caveats,
+        caveats=(*feature_caveats(opened.store, opened.versions), *clip_caveats(opened.settings)),
         settings=opened.decided["settings"],
         versions={"storyframes": storyframes.__version__, "torch": torch.__version__, "git": _commit()},
         data={
@@ -328,23 +320,6 @@ def _record(opened: OpenRun, progress: Progress, moments: Mapping[str, Moments],
             "threads": opened.settings.threads,
         },
     )
-
-
-def _versions(store: FeatureStore, feature: str, sessions: set[str]) -> dict[str, str]:
-    table = store.catalogue
-    rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions) & table["version"].notna()]
-    return dict(sorted(zip(rows["session_id"], rows["version"], strict=True)))
-
-
-def _caveats(opened: OpenRun) -> tuple[str, ...]:
-    """What the features' own caveats are, as "resnet50: untrained weights"."""
-    table = opened.store.catalogue
-    found = set()
-    for name, versions in opened.versions.items():
-        feature = name.removeprefix(f"{STORIES}/")
-        rows = table[(table["feature"] == feature) & table["session_id"].isin(versions)]
-        found |= {f"{name}: {stamp}" for stamps in rows["stamps"] if stamps is not None for stamp in stamps}
-    return tuple(sorted(found))
 
 
 def _kept(folder: Path) -> dict[str, Any]:

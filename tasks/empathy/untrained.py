@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 import storyframes
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.locks import WAIT_S
 from tasks.empathy.inputs import Part, clip_inputs, open_parts, rows_of
+from tasks.empathy.labels import best_cut
 from tasks.empathy.predictions import FILE, write_predictions
+from tasks.empathy.provenance import clip_caveats, feature_caveats, versions_of
 from tasks.empathy.run_folder import RunName, held
 from tasks.empathy.run_record import Run, RunError, ScoreScale, TrainLabels, read_run, write_run
 from tasks.empathy.settings import InputSettings, TrainSettings
@@ -68,12 +69,17 @@ def leave_untrained(store: FeatureStore, name: RunName, settings: TrainSettings,
     run = _record(store, name, chosen, splits)
     with held(folder, WAIT_S):  # runs of one seed may end at the same time, in many processes
         if not _is_there(folder, run.fingerprint):
-            tables = [
-                _scored(datasets[split], parts, splits, splits.copies[split], settings).assign(split=split)
+            tables = {
+                split: _scored(datasets[split], parts, splits, splits.copies[split], settings).assign(split=split)
                 for split in datasets
                 if split != "train" or len(datasets) == 1
-            ]
-            write_predictions(folder, run, pd.concat(tables, ignore_index=True))
+            }
+            if settings.score_cut == "val":
+                val = tables["val"]
+                similar = val["rating"].to_numpy() > run.threshold
+                cut = best_cut(val["score"].to_numpy(), similar, val["copies"].to_numpy())
+                run = run.model_copy(update={"score_threshold": cut})
+            write_predictions(folder, run, pd.concat(tables.values(), ignore_index=True))
             write_run(folder, run)
     return ""
 
@@ -129,12 +135,10 @@ def _record(store: FeatureStore, name: RunName, settings: TrainSettings, splits:
     scale = splits.scale
     labels = splits.labels(splits.scored["train"].clips)
     inputs = [part.model_dump(mode="json") for part in settings.t]
-    used = {feature for each in clip_inputs(settings, ("t",)) for feature in needed_features(each, store)}
-    table = store.catalogue
-    rows = table[table["feature"].isin({*used, STORY_FEATURE}) & table["version"].notna()]
-    versions = sorted(zip(rows["session_id"], rows["feature"], rows["version"], strict=True))
+    versions = versions_of(store, splits.scored, ("t",), settings, stories=True)
+    caveats = (*feature_caveats(store, versions), *clip_caveats(settings))
     decided = [_VERSION, name.phase, name.seed, inputs, settings.cosine, scale.scale, scale.similar_above]
-    decided += [scale.low, scale.high, splits.digest, versions]
+    decided += [scale.low, scale.high, splits.digest, versions, settings.score_cut, caveats]
     return Run(
         phase=name.phase,
         model=UNTRAINED,
@@ -151,7 +155,8 @@ def _record(store: FeatureStore, name: RunName, settings: TrainSettings, splits:
             n=len(labels), mean=float(labels.mean()), prevalence=float((labels > scale.similar_above).mean())
         ),
         fingerprint=hashlib.sha256(json.dumps(decided).encode()).hexdigest(),
-        settings={"t": inputs, "cosine": settings.cosine},
+        caveats=caveats,
+        settings={"t": inputs, "cosine": settings.cosine, "score_cut": settings.score_cut},
         versions={"storyframes": storyframes.__version__},
         data={"clips": splits.digest},
     )

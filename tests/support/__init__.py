@@ -6,7 +6,7 @@ sounds that a test decides) · `speech` (sound like it, as microphones with cloc
 `video_variants` (of every codec and container) · `stores` (versions in a folder) · `object_stores` (versions on an
 object store) · `synthetic_features` (a whole study's features, without any extraction) · `track_features` (those of
 sessions with several devices) · `runs` (of models, and their predictions) · `planted_study` (features that tell
-ratings) · `planted_topics` (embeddings in groups).
+ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
 
 Programs: `commands` (the storyframes command) · `terminals` (the command in a terminal) · `processes` (those of a run:
 what they listen on, whether they live) · `opened_files` (what this process opens) · `work` (how much it does) ·
