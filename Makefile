@@ -1,4 +1,4 @@
-# The commands of the README: make demo, make test. Each sets up what it needs in .venv, from the pinned constraints.
+# The commands of the README: make demo, make test, make docs. Each sets up what it needs in .venv, from the pinned constraints.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,13 +7,18 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint format bench soak clean
+.PHONY: demo test docs lint format bench soak clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
 test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
 	@$(BIN)/python tests/run.py
+
+docs: $(VENV)/.dev ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
+	[ -d storyframes-demo/features ] || $(BIN)/storyframes demo storyframes-demo
+	STORYFRAMES_DEMO=storyframes-demo $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo open docs/_build/html/index.html
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
@@ -31,7 +36,7 @@ soak: $(VENV)/.dev ## kill everything that belongs to runs at random, for 20 min
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) storyframes-demo
+	rm -rf $(VENV) storyframes-demo docs/_build
 
 # pip compiles all 33,000 modules, on one processor. Nobody here imports the packages' own tests, the clients of
 # Kubernetes (dask-kubernetes asks for them and uses another) and most of transformers' models.

@@ -140,7 +140,7 @@ class ClipDataset:
             out: arrays to fill, as :meth:`allocate` makes them for as many clips.
 
         Returns:
-            By field, an array of the shape (n, *shape of the field); ``out`` where that is given.
+            By field, an array of the shape ``(n, *shape of the field)``; ``out`` where that is given.
 
         Raises:
             IndexError: there is no such clip.

@@ -1,0 +1,101 @@
+"""The site of the documentation: no warning, tutorials that run, links that lead somewhere, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+
+
+@dataclass
+class Page(HTMLParser):
+    """What a page links to, what it loads, and the places in it that others may link to."""
+
+    links: set[str] = field(default_factory=set)
+    loads: set[str] = field(default_factory=set)
+    places: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attributes}
+        self.places |= {found[name] for name in ("id", "name") if name in found}
+        if tag == "a" and "href" in found:
+            self.links.add(found["href"])
+        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loads.add(found["href"])
+        elif "src" in found:
+            self.loads.add(found["src"])
+
+
+def read(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text())
+    return page
+
+
+@pytest.fixture(scope="module")
+def site(extracted_demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as ``make docs`` builds it; whatever Sphinx warns of is an error, as is a cell that raises."""
+    demo, result = extracted_demo
+    assert result.returncode == 0, result.stderr
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", out / "trees", "docs"]
+    environment = os.environ | {"STORYFRAMES_DEMO": str(demo)}
+    built = subprocess.run(
+        [*command, out / "html"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1100
+    )
+    assert built.returncode == 0, built.stderr
+    return out / "html"
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    pages = {path.resolve(): read(path) for path in site.rglob("*.html")}
+    assert len(pages) > 20
+    nowhere = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue  # nothing is asked of the network
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            lost = parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places
+            if not target.is_file() or lost:
+                nowhere.append(f"{path.name}: {link}")
+    assert nowhere == []
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    loads = {load for path in site.rglob("*.html") for load in read(path).loads}
+    assert loads
+    assert [load for load in loads if urlsplit(load).scheme not in ("", "data") or urlsplit(load).netloc] == []
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_show_what_their_cells_gave(site: Path, tutorial: Path) -> None:
+    cells = tutorial.read_text().count("```{code-cell}")
+    page = (site / "tutorials" / f"{tutorial.stem}.html").read_text()
+    assert cells >= 3
+    assert page.count('class="cell_input') == cells
+    assert page.count('class="cell_output') >= 3
+    assert "Traceback" not in page
+
+
+def test_the_reference_has_what_is_public(site: Path) -> None:
+    import storyframes
+
+    places = read(site / "api.html").places
+    documented = {place.rpartition(".")[2] for place in places if place.startswith("storyframes.")}
+    classes = {name for name in storyframes.__all__ if isinstance(getattr(storyframes, name), type)}
+    assert classes <= documented
+    assert "read" in documented
