@@ -14,9 +14,10 @@ from support.stores import local
 from support.synthetic_features import STORY_IDS, publish, random_features, study_of
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips.grid import Grid, nearest_rows
+from storyframes.clips.grid import Grid
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import STORIES, Axis
+from storyframes.nearest import nearest_rows
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.ticks import ticks

@@ -19,24 +19,20 @@ from storyframes.clips.input_readers import (
     FramePart,
     FrameRows,
     InputReader,
-    MaskRule,
     PaddedRows,
     RowFinder,
     RowPart,
 )
 from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.row_finders import CLOCKS, IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
+from storyframes.clips.row_finders import IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
 from storyframes.clips.same_frames import check_frames_are_the_clips
-from storyframes.clips.speakers import SPEAKER, RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
+from storyframes.clips.speakers import RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
 from storyframes.clips.spoken import SpokenAtFrames, SpokenAtPoints, SpokenPerFrame, SpokenRows
 from storyframes.features import CLOCK
+from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import feature_and_track, of_track
 
-PER_FRAME = "per_frame"
-"""Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
-FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
-"""Where a row is a word or an utterance: the array that says which of them each frame has, -1 for none."""
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
 
 
@@ -94,10 +90,10 @@ def open_feature(
     speakers = find_speakers(source, wanted, feature, spec, main if through or timed else axis)
     if through == PER_FRAME:
         chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
-        return _of_frames(source, wanted, feature, chosen, _mask(spec, [PER_FRAME]))
+        return _of_frames(source, wanted, feature, chosen, mask_rule(spec, [PER_FRAME]))
     there = arrays[main if through or timed else axis]
     chosen = _choose(wanted, spec, {name: name for name in there})
-    mask = _mask(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
+    mask = mask_rule(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
     if through:
         grid = grid_of(source, wanted, CLOCK)
         spoken: SpokenRows = SpokenAtFrames(feature, through, grid)
@@ -235,13 +231,6 @@ def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> l
     return chosen + [whole(name) for name in arrays]
 
 
-def _mask(spec: FeatureSpec, arrays: list[str]) -> MaskRule:
-    """The mask of rows of these arrays."""
-    if spec.mask and spec.arrays[spec.mask].axis is spec.arrays[arrays[0]].axis:
-        return MaskRule(spec.mask)
-    return MaskRule("", tuple(name for name in arrays if np.dtype(spec.arrays[name].dtype).kind == "f"))
-
-
 def _of_frames(
     source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, timed_by: str = CLOCK
 ) -> list[InputReader]:
@@ -306,7 +295,7 @@ def _of_moments(
         )
     _check_clock(feature, spec, Axis.MOMENT)
     chosen = _choose(wanted, spec, {name: name for name in there})
-    mask = _mask(spec, [MAIN_ARRAY])
+    mask = mask_rule(spec, [MAIN_ARRAY])
     device = source.clock(wanted.track)
     if wanted.rate is None:
         clips_of = of_track(CLOCK, source.track), source.clock(source.track)

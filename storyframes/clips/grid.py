@@ -1,9 +1,7 @@
 """Clips on a grid: points at one rate from each clip's start, or its frames, and the row nearest to each of them.
 
-Points and rows are compared as whole microseconds (:mod:`storyframes.ticks`). A row is near enough to stand for a point
-if it is no further off than half a step of the coarser of both, and a millisecond, to which containers round. Of two
-that are equally far, the earlier one is taken. Clips and points are in seconds of the session; rows of another track
-have those of its device, so the points are looked up there as its clock has them.
+Which row that is, :mod:`storyframes.nearest` says. Clips and points are in seconds of the session; rows of another
+track have those of its device, so the points are looked up there as its clock has them.
 """
 
 from __future__ import annotations
@@ -18,11 +16,10 @@ import pandas as pd
 from storyframes.clips.input_readers import Clip
 from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import CLOCK
+from storyframes.nearest import grid_points, nearest_rows, tolerance, usual_step
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
 
-ROUNDING = PER_SECOND // 1000
-"""Ticks by which two times may be off because a container counts milliseconds, as Matroska does."""
 LENGTHS = 0.05
 """Share by which clips on one grid may differ in length: frames come irregularly, and some are lost."""
 _AT_ONCE = 4096  # windows that are looked up together
@@ -104,7 +101,7 @@ def open_frame_grid(
     shown_by, camera = clips_of
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
         shown = ticks(camera.to_session(str(session), store.view(session, shown_by, array="time")))
-        step = _step(shown, f"{session}/{shown_by}")
+        step = usual_step(shown, f"{session}/{shown_by}")
         for some in _pieces(windows):
             points = shown[some["start_frame"].to_numpy()[:, None] + np.arange(frames)]
             found.add(str(session), some, points, step)
@@ -160,9 +157,8 @@ class _Lookup:
     def add(self, session: str, windows: pd.DataFrame, points: np.ndarray, step: float) -> None:
         """The rows of the points of some windows, (n, k) ticks of the session that are ``step`` apart."""
         time, own_step = self._time_of(session)
-        tolerance = int(max(step, own_step) / 2) + ROUNDING
         if len(time):
-            rows, there = nearest_rows(time, _on_device(self._device, session, points), tolerance)
+            rows, there = nearest_rows(time, _on_device(self._device, session, points), tolerance(step, own_step))
             there &= points < ticks(windows["stop_s"])[:, None]
         else:
             rows, there = np.zeros(points.shape, np.int64), np.zeros(points.shape, bool)
@@ -192,7 +188,8 @@ class _Lookup:
         """When the rows of a session are, and how far they usually are apart."""
         if session not in self._times:
             time = ticks(self._store.view(session, self._timed_by, array="time"))
-            self._times = {session: (time, _step(time, f"{session}/{self._timed_by}"))}  # one session after the other
+            step = usual_step(time, f"{session}/{self._timed_by}")
+            self._times = {session: (time, step)}  # one session after the other
         return self._times[session]
 
 
@@ -202,22 +199,13 @@ def _pieces(windows: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield windows.iloc[first : first + _AT_ONCE]
 
 
-def _step(time: np.ndarray, where: str) -> float:
-    """From one row to the next, as it usually is: ticks; 0 of a single row."""
-    steps = np.diff(time)
-    if (steps < 0).any():
-        row = int(np.argmax(steps < 0)) + 1
-        raise ValueError(f"{where}/time: row {row} is earlier than the one before it: extract it again")
-    return float(np.median(steps)) if len(steps) else 0.0
-
-
 def grid_offsets(clips: pd.DataFrame, index: pd.DataFrame, rate: float, name: str) -> np.ndarray:
     """(k,) ticks from a clip's start to each of its points; arguments and errors are those of :func:`open_grid`."""
     seconds = _length_s(clips, index, name)
     count = round(seconds * rate)
     if count < 1:
         raise ValueError(f"rate={rate:g} of {name!r} gives no point in a clip of {seconds:g} s")
-    return np.rint(np.arange(count) * (PER_SECOND / rate)).astype(np.int64)
+    return grid_points(count, rate)
 
 
 def _on_device(device: TrackClock, session_id: str, points: np.ndarray) -> np.ndarray:
@@ -225,24 +213,6 @@ def _on_device(device: TrackClock, session_id: str, points: np.ndarray) -> np.nd
     if device.is_the_sessions(session_id):
         return points
     return device.device_ticks(session_id, points / PER_SECOND)
-
-
-def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
-    """The row nearest to each point, and whether it is near enough.
-
-    Args:
-        time: (n,) of the rows, in order, at least one; ticks.
-        points: of any shape, ticks.
-        tolerance: how far off a row may be.
-
-    Returns:
-        int64 and bool of the points' shape.
-    """
-    after = np.searchsorted(time, points)
-    before = np.maximum(after - 1, 0)
-    after = np.minimum(after, len(time) - 1)
-    rows = np.where(np.abs(points - time[before]) <= np.abs(time[after] - points), before, after)
-    return rows, np.abs(points - time[rows]) <= tolerance
 
 
 def _length_s(clips: pd.DataFrame, index: pd.DataFrame, name: str) -> float:

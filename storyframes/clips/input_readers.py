@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from storyframes.features import STORIES
+from storyframes.row_roles import MaskRule
 from storyframes.spec import shown_names
 from storyframes.store.feature_store import FeatureStore
 
@@ -183,41 +184,6 @@ class FrameMask(InputReader):
         target[...] = mask[chosen] if chosen is not None and isinstance(mask, np.ndarray) else mask
         if there is not None:
             target &= there
-
-
-@dataclass(frozen=True)
-class MaskRule:
-    """How a feature tells which of its rows are measurements.
-
-    Attributes:
-        array: 1 where one is; empty where the feature has no such array.
-        values: then a row is one unless all that it has in these arrays is NaN; without any, every row is.
-    """
-
-    array: str
-    values: tuple[str, ...] = ()
-
-    def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
-        """The mask of some rows; ``rows`` gives those of an array."""
-        if self.array:
-            return rows(self.array) != 0
-        if not self.values:
-            return True
-        mask = _is_not_nan(rows(self.values[0]))
-        for name in self.values[1:]:
-            mask |= _is_not_nan(rows(name))
-        return mask
-
-
-def _is_not_nan(rows: np.ndarray) -> np.ndarray:
-    """(n,) where a row is not NaN throughout; looks at whole rows only where they begin with NaN."""
-    begin: tuple[Any, ...] = (slice(None), *(0,) * (rows.ndim - 1))
-    first = rows[begin]
-    mask = first == first  # only NaN is not equal to itself; two steps of numpy less than its opposite
-    if not mask.all():
-        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
-        mask[~mask] = ~np.isnan(flat[~mask]).all(axis=1)
-    return mask
 
 
 # --- as many rows as the clip has, padded ----------------------------------------------------------------------------

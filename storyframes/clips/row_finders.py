@@ -16,18 +16,8 @@ import pandas as pd
 from storyframes.clips.input_readers import Clip, RowFinder
 from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import AUDIO_HOP_S
-from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
-
-CLOCKS: Mapping[Axis, tuple[str, ...]] = {
-    Axis.AUDIO_FRAME: ("time",),
-    Axis.WORD: ("start",),
-    Axis.UTTERANCE: ("start", "end"),
-    Axis.MOMENT: ("time",),
-}
-"""The arrays that say when a row is, where rows are not frames."""
-
 
 # --- sound -----------------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,10 @@ import pandas as pd
 
 from storyframes.clips.input_readers import Clip, RowFinder
 from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.row_roles import SPEAKER
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-
-SPEAKER = "speaker"
-"""The array that says whose each row is, and with an s the attribute that names them."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from storyframes.clips.grid import Grid
-from storyframes.clips.input_readers import Batch, Clip, Field, InputReader, MaskRule, RowPart, rows_of, some_rows
+from storyframes.clips.input_readers import Batch, Clip, Field, InputReader, RowPart, rows_of, some_rows
 from storyframes.clips.speakers import Speakers
 from storyframes.clocks import TrackClock
+from storyframes.nearest import spoken_rows
+from storyframes.row_roles import MaskRule
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
 
@@ -67,11 +69,7 @@ class SpokenAtPoints(SpokenRows):
         start, end = (ticks(store.view(clip.session_id, self.feature, array=name)) for name in ("start", "end"))
         of_session = ticks(clip.start_s) + self.offsets
         points = self.device.device_ticks(clip.session_id, of_session / PER_SECOND)
-        found = np.full(len(points), -1, np.int32)
-        overlapping = np.flatnonzero((start <= points[-1]) & (end > points[0]))
-        for row in overlapping[np.argsort(start[overlapping], kind="stable")]:
-            first, stop = np.searchsorted(points, (start[row], end[row]))
-            found[first:stop] = row
+        found = spoken_rows(start, end, points)
         found[of_session >= ticks(clip.stop_s)] = -1
         return found
 

@@ -1,7 +1,8 @@
 """The feature store: reading it, writing it, keeping it.
 
 Reading: ``feature_store`` → ``catalogue`` → ``rows`` (mapped, through ``shards``, or decoded, with ``chunk_cache``);
-``explore`` for a notebook; ``clip_table`` is how the clip index is stored. Writing: ``publish`` → ``shards``. What a
+``explore`` for a notebook, with ``tables`` (``session_times`` says when their rows are) as data
+``frames``; ``clip_table`` is how the clip index is stored. Writing: ``publish`` → ``shards``. What a
 store says of its features: ``description``.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
 ``object_storage``, both a ``storage``; ``zarr_folder`` is a folder for zarr-python; ``layout`` and ``records`` are what

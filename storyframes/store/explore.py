@@ -1,7 +1,7 @@
-"""A session as an xarray DataTree with named coordinates, for looking around in a notebook.
+"""A session to look around in: its features as data frames, or as an xarray DataTree with named coordinates.
 
-Needs xarray (the extra ``storyframes[explore]``). Nothing is read before it is asked for: the arrays of the working
-profile stay mapped, others are opened lazily.
+The latter needs xarray (the extra ``storyframes[explore]``), and reads nothing before it is asked for: the arrays of
+the working profile stay mapped, others are opened lazily.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ import numpy as np
 
 from storyframes.features import in_order
 from storyframes.spec import ArraySpec, Axis
+from storyframes.store.frames import pandas_frame, polars_frame
+from storyframes.store.tables import chosen_table
 from storyframes.tracks import feature_and_track, of_track
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import xarray
 
     from storyframes.store.feature_store import FeatureStore
@@ -54,6 +58,40 @@ class SessionView:
 
         nodes = {feature: self._dataset(feature) for feature in self._features()}
         return xarray.DataTree.from_dict(nodes, name=self.session_id)
+
+    def to_pandas(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pd.DataFrame:
+        """A feature as a data frame: a column for each value, the times as its index.
+
+        Before the values stand which row it is, ``mask`` (whether it is a measurement; what it is not is given all
+        the same, as it is stored) and, of words and utterances, ``end`` and ``speaker``. ``attrs`` has the caveats
+        and the units. Of another track the store may not know the clock: then the index is ``device_time``.
+
+        Args:
+            feature: of the session; of another track than its own, ``<feature>@<track>``.
+            rows: what a row is to stand for, where the feature has several kinds (``frame``, ``word``, …); the kind of
+                its main array without it.
+            rate: rows a second, from the session's second 0 on, each that nearest to it; NaN where none is near.
+
+        Raises:
+            StoreError: there is no such feature, or it has no such rows.
+
+        Example:
+            >>> from storyframes import FeatureStore
+            >>> session = FeatureStore("FEATURES").session("s00")
+            >>> frame = session.to_pandas("openface", rate=15)
+            >>> frame.index.name, frame.loc[frame["mask"], "AU12_r"].dtype.name
+            ('time', 'float32')
+        """
+        return pandas_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
+
+    def to_polars(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pl.DataFrame:
+        """The same for polars (the extra ``storyframes[export]``), with the times as a column.
+
+        Raises:
+            StoreError: as of :meth:`to_pandas`.
+            ModuleNotFoundError: polars is not installed.
+        """
+        return polars_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
 
     def _features(self) -> list[str]:
         """The session's features, those of other tracks with the track in their names."""

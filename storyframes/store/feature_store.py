@@ -29,6 +29,9 @@ from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
 if TYPE_CHECKING:
+    import polars as pl
+    import xarray
+
     from storyframes.store.explore import SessionView
 
 CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
@@ -259,6 +262,22 @@ class FeatureStore:
         from storyframes.store.explore import SessionView
 
         return SessionView(self, session_id)
+
+    def to_pandas(
+        self, session_id: str, feature: str, *, rows: str | None = None, rate: float | None = None
+    ) -> pd.DataFrame:
+        """A feature of a session as a data frame, see :meth:`storyframes.store.explore.SessionView.to_pandas`."""
+        return self.session(session_id).to_pandas(feature, rows=rows, rate=rate)
+
+    def to_polars(
+        self, session_id: str, feature: str, *, rows: str | None = None, rate: float | None = None
+    ) -> pl.DataFrame:
+        """The same for polars, see :meth:`storyframes.store.explore.SessionView.to_polars`."""
+        return self.session(session_id).to_polars(feature, rows=rows, rate=rate)
+
+    def to_xarray(self, session_id: str) -> xarray.DataTree:
+        """A session for xarray, see :meth:`storyframes.store.explore.SessionView.to_xarray`."""
+        return self.session(session_id).to_xarray()
 
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
         """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes.

@@ -8,12 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from storyframes.features import CLOCK, STORIES
+from storyframes.row_roles import value_names
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
 from storyframes.tracks import feature_and_track, of_track
-from tasks.inspect.stored_feature import StoredFeature, value_names
+from tasks.inspect.stored_feature import StoredFeature
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 
 ROW_TIMES = ("time", "start")  # arrays that say when a row is, in seconds on the recording's clock
 CLOCKS = (*ROW_TIMES, "end")
-_MAIN_ARRAYS = (MAIN_ARRAY, "per_frame")  # whose columns are called alike
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,21 +72,3 @@ class StoredFeature:
         if not mask or array in (mask, *CLOCKS) or self.spec.arrays[mask].axis is not self.spec.arrays[array].axis:
             return None
         return mask
-
-
-def column_names(spec: ArraySpec) -> list[str]:
-    """A name for each value of a row, in the order of the flattened row: ``left.wrist.x``; none where a row is one."""
-    axes = [[str(number) for number in range(size)] for size in spec.shape]
-    if spec.columns:
-        axes[-1] = list(spec.columns)
-    if spec.joints:
-        axes[-2] = list(spec.joints)
-    return [".".join(names) for names in product(*axes)] if axes else []
-
-
-def value_names(spec: FeatureSpec, array: str) -> list[str]:
-    """The same, told apart from the feature's other arrays: ``AU12_r``, ``body_2d.head.x``, ``confidence``."""
-    names = column_names(spec.arrays[array])
-    if not names:
-        return [array]
-    return names if array in _MAIN_ARRAYS else [f"{array}.{name}" for name in names]

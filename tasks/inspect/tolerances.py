@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from storyframes.features import STORIES
+from storyframes.row_roles import value_names
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import feature_and_track
 from tasks.extractors.base import ALL, Scope, Tolerance
 from tasks.extractors.registry import registered
 from tasks.inspect.comparison import ComparisonError
-from tasks.inspect.stored_feature import StoredFeature, value_names
+from tasks.inspect.stored_feature import StoredFeature
 
 
 class ToleranceError(ComparisonError):

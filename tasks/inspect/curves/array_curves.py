@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from storyframes.row_roles import column_names
 from storyframes.spec import ArraySpec, Axis
 from tasks.inspect.curves.session_curves import ArrayCurves
-from tasks.inspect.stored_feature import CLOCKS, StoredFeature, column_names
+from tasks.inspect.stored_feature import CLOCKS, StoredFeature
 
 MOST_COLUMNS = 12
 _BLOCK = 2048  # rows read at once: a long session's 2048 columns never lie in memory together

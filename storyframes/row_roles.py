@@ -1,0 +1,89 @@
+"""What the arrays of a feature are to its rows: which say when a row is, which frames have it, whether it measures,
+and what each value in it is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+
+CLOCKS: Mapping[Axis, tuple[str, ...]] = {
+    Axis.AUDIO_FRAME: ("time",),
+    Axis.WORD: ("start",),
+    Axis.UTTERANCE: ("start", "end"),
+    Axis.MOMENT: ("time",),
+}
+"""The arrays that say when a row is, where rows are not frames."""
+FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
+"""Where a row is a word or an utterance: the array that says which of them each frame has, -1 for none."""
+PER_FRAME = "per_frame"
+"""Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
+SPEAKER = "speaker"
+"""The array that says whose each row is, and with an s the attribute that names them."""
+
+
+@dataclass(frozen=True)
+class MaskRule:
+    """How a feature tells which of its rows are measurements.
+
+    Attributes:
+        array: 1 where one is; empty where the feature has no such array.
+        values: then a row is one unless all that it has in these arrays is NaN; without any, every row is.
+    """
+
+    array: str
+    values: tuple[str, ...] = ()
+
+    def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
+        """The mask of some rows; ``rows`` gives those of an array."""
+        if self.array:
+            return rows(self.array) != 0
+        if not self.values:
+            return True
+        mask = _is_not_nan(rows(self.values[0]))
+        for name in self.values[1:]:
+            mask |= _is_not_nan(rows(name))
+        return mask
+
+
+def mask_rule(spec: FeatureSpec, arrays: Sequence[str]) -> MaskRule:
+    """The mask of rows of these arrays, which have one axis."""
+    if spec.mask and spec.arrays[spec.mask].axis is spec.arrays[arrays[0]].axis:
+        return MaskRule(spec.mask)
+    return MaskRule("", tuple(name for name in arrays if np.dtype(spec.arrays[name].dtype).kind == "f"))
+
+
+def column_names(spec: ArraySpec) -> list[str]:
+    """A name for each value of a row, in the order of the flattened row: ``left.wrist.x``; none where a row is one."""
+    axes = [[str(number) for number in range(size)] for size in spec.shape]
+    if spec.columns:
+        axes[-1] = list(spec.columns)
+    if spec.joints:
+        axes[-2] = list(spec.joints)
+    return [".".join(names) for names in product(*axes)] if axes else []
+
+
+def value_names(spec: FeatureSpec, array: str) -> list[str]:
+    """The same, told apart from the feature's other arrays: ``AU12_r``, ``body_2d.head.x``, ``confidence``."""
+    names = column_names(spec.arrays[array])
+    if not names:
+        return [array]
+    return names if array in (MAIN_ARRAY, PER_FRAME) else [f"{array}.{name}" for name in names]
+
+
+def _is_not_nan(rows: np.ndarray) -> np.ndarray:
+    """(n,) where a row is not NaN throughout; looks at whole rows only where they begin with NaN."""
+    begin: tuple[Any, ...] = (slice(None), *(0,) * (rows.ndim - 1))
+    first = rows[begin]
+    mask = first == first  # only NaN is not equal to itself; two steps of numpy less than its opposite
+    if not mask.all():
+        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+        mask[~mask] = ~np.isnan(flat[~mask]).all(axis=1)
+    return mask

@@ -1,0 +1,183 @@
+"""When the rows of a session's features are, and which of them stand for the points of a grid over the session.
+
+A grid begins with the session's second 0 and ends where its own frames end, or, without a video, where the last of its
+features does; so all features of a session have the same points, whichever are read.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storyframes.clocks import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
+from storyframes.features import CLOCK, STORIES
+from storyframes.nearest import grid_points, nearest_rows, spoken_rows, tolerance, usual_step
+from storyframes.recording_times import last_frame_end_s
+from storyframes.row_roles import CLOCKS, FRAME_ROW
+from storyframes.spec import Axis
+from storyframes.store import catalogue
+from storyframes.store.clip_table import clocks_of
+from storyframes.store.layout import CLIPS, StoreError
+from storyframes.ticks import PER_SECOND, ticks
+from storyframes.tracks import MAIN, feature_and_track, of_track
+
+if TYPE_CHECKING:
+    from storyframes.store.feature_store import FeatureStore
+
+
+def stored_clocks(store: FeatureStore) -> StoredClocks:
+    """How the clocks of tracks run, as the clip index says; of a store without one, nothing is known.
+
+    Raises:
+        StoreError: the clip index is damaged.
+    """
+    content = catalogue.read_table(store.storage, CLIPS)
+    return {} if content is None else clocks_of(content)
+
+
+class SessionTimes:
+    """The times of one session.
+
+    Args:
+        store: the store.
+        session_id: the session, or ``stories``, which has none.
+        clocks: of the tracks, where they were read before; without them the clip index is read when it is needed.
+    """
+
+    def __init__(self, store: FeatureStore, session_id: str, clocks: StoredClocks | None = None) -> None:
+        self._store, self._session_id, self._clocks = store, session_id, clocks
+        self._rows: dict[tuple[str, Axis, float], np.ndarray] = {}
+        self._points: dict[float, np.ndarray] = {}
+
+    def is_clock(self, feature: str) -> bool:
+        """Whether it is the feature that says when frames are."""
+        return feature_and_track(feature)[0] == CLOCK
+
+    def clock(self, feature: str) -> TrackClock | None:
+        """How the device of a feature's track counts; None where the store does not say."""
+        track = feature_and_track(feature)[1]
+        if track == MAIN:
+            return SESSIONS_OWN
+        if self._clocks is None:
+            self._clocks = stored_clocks(self._store)
+        clock = track_clock({one: of for one, of in self._clocks.items() if one == self._session_id}, track)
+        return clock if clock.is_known(self._session_id) else None
+
+    def of_rows(self, feature: str, axis: Axis) -> dict[str, np.ndarray]:
+        """(n,) ``time`` of a feature's rows, and ``end`` of words and utterances, on its own device's clock.
+
+        Empty where nothing says it.
+
+        Raises:
+            StoreError: the feature has a row for each frame, and the frames' times are more or fewer.
+        """
+        arrays = self._store.spec(self._session_id, feature).arrays
+        if axis is Axis.FRAME:
+            return self._of_frames(feature)
+        found = {}
+        for name, array in (("time", "time"), ("time", "start"), ("end", "end")):
+            if axis in CLOCKS and array in arrays and arrays[array].axis is axis:
+                found[name] = np.asarray(self._store.view(self._session_id, feature, array=array), np.float64)
+        return found
+
+    def _of_frames(self, feature: str) -> dict[str, np.ndarray]:
+        clock = of_track(CLOCK, feature_and_track(feature)[1])
+        if not self._store.has(self._session_id, clock):
+            return {}
+        time = np.asarray(self._store.view(self._session_id, clock, array="time"), np.float64)
+        arrays = self._store.spec(self._session_id, feature).arrays
+        name = next(name for name, array in arrays.items() if array.axis is Axis.FRAME)
+        rows = self._store.describe(self._session_id, feature, name).shape[0]
+        if rows != len(time):
+            raise StoreError(
+                f"{self._session_id}/{feature} has {rows} frames, but {clock} says when {len(time)} are: they are of "
+                "different versions of the recording; extract both again"
+            )
+        return {"time": time}
+
+    def can_be_on_a_grid(self, feature: str, axis: Axis) -> bool:
+        """Whether something says when the rows of a feature are."""
+        if self._session_id == STORIES:
+            return False
+        return bool(self._frame_row(feature, axis)) or "time" in self.of_rows(feature, axis)
+
+    def points(self, rate: float) -> np.ndarray:
+        """(k,) ticks of the session: the points of its grid."""
+        if rate not in self._points:
+            end = ticks(self._end_s)
+            points = grid_points(math.ceil(int(end) * rate / PER_SECOND) + 1, rate)
+            self._points[rate] = points[points < end]
+        return self._points[rate]
+
+    def rows_at(self, feature: str, axis: Axis, rate: float) -> np.ndarray:
+        """(k,) int64: which row of a feature stands for each point, -1 where none is near enough.
+
+        Raises:
+            StoreError: how the track's clock runs is not known, or its times do not rise.
+        """
+        key = feature, axis, rate
+        if key not in self._rows:
+            self._rows[key] = self._rows_at(feature, axis, rate)
+        return self._rows[key]
+
+    def _rows_at(self, feature: str, axis: Axis, rate: float) -> np.ndarray:
+        clock = self.clock(feature)
+        if clock is None:
+            raise StoreError(f"{self._session_id}/{feature} can be on no grid: {unknown_clock(feature)}")
+        points = self.points(rate)
+        if not clock.is_the_sessions(self._session_id):
+            points = clock.device_ticks(self._session_id, points / PER_SECOND)
+        if frame_row := self._frame_row(feature, axis):
+            frames = self._nearest(feature, Axis.FRAME, points, rate)
+            rows = self._store.view(self._session_id, feature, array=frame_row)
+            return np.where(frames >= 0, rows[np.maximum(frames, 0)], -1) if len(rows) else frames
+        if axis in FRAME_ROW:
+            times = self.of_rows(feature, axis)
+            return spoken_rows(ticks(times["time"]), ticks(times["end"]), points).astype(np.int64)
+        return self._nearest(feature, axis, points, rate)
+
+    def _nearest(self, feature: str, axis: Axis, points: np.ndarray, rate: float) -> np.ndarray:
+        time = ticks(self.of_rows(feature, axis)["time"])
+        if not len(time):
+            return np.full(len(points), -1)
+        try:
+            step = usual_step(time, f"{self._session_id}/{feature}")
+        except ValueError as error:
+            raise StoreError(str(error)) from None
+        rows, is_near = nearest_rows(time, points, tolerance(PER_SECOND / rate, step))
+        return np.where(is_near, rows, -1)
+
+    def _frame_row(self, feature: str, axis: Axis) -> str:
+        """The array that says which word or utterance each frame has; empty where there is none."""
+        arrays = self._store.spec(self._session_id, feature).arrays
+        name = FRAME_ROW.get(axis, "")
+        return name if name in arrays and arrays[name].axis is Axis.FRAME and self._of_frames(feature) else ""
+
+    @cached_property
+    def _end_s(self) -> float:
+        """When the session ends: its own frames, or else the last of its features."""
+        if self._store.has(self._session_id, CLOCK):
+            return last_frame_end_s(self._store.view(self._session_id, CLOCK, array="time"))
+        ends = [0.0]
+        for track in self._store.tracks(self._session_id):
+            for feature in (of_track(name, track) for name in self._store.features(self._session_id, track)):
+                clock = self.clock(feature)
+                for axis in {array.axis for array in self._store.spec(self._session_id, feature).arrays.values()}:
+                    times = self.of_rows(feature, axis)
+                    if clock is None or "time" not in times or not len(times["time"]):
+                        continue
+                    end = times["end"].max() if "end" in times else last_frame_end_s(times["time"])
+                    ends.append(float(clock.to_session(self._session_id, end)))
+        return max(ends)
+
+
+def unknown_clock(feature: str) -> str:
+    """That the clip index does not say how a track's clock runs."""
+    track = feature_and_track(feature)[1]
+    return (
+        f"the store does not say how the clock of the track {track!r} runs; 'storyframes index STUDY FEATURES' writes "
+        "it into the clip index"
+    )

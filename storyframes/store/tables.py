@@ -1,0 +1,340 @@
+"""A feature of one session as tables: one for each kind of row that it has, with names, times and a mask.
+
+What a notebook gets as a data frame (:mod:`storyframes.store.frames`) and what is exported
+(:mod:`storyframes.export`) are these tables. Values are those that are stored; at a rate, those of the row that
+:mod:`storyframes.nearest` finds, as clips have them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from storyframes.features import STORIES
+from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.store.layout import StoreError
+from storyframes.store.session_times import SessionTimes
+from storyframes.tracks import feature_and_track
+
+if TYPE_CHECKING:
+    from storyframes.store.feature_store import FeatureStore
+
+POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
+DEVICE = "device_"
+"""Before ``time`` and ``end``: as the track's own device counts them."""
+_BLOCK_BYTES = 16 * 2**20  # read at once: memory does not grow with a session's length
+
+
+class Key(NamedTuple):
+    """A column of a table that says which row it is, or whether it is a measurement."""
+
+    name: str
+    about: str
+    unit: str = ""
+
+
+class Column(NamedTuple):
+    """A column of values.
+
+    Attributes:
+        name: in the table, told apart from all others there.
+        array: the feature's array that it is of.
+        place: which value of the array's flattened row.
+        unit: where the array says one.
+        about: what the store says of the array.
+        fill: stands where there is no value.
+    """
+
+    name: str
+    array: str
+    place: int
+    unit: str
+    about: str
+    fill: float | int
+
+
+class Block(NamedTuple):
+    """Some rows of a table.
+
+    Attributes:
+        keys: by name, (n,); times float64, the mask bool, names objects, row numbers int64.
+        arrays: by name, (n, …) as the store has them, but float16 as float32.
+    """
+
+    keys: dict[str, np.ndarray]
+    arrays: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Table:
+    """All arrays of a feature whose rows stand for the same, or what they have at the points of a grid.
+
+    Attributes:
+        store: the store.
+        session_id: the session, or ``stories``.
+        feature: as the store calls it: of another track than the session's own, ``<feature>@<track>``.
+        axis: what a row stands for; on a grid, what the rows are that were found.
+        is_main: whether it is that of the feature's main array.
+        arrays: by name, those that hold values.
+        rate: points a second; None where rows are as they are stored.
+        mask: which rows are measurements.
+        times: of the session.
+    """
+
+    store: FeatureStore
+    session_id: str
+    feature: str
+    axis: Axis
+    is_main: bool
+    arrays: Mapping[str, ArraySpec]
+    rate: float | None
+    mask: MaskRule
+    times: SessionTimes
+
+    @property
+    def name(self) -> str:
+        """The feature; where it has several tables, of all but the main one with what a row is: ``glove.frame``."""
+        return self.feature if self.is_main else f"{self.feature}.{self.axis}"
+
+    @cached_property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self._moments[next(iter(self._moments))]) if self._moments else self._stored_rows
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of values, in the arrays' order.
+
+        A value has its own name (``AU12_r``), unless a key or an array has it: then it is ``values.frame``.
+        """
+        names = {array: value_names(FeatureSpec(feature_and_track(self.feature)[0], "", {array: spec}), array)
+                 for array, spec in self.arrays.items()}  # fmt: skip
+        taken = {key.name for key in self.keys} | {array for array, of in names.items() if of == [array]}
+        found: list[Column] = []
+        for array, spec in self.arrays.items():
+            for place, name in enumerate(names[array]):
+                is_free = name not in taken or (name == array and name not in {key.name for key in self.keys})
+                shown = name if is_free else f"{array}.{name}"
+                while not is_free and shown in taken:
+                    shown = f"{array}.{shown}"
+                taken.add(shown)
+                found.append(Column(shown, array, place, spec.units, spec.about, spec.fill))
+        return tuple(found)
+
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """The columns before those of values."""
+        of_track = feature_and_track(self.feature)[1]
+        found = [Key(str(self.axis), f"which {self.axis} of the feature it is, from 0")]
+        if self.rate is not None:
+            found = [
+                Key(POINT, f"which point of the grid it is, from 0; there are {self.rate:g} a second"),
+                Key(TIME, "when the point is, in the session's seconds", "s"),
+                Key(MASK, "whether there is a row near enough, and it is a measurement"),
+                Key(str(self.axis), f"which {self.axis} of the feature stands there, from 0; -1 where none does"),
+            ]
+        else:
+            for name in self._moments:
+                own = f"as the device of the track {of_track!r} counts"
+                whose = own if name.startswith(DEVICE) else "in the session's seconds"
+                what = "ends" if name.endswith(END) else "begins" if self.axis in FRAME_ROW else "is"
+                found.append(Key(name, f"when the row {what}, {whose}", "s"))
+            found.append(Key(MASK, "whether the row is a measurement"))
+        if self._speakers is not None:
+            found.append(Key(SPEAKER, "who said it"))
+        if self._story_ids is not None:
+            found.insert(0, Key(STORY_ID, "which story it is"))
+        return tuple(found)
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows, some at a time; of a table without rows one block without any.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        width = sum(math.prod(spec.shape) * max(np.dtype(spec.dtype).itemsize, 4) for spec in self.arrays.values())
+        size = max(1, _BLOCK_BYTES // max(width, 8))
+        for start in range(0, max(self.rows, 1), size):
+            yield self.read(start, min(start + size, self.rows))
+
+    def read(self, start: int, stop: int) -> Block:
+        """Rows ``start`` to ``stop`` (exclusive), which have to be there.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        found = self._found[start:stop]
+        taken: dict[str, np.ndarray] = {}
+
+        def take(array: str) -> np.ndarray:
+            if array not in taken:
+                taken[array] = self._take(array, found)
+            return taken[array]
+
+        mask = np.array(np.broadcast_to(self.mask.of(take), found.shape)) & (found >= 0)
+        keys: dict[str, np.ndarray] = {}
+        for key in self.keys:
+            if key.name == MASK:
+                keys[MASK] = mask
+            elif key.name == POINT:
+                keys[POINT] = np.arange(start, stop)
+            elif key.name == str(self.axis):
+                keys[key.name] = found
+            elif key.name == SPEAKER:
+                keys[SPEAKER] = self._names(found)
+            elif key.name == STORY_ID:
+                keys[key.name] = np.array(self._story_ids, object)[start:stop]
+            else:
+                keys[key.name] = self._moments[key.name][start:stop]
+        return Block(keys, {name: _widened(take(name)) for name in self.arrays})
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """Of the feature's group."""
+        return self.store.attributes(self.session_id, self.feature)
+
+    @property
+    def caveats(self) -> list[str]:
+        """What whoever uses the values has to know."""
+        return list(self.attributes.get("stamps", []))
+
+    @cached_property
+    def _stored_rows(self) -> int:
+        spec = self.store.spec(self.session_id, self.feature)
+        name = next(name for name, array in spec.arrays.items() if array.axis is self.axis)
+        return self.store.describe(self.session_id, self.feature, name).shape[0]
+
+    @cached_property
+    def _moments(self) -> dict[str, np.ndarray]:
+        """(rows,) float64 of each time, by the key's name; empty where nothing says when rows are."""
+        if self.rate is not None:
+            return {TIME: self.times.points(self.rate) / 1e6}
+        device = self.times.of_rows(self.feature, self.axis)
+        clock = self.times.clock(self.feature)
+        if clock is not None:
+            own = {name: clock.to_session(self.session_id, seconds) for name, seconds in device.items()}
+            if feature_and_track(self.feature)[0] == self.feature:
+                return own
+            return own | {f"{DEVICE}{name}": seconds for name, seconds in device.items()}
+        return {f"{DEVICE}{name}": seconds for name, seconds in device.items()}
+
+    @cached_property
+    def _found(self) -> np.ndarray:
+        """(rows,) int64: which stored row each row is, -1 for none."""
+        if self.rate is None:
+            return np.arange(self.rows)
+        return self.times.rows_at(self.feature, self.axis, self.rate)
+
+    @cached_property
+    def _speakers(self) -> list[str] | None:
+        """The names that the array ``speaker`` points into; None where the feature does not tell whose rows are."""
+        array = self.store.spec(self.session_id, self.feature).arrays.get(SPEAKER)
+        names = self.attributes.get("speakers")
+        return names if array is not None and array.axis is self.axis and isinstance(names, list) else None
+
+    @cached_property
+    def _story_ids(self) -> list[str] | None:
+        is_of_stories = self.session_id == STORIES and self.axis is Axis.STORY
+        return list(self.attributes["story_ids"]) if is_of_stories and "story_ids" in self.attributes else None
+
+    def _names(self, found: np.ndarray) -> np.ndarray:
+        assert self._speakers is not None
+        numbers = self._take(SPEAKER, found)
+        if len(numbers) and numbers.max() >= len(self._speakers):
+            raise StoreError(
+                f"{self.session_id}/{self.feature}/{SPEAKER} points to the speaker {numbers.max()}, but the attribute "
+                f"'speakers' names {len(self._speakers)}: extract it again"
+            )
+        names = np.array([*self._speakers, None], object)
+        return names[np.where((numbers < 0) | (found < 0), len(self._speakers), numbers)]
+
+    def _take(self, array: str, found: np.ndarray) -> np.ndarray:
+        """The rows of an array; what stands for none where there is none."""
+        spec = self.store.spec(self.session_id, self.feature).arrays[array]
+        there = found >= 0
+        if not there.any():
+            return np.full((len(found), *spec.shape), spec.fill, spec.dtype)
+        first, last = int(found[there].min()), int(found[there].max())
+        rows = self.store.view(self.session_id, self.feature, first, last + 1, array=array)
+        if len(rows) == len(found) and there.all() and (found == np.arange(first, last + 1)).all():
+            return rows
+        values = rows[np.where(there, found - first, 0)]
+        values[~there] = spec.fill
+        return values
+
+
+def tables_of(
+    store: FeatureStore, session_id: str, feature: str, rate: float | None = None, times: SessionTimes | None = None
+) -> list[Table]:
+    """The tables of a feature of a session, that of its main array first; on a grid those that can be on one.
+
+    Args:
+        store: the store.
+        session_id: the session, or ``stories``.
+        feature: as the store calls it.
+        rate: points a second of a grid that begins with the session; None takes the rows as they are stored.
+        times: of the session, where several features are read.
+
+    Raises:
+        StoreError: there is no such session or feature; or no grid can be, because nothing says when its rows are.
+    """
+    spec = store.spec(session_id, feature)
+    times = times or SessionTimes(store, session_id)
+    main = spec.arrays[MAIN_ARRAY if MAIN_ARRAY in spec.arrays else next(iter(spec.arrays))].axis
+    axes = list(dict.fromkeys([main, *(array.axis for array in spec.arrays.values())]))
+    tables = [_table(store, session_id, feature, spec, axis, axis is main, rate, times) for axis in axes]
+    if rate is None:
+        return tables
+    if not times.can_be_on_a_grid(feature, main):
+        raise StoreError(
+            f"{session_id}/{feature} has a row for each {main}, and nothing says when one is: it can be on no grid; "
+            "take its rows as they are, without a rate"
+        )
+    return [table for table in tables if times.can_be_on_a_grid(feature, table.axis)]
+
+
+def chosen_table(store: FeatureStore, session_id: str, feature: str, rows: str | None, rate: float | None) -> Table:
+    """The table of a feature whose rows stand for ``rows``; that of its main array without it.
+
+    Raises:
+        StoreError: it has none; or as :func:`tables_of`.
+    """
+    tables = tables_of(store, session_id, feature, rate)
+    for table in tables:
+        if rows in (None, str(table.axis)):
+            return table
+    kinds = ", ".join(str(table.axis) for table in tables)
+    raise StoreError(f"{session_id}/{feature} has no row for each {rows!r}; it has one for each {kinds}")
+
+
+def _table(
+    store: FeatureStore,
+    session_id: str,
+    feature: str,
+    spec: FeatureSpec,
+    axis: Axis,
+    is_main: bool,
+    rate: float | None,
+    times: SessionTimes,
+) -> Table:
+    clocks = {*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ())}
+    if times.is_clock(feature):
+        clocks = {TIME}
+    there = {name: array for name, array in spec.arrays.items() if array.axis is axis and name not in clocks}
+    if isinstance(store.attributes(session_id, feature).get("speakers"), list):
+        there.pop(SPEAKER, None)
+    main = next((name for name in (MAIN_ARRAY, PER_FRAME) if name in there), None)
+    judged = [main] if main else [name for name in there if name != spec.mask]
+    mask = mask_rule(spec, judged or [spec.mask]) if there else MaskRule("")
+    return Table(store, session_id, feature, axis, is_main, there, rate, mask, times)
+
+
+def _widened(rows: np.ndarray) -> np.ndarray:
+    """float16 as float32, exactly: few programs read the former."""
+    return rows.astype(np.float32) if rows.dtype == np.float16 else rows
