@@ -17,11 +17,13 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
-from tasks.extractors.resnet50.crops import SIDE, cropper
-from tasks.extractors.resnet50.engine import Engine, Model
-from tasks.extractors.resnet50.engines import open_engine
-from tasks.extractors.resnet50.network import EmbeddingNetwork, build_network
-from tasks.extractors.resnet50.settings import Precision, ResNet50Settings, ResNet50Weights
+from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
+from tasks.extractors.image_networks.engine import Engine
+from tasks.extractors.image_networks.engines import open_engine
+from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.resnet50.model import Model
+from tasks.extractors.resnet50.network import build_network, cropper
+from tasks.extractors.resnet50.settings import SIDE, ResNet50Settings, ResNet50Weights
 from tasks.models.openvino_import import import_openvino
 from tasks.models.torchvision_import import import_torchvision
 

@@ -17,8 +17,10 @@ from storyframes.store.shards import Compression, ShardWriter
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.options import GroupingRule, PpiOptions
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
-from tasks.extractors.resnet50.crops import ExactCropper, FastCropper, cropper
-from tasks.extractors.resnet50.settings import Precision, ResNet50Weights
+from tasks.extractors.image_networks.crops import ExactCropper, FastCropper
+from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.resnet50.network import cropper
+from tasks.extractors.resnet50.settings import ResNet50Weights
 from tasks.tools.containers import Engine, EngineName
 
 

@@ -17,14 +17,14 @@ from support.torchvision_reference import V1, torchvisions_embeddings, transform
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.resnet50.crops import cropper
-from tasks.extractors.resnet50.engine import Model
-from tasks.extractors.resnet50.engines import open_engine
+from tasks.extractors.image_networks.engines import open_engine
+from tasks.extractors.image_networks.openvino_engine import OpenVinoEngine
+from tasks.extractors.image_networks.settings import EngineName, Precision
+from tasks.extractors.image_networks.torch_engine import TorchEngine, largest_batch_size
 from tasks.extractors.resnet50.extractor import ResNet50
-from tasks.extractors.resnet50.network import build_network
-from tasks.extractors.resnet50.openvino_engine import OpenVinoEngine
-from tasks.extractors.resnet50.settings import EngineName, Precision, ResNet50Settings, ResNet50Weights
-from tasks.extractors.resnet50.torch_engine import TorchEngine, largest_batch_size
+from tasks.extractors.resnet50.model import Model
+from tasks.extractors.resnet50.network import build_network, cropper
+from tasks.extractors.resnet50.settings import ResNet50Settings, ResNet50Weights
 from tasks.extractors.settings import CommonSettings
 from tasks.media.recording import read_frames
 from tasks.models import weights

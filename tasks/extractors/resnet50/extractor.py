@@ -5,8 +5,7 @@ The preprocessing is the weights' own, as torchvision defines it for PIL images,
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,13 +14,13 @@ import numpy as np
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.resnet50.engine import Engine, Model
-from tasks.extractors.resnet50.engines import open_engine
-from tasks.extractors.resnet50.settings import PUBLISHED, UNTRAINED_SEED, Device, Precision, ResNet50Settings
-from tasks.media.recording import FrameBatch
+from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
+from tasks.extractors.image_networks.engines import open_engine
+from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.resnet50.model import Model
+from tasks.extractors.resnet50.settings import PUBLISHED, UNTRAINED_SEED, ResNet50Settings
 from tasks.models import weights
 from tasks.models.digests import model_digest
 
@@ -41,9 +40,7 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
 
     @property
     def needs(self) -> Mapping[str, float]:
-        if self.settings.device is Device.CUDA:
-            return {"GPU": 1 / self.settings.sessions_per_gpu}
-        return {"CPU": self.settings.cpus or 1}
+        return self.settings.needs
 
     @property
     def cost(self) -> Cost:
@@ -56,15 +53,15 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
         return {"resnet50": self._model().digest}
 
     def open(self, source: Source, out: FeatureWriter) -> EmbeddingWriter:
-        from tasks.extractors.resnet50.crops import cropper
+        from tasks.extractors.resnet50.network import cropper
 
         model = self._model()
         if model.path is None:
             out.caveat(Caveat.UNTRAINED)
         engine = open_engine(model, self.settings)
         out.attributes["device"] = engine.device
-        images = cropper(model.which, self.settings.precision)
-        return EmbeddingWriter(images.crop, engine, out.array("values"))
+        crop = cropper(model.which, self.settings.precision).crop
+        return EmbeddingWriter(lambda batch: (crop(batch.rgb), np.ones(len(batch), bool)), engine, out.array("values"))
 
     def _model(self) -> Model:
         """The weights; a download happens here, once.
@@ -92,42 +89,3 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
             return weights.fetch(published)
         except weights.WeightsError as error:
             raise ExtractionError(str(error)) from None
-
-
-class EmbeddingWriter:
-    """Takes frames, appends their embeddings in the same order.
-
-    Args:
-        crop: frames in, images of the network's size out.
-        engine: images in, embeddings out.
-        values: where they go.
-    """
-
-    def __init__(self, crop: Callable[[np.ndarray], np.ndarray], engine: Engine, values: ShardWriter) -> None:
-        self._crop = crop
-        self._engine = engine
-        self._values = values
-        self.on_gpu = engine.device != "cpu"
-        self._images: list[np.ndarray] = []
-        self._under_way: deque[Callable[[], np.ndarray]] = deque()
-
-    def add(self, batch: FrameBatch) -> None:
-        self._images.extend(self._crop(batch.rgb))
-        while len(self._images) >= self._engine.batch_size:
-            self._start()
-            self._collect(all_but=self._engine.ahead)
-
-    def finish(self) -> None:
-        while self._images:
-            self._start()
-            self._collect(all_but=self._engine.ahead)
-        self._collect(all_but=0)
-
-    def _start(self) -> None:
-        size = self._engine.batch_size
-        images, self._images = self._images[:size], self._images[size:]
-        self._under_way.append(self._engine.start(np.stack(images)))
-
-    def _collect(self, all_but: int) -> None:
-        while len(self._under_way) > all_but:
-            self._values.append(self._under_way.popleft()())

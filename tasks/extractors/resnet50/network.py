@@ -8,31 +8,12 @@ from pathlib import Path
 import torch
 
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.resnet50.settings import PUBLISHED, UNTRAINED_SEED, ResNet50Weights
+from tasks.extractors.image_networks.crops import Cropper, cropper_class
+from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
+from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.resnet50.settings import PUBLISHED, SIDE, UNTRAINED_SEED, ResNet50Weights
 from tasks.models import weights
 from tasks.models.torchvision_import import import_torchvision
-
-
-class EmbeddingNetwork(torch.nn.Module):
-    """(n, 224, 224, 3) uint8 RGB images in, (n, 2048) embeddings out.
-
-    Args:
-        pooled: ResNet-50 without its last layer; may be in any precision.
-        mean, std: of each channel, for values in 0..1.
-    """
-
-    mean: torch.Tensor
-    std: torch.Tensor
-
-    def __init__(self, pooled: torch.nn.Module, mean: list[float], std: list[float]) -> None:
-        super().__init__()
-        self.pooled = pooled
-        self.register_buffer("mean", 255 * torch.tensor(mean)[:, None, None])
-        self.register_buffer("std", 255 * torch.tensor(std)[:, None, None])
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        normalised = (images.permute(0, 3, 1, 2) - self.mean) / self.std
-        return self.pooled(normalised.to(next(self.pooled.parameters()).dtype))
 
 
 def build_network(path: Path | None, which: ResNet50Weights) -> EmbeddingNetwork:
@@ -53,7 +34,13 @@ def build_network(path: Path | None, which: ResNet50Weights) -> EmbeddingNetwork
         _load(pooled, path, which)
     pooled.fc = torch.nn.Identity()
     preset = torchvision.models.ResNet50_Weights[str(which)].transforms()
-    return EmbeddingNetwork(pooled, preset.mean, preset.std).eval()
+    return EmbeddingNetwork(pooled, preset.mean, preset.std, foldable=True).eval()
+
+
+def cropper(which: ResNet50Weights, precision: Precision) -> Cropper:
+    """What makes the network's images of frames, as torchvision publishes it with the weights."""
+    preset = import_torchvision().models.ResNet50_Weights[str(which)].transforms()
+    return cropper_class(precision)(preset.resize_size[0], (SIDE, SIDE))
 
 
 def _load(network: torch.nn.Module, path: Path, which: ResNet50Weights) -> None:

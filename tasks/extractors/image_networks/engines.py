@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tasks.extractors.resnet50.engine import Engine, Model
-from tasks.extractors.resnet50.settings import EngineName, ResNet50Settings
+from tasks.extractors.image_networks.engine import Engine, ImageModel
+from tasks.extractors.image_networks.settings import EngineName, NetworkSettings
 
 
-def open_engine(model: Model, settings: ResNet50Settings) -> Engine:
+def open_engine(model: ImageModel, settings: NetworkSettings) -> Engine:
     """The engine that the settings name, ready.
 
     Args:
@@ -17,9 +17,9 @@ def open_engine(model: Model, settings: ResNet50Settings) -> Engine:
         ExtractionError: the weights are damaged, or the engine is not installed or cannot compute in this precision.
     """
     if settings.engine is EngineName.TORCH:
-        from tasks.extractors.resnet50.torch_engine import TorchEngine
+        from tasks.extractors.image_networks.torch_engine import TorchEngine
 
         return TorchEngine(model, settings.precision, settings.batch_size, settings.device)
-    from tasks.extractors.resnet50.openvino_engine import OpenVinoEngine
+    from tasks.extractors.image_networks.openvino_engine import OpenVinoEngine
 
     return OpenVinoEngine(model, settings.precision, settings.batch_size, settings.cpus or 1)

@@ -1,7 +1,7 @@
-"""ResNet-50 on processors through OpenVINO, which comes close to what they can do.
+"""Networks on processors through OpenVINO, which comes close to what they can do.
 
-The network is converted from torchvision's, in memory. That takes seconds, so one converted network is kept for the
-sessions that this process will still see. Compiling it takes a fifth of a second and is done for every session: so two
+A network is converted from torch's, in memory. That takes seconds, so converted networks are kept for the sessions
+that this process will still see. Compiling it takes a fifth of a second and is done for every session: so two
 sessions in two threads of one process do not wait for each other, and nothing of a session stays behind.
 """
 
@@ -16,19 +16,18 @@ import numpy as np
 import torch
 
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.resnet50.crops import SIDE
-from tasks.extractors.resnet50.engine import Model, unavailable
-from tasks.extractors.resnet50.network import build_network
-from tasks.extractors.resnet50.settings import Precision
+from tasks.extractors.image_networks.engine import ImageModel, unavailable
+from tasks.extractors.image_networks.settings import Precision
 from tasks.models.openvino_import import import_openvino
 
 _BATCH_SIZE = 8  # 4 to 16 take the same time an image
+_KEPT = 8  # converted networks; a pass over the frames has one for each of its features
 _TYPES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "bf16", Precision.FLOAT16: "f16"}
 _CAPABILITIES = {Precision.FLOAT32: "FP32", Precision.BFLOAT16: "BF16", Precision.FLOAT16: "FP16"}
 
 
 class OpenVinoEngine:
-    """See :class:`tasks.extractors.resnet50.engine.Engine`.
+    """See :class:`tasks.extractors.image_networks.engine.Engine`.
 
     Args:
         model: which network.
@@ -42,7 +41,7 @@ class OpenVinoEngine:
 
     device = "cpu"
 
-    def __init__(self, model: Model, precision: Precision, batch_size: int | None = None, cpus: int = 1) -> None:
+    def __init__(self, model: ImageModel, precision: Precision, batch_size: int | None = None, cpus: int = 1) -> None:
         self.batch_size = batch_size or _BATCH_SIZE
         self.ahead = cpus if cpus > 1 else 0  # on one processor nothing is gained by preparing while it computes
         compiled = _compile(model, precision, cpus)
@@ -65,16 +64,16 @@ class OpenVinoEngine:
 _compiling = threading.Lock()
 
 
-def _compile(model: Model, precision: Precision, cpus: int) -> Any:
+def _compile(model: ImageModel, precision: Precision, cpus: int) -> Any:
     try:
         openvino = import_openvino()
     except ImportError:
         raise ExtractionError(
-            "[resnet50] engine = 'openvino': the package openvino is not installed here; install it, or set engine = "
-            "'torch'"
+            f"{model.section} engine = 'openvino': the package openvino is not installed here; install it, or set "
+            "engine = 'torch'"
         ) from None
     if precision not in _TYPES:
-        raise unavailable(precision, "OpenVINO does not have it")
+        raise unavailable(model.section, precision, "OpenVINO does not have it")
     options = {
         "INFERENCE_NUM_THREADS": cpus,
         "NUM_STREAMS": cpus,
@@ -84,18 +83,18 @@ def _compile(model: Model, precision: Precision, cpus: int) -> Any:
     core = openvino.Core()
     # Asked first: where a processor lacks it, OpenVINO may say that it computes in it all the same.
     if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        raise unavailable(precision, "this processor does not have it")
+        raise unavailable(model.section, precision, "this processor does not have it")
     with _compiling:
         compiled = core.compile_model(_converted(model), "CPU", options)
     computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if computes_in != _TYPES[precision]:
-        raise unavailable(precision, f"on this processor OpenVINO would compute in {computes_in}")
+        raise unavailable(model.section, precision, f"on this processor OpenVINO would compute in {computes_in}")
     return compiled
 
 
-@lru_cache(maxsize=1)
-def _converted(model: Model) -> Any:
+@lru_cache(maxsize=_KEPT)
+def _converted(model: ImageModel) -> Any:
     """The network as OpenVINO's; its weights stay in memory once."""
-    example = torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
-    network = build_network(model.path, model.which)
-    return import_openvino().convert_model(network, example_input=example, input=[-1, SIDE, SIDE, 3])
+    example = torch.zeros(1, *model.size, 3, dtype=torch.uint8)
+    network = model.build()
+    return import_openvino().convert_model(network, example_input=example, input=[-1, *model.size, 3])

@@ -1,4 +1,4 @@
-"""ResNet-50 through torch: on a GPU, or on a processor where OpenVINO is not installed."""
+"""Networks through torch: on a GPU, or on a processor where OpenVINO is not installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import torch
 from torch.fx.experimental.optimization import fuse
 
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.resnet50.crops import SIDE
-from tasks.extractors.resnet50.engine import Model
-from tasks.extractors.resnet50.network import EmbeddingNetwork, build_network
-from tasks.extractors.resnet50.settings import Device, Precision
+from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
+from tasks.extractors.image_networks.engine import ImageModel
+from tasks.extractors.image_networks.settings import Device, Precision
 
 _CPU_BATCH_SIZE = 8
 _TRIAL_BATCH_SIZE = 8
@@ -28,7 +27,7 @@ _DTYPES = {
 
 
 class TorchEngine:
-    """See :class:`tasks.extractors.resnet50.engine.Engine`.
+    """See :class:`tasks.extractors.image_networks.engine.Engine`.
 
     Several sessions may share one GPU, in threads or processes: each takes what memory it finds, and goes on with half
     the batch where another was faster.
@@ -44,16 +43,18 @@ class TorchEngine:
     """
 
     def __init__(
-        self, model: Model, precision: Precision, batch_size: int | None = None, device: Device = Device.CPU
+        self, model: ImageModel, precision: Precision, batch_size: int | None = None, device: Device = Device.CPU
     ) -> None:
         device, precision = Device(device), Precision(precision)
         if device is Device.CUDA and not torch.cuda.is_available():
             raise ExtractionError(
-                "[resnet50] device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"
+                f"{model.section} device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where "
+                "there is one"
             )
         self.device = str(device)
+        self._size = model.size
         self._tf32 = precision is Precision.TF32
-        self._network = _fused(build_network(model.path, model.which), precision).to(self.device)
+        self._network = _fused(model.build(), precision).to(self.device)
         self.ahead = 1 if self.device == "cuda" else 0
         self.batch_size = batch_size or (self._fitting_batch_size() if self.device == "cuda" else _CPU_BATCH_SIZE)
 
@@ -94,7 +95,7 @@ class TorchEngine:
         """Measured on a small batch."""
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        self._forward(torch.zeros(_TRIAL_BATCH_SIZE, SIDE, SIDE, 3, dtype=torch.uint8))
+        self._forward(torch.zeros(_TRIAL_BATCH_SIZE, *self._size, 3, dtype=torch.uint8))
         needed = (torch.cuda.max_memory_allocated() - before) / _TRIAL_BATCH_SIZE
         free, _ = torch.cuda.mem_get_info()
         return largest_batch_size(free, needed)
@@ -119,6 +120,7 @@ def largest_batch_size(free: float, per_image: float) -> int:
 
 
 def _fused(network: EmbeddingNetwork, precision: Precision) -> EmbeddingNetwork:
-    """With every batch normalisation folded into the convolution before it; channels last, in the wanted precision."""
-    network.pooled = fuse(network.pooled).to(_DTYPES[precision]).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    """Channels last, in the wanted precision; every batch normalisation folded into its convolution where that goes."""
+    pooled = fuse(network.pooled) if network.foldable else network.pooled
+    network.pooled = pooled.to(_DTYPES[precision]).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
