@@ -29,6 +29,7 @@ from flows.settings import SettingsError, load_settings
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.storage import StorageError
+from tasks.empathy.fitting import misfit
 from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, train_unit
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
 from tasks.inspect import markdown
@@ -116,6 +117,9 @@ def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
         [modalities_of(one) for one in request.modalities],
         request.seeds,
     )
+    for name in names:
+        if why := misfit(name.model, name.modalities, train):
+            raise TrainSettingsError(f"{name}: {why}")
     features = request.features if "://" in request.features else str(Path(request.features).absolute())
     runs = request.out.absolute()
     return PreparedBenchmark(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from storyframes.clips.buffers import BatchBuffers, new_memory
 from storyframes.clips.clip_filter import complete_clips, filter_clips
-from storyframes.clips.input_readers import Batch, Clip, Field
+from storyframes.clips.input_readers import Batch, Clip, Field, PaddedRows
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.split_spec import SplitSpec
@@ -187,6 +187,25 @@ class ClipDataset:
         _, first = np.unique(window, return_index=True)
         clips = np.split(np.argsort(window, kind="stable"), np.cumsum(np.bincount(window))[:-1])
         return self.clips.loc[first, columns].reset_index(drop=True).assign(clips=pd.Series(clips, dtype=object))
+
+    def stored_rows(self, index: int) -> dict[str, np.ndarray]:
+        """Of each padded input, which rows of its feature a clip has: those that two clips share have one number.
+
+        Returns:
+            By the input's field, (length,) int64, in the clip's order; -1 where a clip has none yet: its sound begins
+            later than it.
+
+        Raises:
+            IndexError: there is no such clip.
+
+        Example:
+            >>> dataset = ClipDataset("FEATURES", [ClipInput("audio"), ClipInput("openface")])
+            >>> rows = dataset.stored_rows(0)
+            >>> list(rows), len(rows["audio"]), int(dataset[0]["audio_length"])
+            (['audio'], 800, 800)
+        """
+        clip = self._clip(range(len(self))[index])
+        return {each.name: each.rows(self.store, clip) for each in self._readers if isinstance(each, PaddedRows)}
 
     def allocate(self, count: int) -> dict[str, np.ndarray]:
         """Arrays for ``count`` clips, to be filled."""

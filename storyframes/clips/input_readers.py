@@ -268,6 +268,12 @@ class PaddedRows(InputReader):
         mask[before:length] = self.mask.of(take)
         batch[f"{self.name}_length"][place] = length
 
+    def rows(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        """Which of the feature's rows a clip's are, (length,) int64; -1 before the first that there is."""
+        found, before = self.finder.find(store, clip)
+        found = np.arange(found.start, found.stop) if isinstance(found, slice) else found
+        return np.concatenate([np.full(before if len(found) else 0, -1, np.int64), found])
+
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
         if (rows := self.finder.long_run(clip)) is not None:
             for part in self.parts:

@@ -6,9 +6,9 @@ and ``intervals`` → ``evaluation`` (all runs of a folder) → ``tables`` → `
 page shows of a run, ``implied_prevalence`` what printed numbers give away of the labels. What scores needs neither
 PyTorch nor the pipeline.
 
-The way to a model: ``settings`` → ``splits`` (whose clips, in which order) and ``labels`` (what is learned) →
-``moments``, ``inputs`` (z-scores) and ``feed`` (batches, or a bank of frames) → ``models`` → ``train`` (the loop, with
-its ``checkpoint``) → ``predict``; ``runs`` is all of it for one run, in its ``run_folder``; ``grid`` is all runs of a
-benchmark, each for any worker. ``untrained`` leaves, beside them, the baseline that nobody trained; ``provenance``
-says of which versions of features both are.
+The way to a model: ``settings`` (``fitting`` says which fit which model) → ``splits`` (whose clips, in which order)
+and ``labels`` (what is learned) → ``moments``, ``inputs`` (z-scores) and ``feed`` (batches, or a bank of frames) →
+``models`` → ``train`` (the loop, with its ``checkpoint``) → ``predict``; ``runs`` is all of it for one run, in its
+``run_folder``; ``grid`` is all runs of a benchmark, each for any worker. ``untrained`` leaves, beside them, the
+baseline that nobody trained; ``provenance`` says of which versions of features both are.
 """

@@ -34,16 +34,18 @@ class Part:
         fields: those with values, (n, T, …) each.
         mask: the field (n, T) that says which rows are values.
         width: columns of all fields together.
+        length: the field (n,) that says how many rows each clip has; empty where all have T.
     """
 
     name: str
     fields: tuple[str, ...]
     mask: str
     width: int
+    length: str = ""
 
 
 def clip_inputs(settings: TrainSettings, modalities: Sequence[str]) -> list[ClipInput]:
-    """The inputs that clips need to have for these modalities, one row for each frame."""
+    """The inputs that clips need to have for these modalities."""
     return [part.clip_input() for name in modalities for part in settings.parts(name)]
 
 
@@ -56,29 +58,38 @@ def parts_of(settings: TrainSettings, modalities: Sequence[str], fields: Mapping
         fields: of a dataset that has them all.
 
     Raises:
-        ValueError: an input has rows that are not numbers, or none for each frame.
+        ValueError: an input has rows that are not numbers, or others than those that it is joined with.
     """
     names = [part.input for name in modalities for part in settings.parts(name)]
     owner = {}
     for field in fields:
         owners = [name for name in names if field == name or field.startswith(f"{name}_")]
         owner[field] = max(owners, key=len, default="")
-    return {
+    found = {
         name: [
             _part(part.input, [field for field in fields if owner[field] == part.input], fields)
             for part in settings.parts(name)
         ]
         for name in modalities
     }
+    for name, parts in found.items():
+        steps = [fields[part.mask].shape[0] for part in parts]
+        if len(set(steps)) > 1:
+            raise ValueError(
+                f"the inputs of {name} are joined row by row, and {parts[0].name!r} has {steps[0]} of a clip, others "
+                f"have {max(steps)} or {min(steps)}: give them one rate"
+            )
+    return found
 
 
 def _part(name: str, own: Sequence[str], fields: Mapping[str, Field]) -> Part:
-    mask = f"{name}_mask"
-    values = tuple(field for field in own if field not in (mask, f"{name}_length"))
+    mask, length = f"{name}_mask", f"{name}_length"
+    values = tuple(field for field in own if field not in (mask, length))
     for field in values:
         if fields[field].dtype.kind not in "fiu" or not fields[field].shape:
             raise ValueError(f"the input {name!r} cannot be given to a model: {field} has no numbers for each frame")
-    return Part(name, values, mask, sum(math.prod(fields[field].shape[1:]) for field in values))
+    width = sum(math.prod(fields[field].shape[1:]) for field in values)
+    return Part(name, values, mask, width, length if length in fields else "")
 
 
 def rows_of(batch: Mapping[str, np.ndarray], part: Part) -> tuple[np.ndarray, np.ndarray]:
@@ -114,10 +125,14 @@ class Preparation:
         return {name: sum(part.width for part in own) for name, own in self.parts.items()}
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Sequences:
-        values, masks = {}, {}
+        values, masks, lengths = {}, {}, {}
         for name, own in self.parts.items():
             values[name], masks[name] = self._modality(name, own, batch)
-        return Sequences(values, masks)
+            if own[0].length:  # nobody looks at what is behind the longest of the batch
+                lengths[name] = batch[own[0].length].cpu()
+                most = max(1, int(lengths[name].max()))
+                values[name], masks[name] = values[name][:, :most], masks[name][:, :most]
+        return Sequences(values, masks, lengths)
 
     def _modality(self, name: str, own: Sequence[Part], batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         flat = [

@@ -1,7 +1,8 @@
-"""Means and standard deviations of the columns over the frames that training sees, each frame once.
+"""Means and standard deviations of the columns over the rows that training sees, each row once.
 
-Windows overlap, so that a frame is in several clips: here it counts once. Only rows whose mask is True count, and of
-these only finite values. Sums are in float64, chunk by chunk, merged as Chan et al. (1979) do.
+Windows overlap, so that a frame is in several clips: here it counts once, and so does a word or a step of the sound.
+Only rows whose mask is True count, and of these only finite values. Sums are in float64, chunk by chunk, merged as
+Chan et al. (1979) do.
 """
 
 from __future__ import annotations
@@ -109,17 +110,61 @@ def measure(dataset: ClipDataset, rows: Mapping[str, Rows]) -> dict[str, Moments
         StoreError: the store does not hold its rows (any more).
     """
     found: dict[str, Moments] = {}
-    for clips, skipped in _chunks(dataset):
-        batch = dataset.read(clips)
+    for batch, new in each_row_once(dataset):
         for name, take in rows.items():
             values, counts = take(batch)
-            # Of T rows for the frames of a window, those of its first share are in another window already.
-            steps = np.arange(values.shape[1]) / values.shape[1]
-            counts = counts & (steps[None, :] >= skipped[:, None] - 1e-9)[..., None]
+            counts = counts & new.of(name, values.shape[1])[..., None]
             width = values.shape[2]
             ours = Moments.of(values.reshape(-1, width), counts.reshape(-1, width))
             found[name] = found.get(name, Moments.none(width)).merged(ours)
     return found
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Which rows of the windows of a batch no earlier window has.
+
+    Attributes:
+        own: by padded input, (n, T) bool.
+        skipped: (n,) of each window, the share of its frames that earlier ones have.
+    """
+
+    own: Mapping[str, np.ndarray]
+    skipped: np.ndarray
+
+    def of(self, name: str, steps: int) -> np.ndarray:
+        """Of an input's T rows, (n, T) bool."""
+        if name in self.own:
+            return self.own[name]
+        return np.arange(steps)[None, :] / steps >= self.skipped[:, None] - 1e-9
+
+
+def each_row_once(dataset: ClipDataset) -> Iterator[tuple[Mapping[str, np.ndarray], NewRows]]:
+    """Batches that hold every row that any clip of a dataset has, and which of them are new."""
+    seen = _Seen(dataset)
+    for clips, skipped in _chunks(dataset):
+        yield dataset.read(clips), NewRows(seen.new(clips), skipped)
+
+
+class _Seen:
+    """Which rows of padded inputs were in earlier windows; sessions come one after another."""
+
+    def __init__(self, dataset: ClipDataset) -> None:
+        self._dataset = dataset
+        self._session, self._rows = "", dict[str, set[int]]()
+
+    def new(self, clips: Sequence[int]) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        for place, clip in enumerate(clips):
+            if (session := self._dataset.clips["session_id"].iloc[clip]) != self._session:
+                self._session, self._rows = session, {}
+            for name, rows in self._dataset.stored_rows(clip).items():
+                seen = self._rows.setdefault(name, {-1})
+                steps = self._dataset.fields[f"{name}_mask"].shape[0]
+                mask = found.setdefault(name, np.zeros((len(clips), steps), bool))
+                mask[place, : len(rows)] = [row not in seen for row in rows.tolist()]
+                seen.update(rows.tolist())
+        return found
 
 
 def _chunks(dataset: ClipDataset) -> Iterator[tuple[list[int], np.ndarray]]:

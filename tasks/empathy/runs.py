@@ -23,6 +23,7 @@ from storyframes.clips.named_inputs import needed_features
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.feed import Feed, Loaded, open_bank
+from tasks.empathy.fitting import misfit
 from tasks.empathy.inputs import Part, Preparation, open_parts, rows_of
 from tasks.empathy.labels import best_cut
 from tasks.empathy.models.build import build
@@ -145,7 +146,7 @@ class OpenRun:
         settings = self.settings
         if settings.bank == "none":
             return Loaded(Preparation(self.parts, moments, settings.device), settings.device)
-        inputs = [part.model_dump(mode="json") for name in self.parts for part in settings.parts(name)]
+        inputs = [part.deciding() for name in self.parts for part in settings.parts(name)]
         key = {"inputs": inputs, "modalities": list(self.parts), "versions": self.versions}
         key["moments"] = {name: each.digest for name, each in moments.items()}
         datasets = list(self.splits.scored.values())
@@ -159,7 +160,7 @@ class OpenRun:
         inputs = {part.input: part for name in self.name.modalities for part in self.settings.parts(name)}
         keys = {
             name: {
-                "input": part.model_dump(mode="json"),
+                "input": part.deciding(),
                 "versions": {
                     feature: self.versions[feature] for feature in needed_features(part.clip_input(), self.store)
                 },
@@ -195,9 +196,27 @@ def open_run(store: FeatureStore, name: RunName, settings: TrainSettings) -> Ope
 
 
 def _open(store: FeatureStore, name: RunName, settings: TrainSettings) -> OpenRun:
+    if why := misfit(name.model, name.modalities, settings):
+        raise ValueError(why)
     splits = open_splits(store, name.phase, name.modalities, name.seed, settings)
     versions = versions_of(store, splits.scored, name.modalities, settings, stories=splits.stories is not None)
-    return OpenRun(name, settings, store, splits, open_parts(splits.training, settings, name.modalities), versions)
+    parts = open_parts(splits.training, settings, name.modalities)
+    _check_steps(name.model, parts, splits.training, settings)
+    return OpenRun(name, settings, store, splits, parts, versions)
+
+
+def _check_steps(
+    model: ModelName, parts: Mapping[str, Sequence[Part]], dataset: ClipDataset, settings: TrainSettings
+) -> None:
+    frames = int(dataset.clips["stop_frame"].iloc[0] - dataset.clips["start_frame"].iloc[0])
+    steps = {name: dataset.fields[own[0].mask].shape[0] for name, own in parts.items()}
+    shown = ", ".join(f"{name} {each}" for name, each in steps.items())
+    if model is ModelName.EF_LSTM and len(set(steps.values())) > 1:
+        raise ValueError(
+            f"{model} joins the modalities row by row, and of a clip they have {shown}: give them one rate"
+        )
+    if settings.bank != "none" and set(steps.values()) != {frames}:
+        raise ValueError(f'a bank has the {frames} frames of a clip, and of one there are rows {shown}: bank = "none"')
 
 
 def train_run(

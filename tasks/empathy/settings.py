@@ -37,16 +37,30 @@ MODALITIES = ("v", "a", "t")
 
 
 class InputSettings(BaseModel):
-    """A part of a modality: an input of clips, with one row for each frame (:class:`storyframes.ClipInput`)."""
+    """A part of a modality: an input of clips (:class:`storyframes.ClipInput`).
+
+    It has one row for each frame, unless ``axis`` asks for its own rows (10 ms of sound, words, utterances), of which
+    clips have more or fewer.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     input: str
     columns: tuple[str, ...] | None = None
     speakers: tuple[str, ...] | None = None
     rate: Annotated[float, Field(gt=0)] | None = None
+    axis: Axis = Axis.FRAME
 
     def clip_input(self) -> ClipInput:
-        return ClipInput(self.input, self.columns, Axis.FRAME, self.speakers, self.rate)
+        return ClipInput(self.input, self.columns, self.axis, self.speakers, self.rate)
+
+    @property
+    def has_own_rows(self) -> bool:
+        """Whether clips have more or fewer rows of it."""
+        return self.axis is not Axis.FRAME and self.rate is None
+
+    def deciding(self) -> dict[str, Any]:
+        """What it is, as JSON has it; as before there was an axis where it is the frames'."""
+        return self.model_dump(mode="json", exclude={"axis"} if self.axis is Axis.FRAME else None)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -116,6 +130,14 @@ class TrainSettings(BaseModel):
         named = [part.input for name in MODALITIES for part in getattr(self, name)]
         if twice := sorted({name for name in named if named.count(name) > 1}):
             raise ValueError(f"the input {twice[0]!r} is named twice among v, a and t")
+        for name in MODALITIES:
+            own = [part.input for part in self.parts(name) if part.has_own_rows]
+            if own and len(self.parts(name)) > 1:
+                raise ValueError(
+                    f"{name} has several inputs, which are joined frame by frame: {own[0]!r} needs no axis"
+                )
+            if own and self.bank != "none":
+                raise ValueError(f'a bank holds a row for each frame, and {own[0]!r} has its own: bank = "none"')
         if self.label_range is not None and not self.label_range[0] < self.label_range[1]:
             raise ValueError(f"label_range={list(self.label_range)}: the first has to be less than the second")
         if self.preset == "regression" and self.label == "empathy":
@@ -131,7 +153,8 @@ class TrainSettings(BaseModel):
     def deciding(self) -> dict[str, Any]:
         """What decides the numbers of a run, as JSON has it: not with which processor."""
         same_bits = {"bank": "none"} if self.bank == "float32" else {}
-        return {**self.model_dump(mode="json", exclude={"device", "threads"}), **same_bits}
+        inputs = {name: [part.deciding() for part in self.parts(name)] for name in MODALITIES}
+        return {**self.model_dump(mode="json", exclude={"device", "threads"}), **inputs, **same_bits}
 
 
 def modalities_of(text: str) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ def _means(batch: Mapping[str, np.ndarray], parts: Sequence[Part]) -> np.ndarray
 def _record(store: FeatureStore, name: RunName, settings: TrainSettings, splits: Splits) -> Run:
     scale = splits.scale
     labels = splits.labels(splits.scored["train"].clips)
-    inputs = [part.model_dump(mode="json") for part in settings.t]
+    inputs = [part.deciding() for part in settings.t]
     versions = versions_of(store, splits.scored, ("t",), settings, stories=True)
     caveats = (*feature_caveats(store, versions), *clip_caveats(settings))
     decided = [_VERSION, name.phase, name.seed, inputs, settings.cosine, scale.scale, scale.similar_above]

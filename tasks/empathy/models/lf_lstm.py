@@ -36,4 +36,5 @@ class LfLstm(nn.Module):
 
     def forward(self, given: Sequences) -> Tensor:
         """(n, out) of n windows."""
-        return self.head(torch.cat([self.lstms[name](given.values[name]) for name in self.order], dim=1))
+        last = [self.lstms[name](given.values[name], given.lengths.get(name)) for name in self.order]
+        return self.head(torch.cat(last, dim=1))

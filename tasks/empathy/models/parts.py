@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 ORDER = ("v", "a", "t")
 """The modalities in the order in which their names are written."""
@@ -20,10 +21,13 @@ class Sequences:
     Attributes:
         values: (n, T, width) float32: z-scores, 0 wherever there is no value.
         masks: (n, T) bool: whether the step has any value of the modality.
+        lengths: (n,) int64 on the processor, of modalities whose windows have more or fewer steps: how many, 0 among
+            them. What is behind them is padding.
     """
 
     values: dict[str, Tensor]
     masks: dict[str, Tensor]
+    lengths: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Lstm(nn.Module):
@@ -37,10 +41,15 @@ class Lstm(nn.Module):
         self.lstm = nn.LSTM(width, hidden, layers, batch_first=True, dropout=dropout)
         self.onednn = True
 
-    def forward(self, values: Tensor) -> Tensor:
+    def forward(self, values: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """With ``lengths``, (n,) on the processor, the state after so many steps: 0 after none."""
         with nullcontext() if self.onednn else without_onednn():
-            _, (last, _) = self.lstm(values)
-        return last[-1]
+            if lengths is None:
+                _, (last, _) = self.lstm(values)
+                return last[-1]
+            some = lengths.clamp(min=1)
+            _, (last, _) = self.lstm(pack_padded_sequence(values, some, batch_first=True, enforce_sorted=False))
+        return last[-1] * (lengths > 0).to(last)[:, None]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -44,11 +45,16 @@ class Tfn(nn.Module):
         """(n, out) of n windows."""
         product = None
         for name in self.order:
-            values = given.values[name]
-            part = self.parts[name](values if name == "t" else self._mean(values, given.masks[name]))
+            part = self._part(name, given)
             part = torch.cat([torch.ones_like(part[:, :1]), part], dim=1)
             product = part if product is None else (product[:, :, None] * part[:, None, :]).flatten(1)
         return self.head(product)
+
+    def _part(self, name: str, given: Sequences) -> Tensor:
+        values, layers = given.values[name], cast("nn.Sequential", self.parts[name])
+        if name != "t":
+            return layers(self._mean(values, given.masks[name]))
+        return layers[1](layers[0](values, given.lengths.get(name)))
 
     def _mean(self, values: Tensor, mask: Tensor) -> Tensor:
         if self.padding_counts:
