@@ -23,9 +23,9 @@ from tasks.empathy.models.amer import attended
 from tasks.empathy.models.build import build
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import Moments, covering, measure, remembered
+from tasks.empathy.opened import open_run
 from tasks.empathy.predict import compared
 from tasks.empathy.run_folder import RunName
-from tasks.empathy.runs import open_run
 from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings, modalities_of
 
 WIDTHS = {"v": 2757, "a": 65, "t": 300}
@@ -159,16 +159,13 @@ def test_what_a_killed_process_left_of_a_bank_is_removed_and_what_is_being_made_
     banks = tmp_path / ".banks"
 
     class Killed(Preparation):
-        def __init__(self) -> None:
-            self.parts = preparation.parts
-
         def __call__(self, batch):
             os.kill(os.getpid(), signal.SIGKILL)
 
     child = os.fork()
     if not child:
         try:
-            open_bank(banks, "key", [dataset], Killed(), "float32")
+            open_bank(banks, "key", [dataset], Killed(preparation.parts, moments), "float32")
         finally:
             os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL

@@ -17,9 +17,10 @@ from tasks.empathy.inputs import Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.build import build
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import Moments, measure
+from tasks.empathy.opened import CannotTrainError, open_run
 from tasks.empathy.run_folder import RunName
 from tasks.empathy.run_record import read_run
-from tasks.empathy.runs import CannotTrainError, open_run, train_run
+from tasks.empathy.runs import train_run
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings
 
 OWN = {

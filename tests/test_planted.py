@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 from support.planted_study import Nobody, Planted, planted, settings, with_ratings_exchanged
 
 from storyframes.store.feature_store import FeatureStore
+from tasks.empathy.opened import open_run
 from tasks.empathy.predict import predict
 from tasks.empathy.run_folder import RunName
-from tasks.empathy.runs import open_run, train_run
+from tasks.empathy.runs import train_run
 from tasks.empathy.settings import ModelName, modalities_of
 from tasks.empathy.splits import Stories
 
@@ -89,7 +90,7 @@ def test_with_stories_exchanged_the_scores_of_a_trained_model_tell_nothing(store
         opened = open_run(store, name, settings())
         model, dataset, stories = opened.make(), opened.splits.scored["test"], opened.splits.stories
         model.load_state_dict(load_file(name.folder(runs) / "model.safetensors"))
-        prepared = opened.feed(opened.moments(runs / ".moments"), runs / ".banks")
+        prepared = opened.prepared(runs).feed
         scores = predict(model, prepared, dataset, stories, settings())
         assert np.array_equal(scores, clips.set_index("clip_id")["score"][dataset.clips["clip_id"]])
         exchanged = Stories(np.random.default_rng(seed).permutation(stories.vectors), stories.rows)

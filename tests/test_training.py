@@ -24,11 +24,12 @@ from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
 from tasks.empathy.feed import Loaded
 from tasks.empathy.inputs import Preparation, rows_of
 from tasks.empathy.moments import measure
+from tasks.empathy.opened import open_run
 from tasks.empathy.predict import compared, predict
 from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunName, RunStatus, held, read_state
 from tasks.empathy.run_record import read_run
-from tasks.empathy.runs import RunDiffersError, open_run, train_run
+from tasks.empathy.runs import RunDiffersError, train_run
 from tasks.index import write_clip_index
 
 

@@ -21,9 +21,10 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.inputs import rows_of
 from tasks.empathy.labels import LabelScale, best_cut
 from tasks.empathy.moments import measure
+from tasks.empathy.opened import CannotTrainError, open_run
 from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_record import ScoreScale, read_run
-from tasks.empathy.runs import CannotTrainError, open_run, train_run
+from tasks.empathy.runs import train_run
 from tasks.empathy.settings import TrainSettings
 
 

@@ -31,6 +31,9 @@ def train(
     label: Annotated[str | None, typer.Option(help="The ordinal or interval scheme that is learned.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
+    pca: Annotated[
+        int | None, typer.Option(help="v on so many principal components of the training frames: another model.")
+    ] = None,
     where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
     keep_partial: Annotated[
         bool, typer.Option("--keep-partial", help="Also clips that lack a modality which is not used.")
@@ -53,12 +56,14 @@ def train(
     from tasks.empathy.settings import TrainSettingsError, load_train_settings, modalities_of
 
     given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where}
-    given |= {"keep_partial": keep_partial or None, "device": device, "threads": threads}
+    given |= {"pca": pca, "keep_partial": keep_partial or None, "device": device, "threads": threads}
     try:
         settings = load_train_settings(config, **given)
         named = modalities_of(modalities)
     except TrainSettingsError as error:
         fail(str(error), 2)
+    if pca is not None and "v" not in named:
+        fail(f"--pca {pca} is of v, and --modalities {modalities} has none", 2)
     done = _train_all(features, out, model, phase, named, _numbers(seeds), settings, replace)
     if json:
         print(jsonlib.dumps({"runs": [outcome_json(one) for one in done]}))  # noqa: T201
@@ -83,9 +88,10 @@ def _train_all(
     from storyframes.store.layout import StoreError
     from storyframes.store.storage import StorageError
     from tasks.empathy.checkpoint import CheckpointError
+    from tasks.empathy.opened import CannotTrainError
     from tasks.empathy.run_folder import RunName
     from tasks.empathy.run_record import RunError
-    from tasks.empathy.runs import CannotTrainError, RunDiffersError, train_run
+    from tasks.empathy.runs import RunDiffersError, train_run
     from tasks.empathy.settings import ModelName
 
     if model not in list(ModelName):

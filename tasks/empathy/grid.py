@@ -102,8 +102,9 @@ def train_unit(unit: TrainingUnit) -> TrainingOutcome:
     from storyframes.store.layout import StoreError
     from storyframes.store.storage import StorageError
     from tasks.empathy.checkpoint import CheckpointError
+    from tasks.empathy.opened import CannotTrainError
     from tasks.empathy.run_record import RunError
-    from tasks.empathy.runs import CannotTrainError, RunDiffersError, train_run
+    from tasks.empathy.runs import RunDiffersError, train_run
 
     os.umask(0o077)
     began = time.monotonic()

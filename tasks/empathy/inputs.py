@@ -106,12 +106,18 @@ class Preparation:
         parts: of each modality that is used.
         moments: of each part, by its name.
         device: where batches are, and stay.
+        onto: of modalities that are projected, (columns, fewer) float64: what each row is multiplied by at last.
     """
 
     def __init__(
-        self, parts: Mapping[str, Sequence[Part]], moments: Mapping[str, Moments], device: torch.device | str = "cpu"
+        self,
+        parts: Mapping[str, Sequence[Part]],
+        moments: Mapping[str, Moments],
+        device: torch.device | str = "cpu",
+        onto: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.parts = parts
+        self._onto = {name: torch.from_numpy(each).float().to(device) for name, each in (onto or {}).items()}
         self._mean = {
             name: self._joined([moments[part.name].mean for part in own], device) for name, own in parts.items()
         }
@@ -121,8 +127,9 @@ class Preparation:
 
     @property
     def widths(self) -> dict[str, int]:
-        """The columns of each modality."""
-        return {name: sum(part.width for part in own) for name, own in self.parts.items()}
+        """The columns of each modality, as a model sees them."""
+        wide = {name: sum(part.width for part in own) for name, own in self.parts.items()}
+        return wide | {name: each.shape[1] for name, each in self._onto.items()}
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Sequences:
         values, masks, lengths = {}, {}, {}
@@ -132,6 +139,9 @@ class Preparation:
                 lengths[name] = batch[own[0].length].cpu()
                 most = max(1, int(lengths[name].max()))
                 values[name], masks[name] = values[name][:, :most], masks[name][:, :most]
+            if name in self._onto:
+                with torch.autocast(values[name].device.type, enabled=False):  # in training as in scoring
+                    values[name] = values[name] @ self._onto[name]
         return Sequences(values, masks, lengths)
 
     def _modality(self, name: str, own: Sequence[Part], batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

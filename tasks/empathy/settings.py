@@ -7,6 +7,7 @@ what docs/benchmark.md says beside each alternative.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -103,6 +104,7 @@ class TrainSettings(BaseModel):
     keep: Literal["best", "last"] = "best"
     precision: Literal["float32", "bfloat16"] = "float32"
     bank: Literal["none", "float32", "bfloat16"] = "none"
+    pca: Annotated[int, Field(ge=1)] | None = None  # v on so many principal components, another model
     # with what; no part of what decides a run
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1)] = 1
@@ -150,11 +152,20 @@ class TrainSettings(BaseModel):
         """The inputs of v, a or t."""
         return {"v": self.v, "a": self.a, "t": self.t}[modality]
 
-    def deciding(self) -> dict[str, Any]:
-        """What decides the numbers of a run, as JSON has it: not with which processor."""
-        same_bits = {"bank": "none"} if self.bank == "float32" else {}
+    def deciding(self, modalities: Sequence[str] = MODALITIES) -> dict[str, Any]:
+        """What decides the numbers of a run with these modalities, as JSON has it: not with which processor.
+
+        What came later and changes nothing is left out, so that runs of before stay done.
+        """
+        projected = self.components(modalities)
+        without = {"device", "threads", *(() if projected else ("pca",))}
+        same_bits = {"bank": "none"} if self.bank == "float32" and not projected else {}
         inputs = {name: [part.deciding() for part in self.parts(name)] for name in MODALITIES}
-        return {**self.model_dump(mode="json", exclude={"device", "threads"}), **inputs, **same_bits}
+        return {**self.model_dump(mode="json", exclude=without), **inputs, **same_bits}
+
+    def components(self, modalities: Sequence[str]) -> int:
+        """On how many components v is projected; 0 where it is not, or is not used."""
+        return (self.pca or 0) if "v" in modalities else 0
 
 
 def modalities_of(text: str) -> tuple[str, ...]:
