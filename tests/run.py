@@ -41,8 +41,8 @@ TOGETHER = {
         "test_windows_in_seconds",
     ),
     "documents": (
-        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_light_install", "test_report_light",
-        "test_weights",
+        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_export", "test_light_install",
+        "test_report_light", "test_weights",
     ),
     "extractors": (
         "test_extending", "test_extract", "test_forecast", "test_gather", "test_openface", "test_outside_passes",

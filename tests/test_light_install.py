@@ -37,11 +37,22 @@ READ_A_CLIP = (
     ONLY_WHAT_IS_DECLARED
     + """
 from storyframes import ClipDataset, ClipLoader, UniformSampler
+from pathlib import Path
 from storyframes.clips.named_inputs import INPUTS
+from storyframes.store.layout import StoreError
 
 dataset = ClipDataset(sys.argv[1], [*INPUTS, "openface", "resnet50", "dope"], 'face_tracked >= 0')
 sample = dataset[next(iter(UniformSampler(dataset)))]
 print(sample["vision"].shape, len(sample) == len(dataset.fields))
+from storyframes import FeatureStore
+from storyframes.export.formats import Format
+from storyframes.export.run import export
+for to in ("parquet", "csv", "npy"):
+    export(FeatureStore(sys.argv[1]), Path(sys.argv[1]).parent / to, Format(to), features=["glove"], rate=15)
+try:
+    export(FeatureStore(sys.argv[1]), Path(sys.argv[1]).parent / "mat", Format.MAT)
+except StoreError as error:
+    print(error)
 try:
     ClipLoader(dataset, 4)
 except ModuleNotFoundError as error:
@@ -122,7 +133,8 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
-    shape, loader = result.stdout.splitlines()
+    shape, matlab, loader = result.stdout.splitlines()
+    assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
     assert shape == "(13, 2762) True"
     assert loader == "ClipLoader needs PyTorch: pip install 'storyframes[loader]'"
 

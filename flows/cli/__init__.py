@@ -2,7 +2,7 @@
 
 ``entry`` is where it begins and ends, ``app`` puts the commands together. One file a group of commands: ``study``
 (check, synthesize), ``init``, ``import_labels``, ``sync``, ``plan``, ``extract`` (extract, demo), ``index``, ``status``
-(status, runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``,
+(status, runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay), ``report``, ``compare``, ``export``,
 ``statistics`` (agreement, compare_ratings, mixed), ``pairs`` and ``pairs_llm``, ``score`` (llm, bart, convert),
 ``evaluate``, ``train``, ``benchmark``, ``topics``, ``models``, ``extractors``, ``deploy``.
 

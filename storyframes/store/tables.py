@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
 DEVICE = "device_"
 """Before ``time`` and ``end``: as the track's own device counts them."""
-_BLOCK_BYTES = 16 * 2**20  # read at once: memory does not grow with a session's length
+BLOCK_BYTES = 16 * 2**20
+"""Of rows that are read at once: memory does not grow with a session's length."""
 
 
 class Key(NamedTuple):
@@ -159,7 +160,7 @@ class Table:
             StoreError: they cannot be read.
         """
         width = sum(math.prod(spec.shape) * max(np.dtype(spec.dtype).itemsize, 4) for spec in self.arrays.values())
-        size = max(1, _BLOCK_BYTES // max(width, 8))
+        size = max(1, BLOCK_BYTES // max(width, 8))
         for start in range(0, max(self.rows, 1), size):
             yield self.read(start, min(start + size, self.rows))
 

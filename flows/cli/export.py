@@ -1,0 +1,60 @@
+"""``storyframes export``: features as files of other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+
+
+def export(
+    features: FeaturesArgument,
+    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    to: Annotated[str, typer.Option(help="parquet, csv, npy, hdf5 or mat.")] = "parquet",
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option("--features", help="Only this feature, of all tracks (FEATURE@TRACK: of one); repeat for more."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
+    from storyframes.export.formats import ExportError, Format
+    from storyframes.export.run import export as export_features
+    from storyframes.store.feature_store import FeatureStore
+
+    with usage_errors(), error_console().status("exporting") as spinner:
+        if to not in list(Format):
+            raise ExportError(f"--to {to!r}: there are {', '.join(Format)}")
+        done = export_features(
+            FeatureStore(features),
+            out,
+            Format(to),
+            sessions=tuple(session or ()),
+            features=tuple(name for listed in feature or () for name in listed.split(",")),
+            rate=rate,
+            replace=replace,
+            progress=lambda session_id, name: spinner.update(f"exporting {session_id}/{name}"),
+        )
+    for one in done.left_out:
+        where = escape(f"{one['session_id']}/{one['feature']}")
+        error_console().print(f"[yellow]left out[/] {where}: {escape(one['reason'])}")
+    if json:
+        print(done.to_json(), end="")  # noqa: T201
+    else:
+        sessions = len({table["session_id"] for table in done.tables})
+        size = sum(int(file["bytes"]) for file in done.files.values())
+        console().print(f"{escape(str(out))}: {len(done.tables)} tables of {sessions} sessions, {size:,} bytes")
+        console().print("README.md there says what each file is; they are measurements of persons, keep them private")
+    if done.left_out:
+        raise typer.Exit(1)

@@ -1,0 +1,51 @@
+"""The formats that features are exported to, and what each needs installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from storyframes.store.layout import StoreError
+from storyframes.store.tables import Table
+
+Write = Callable[[Table, Path], None]
+"""Writes a table into files whose names begin with the path."""
+
+
+class ExportError(StoreError):
+    """Features cannot be exported as asked; the message says what and why."""
+
+
+class Format(StrEnum):
+    """What is written; a folder for each session, in it files for each table."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    NPY = "npy"
+    HDF5 = "hdf5"
+    MAT = "mat"
+
+
+_WRITERS = {
+    Format.PARQUET: ("parquet_files", "write_parquet", ""),
+    Format.CSV: ("csv_files", "write_csv", ""),
+    Format.NPY: ("npy_files", "write_npy", ""),
+    Format.HDF5: ("hdf5_files", "write_hdf5", "h5py"),
+    Format.MAT: ("matlab_files", "write_matlab", "scipy"),
+}
+
+
+def writer(wanted: Format) -> Write:
+    """What writes tables in a format.
+
+    Raises:
+        ExportError: it needs a package that is not installed.
+    """
+    module, name, needed = _WRITERS[wanted]
+    if needed and find_spec(needed) is None:
+        raise ExportError(f"exporting to {wanted} needs {needed}: pip install 'storyframes[export]'")
+    write: Write = getattr(import_module(f"storyframes.export.{module}"), name)
+    return write

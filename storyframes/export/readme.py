@@ -1,0 +1,155 @@
+"""The README beside exported features: what each file is, how it is opened, and what users of values must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import storyframes
+from storyframes.export.formats import Format
+
+if TYPE_CHECKING:
+    from storyframes.export.run import Exported
+
+_OPENED = {
+    Format.PARQUET: """
+`<session>/<feature>.parquet` is a table. pandas: `pandas.read_parquet(file)`; polars: `polars.read_parquet(file)`;
+R: `arrow::read_parquet(file)`; MATLAB: `parquetread(file)`. Units are in the metadata of each column.
+""",
+    Format.CSV: """
+`<session>/<feature>.csv` is a table with names in its first line. Numbers have as many digits as bring the same number
+back; missing ones are `NaN`; `mask` is 1 or 0. pandas: `pandas.read_csv(file)`; R: `read.csv(file, check.names = F)`;
+MATLAB: `readtable(file)`.
+""",
+    Format.NPY: """
+`<session>/<feature>/<array>.npy` is an array: `numpy.load(file)`. `names.json` beside it has the names along its
+dimensions. Rows of all arrays in a folder are the same rows.
+""",
+    Format.HDF5: """
+`<session>/<feature>.h5` has a dataset for each array, and the names along its dimensions in `names/<array>/<dim>`.
+Python: `h5py.File(file)["values"][:]`. R: `hdf5r::H5File$new(file, "r")[["values"]][, ]`, and MATLAB:
+`h5read(file, "/values")`, both with the dimensions in reverse order (columns, rows). `mask` is 1 or 0.
+""",
+    Format.MAT: """
+`<session>/<feature>.mat` has a matrix for each array; one with more dimensions is (rows, all others). MATLAB:
+`s = load(file); t = array2table(s.values, 'VariableNames', s.values_columns);`. Names in MATLAB have at most 63
+letters, digits and `_`, and are no words of the language: `values_names`, and `<feature>.columns.csv`, have what each
+is called in the store.
+""",
+}
+_STORED_ROWS = """
+Rows are those of the feature store. A feature with several kinds of row has a file for each, and the kind in its name
+(`glove.frame`: which word each frame has).
+"""
+_GRID_ROWS = """
+Rows are {rate:g} points a second from each session's second 0 to the end of its own frames (without a video: of the
+last of its features); so the same row of all files of a session is the same moment. Each has the values of the stored
+row nearest to it; where none is near, values are missing and `mask` is false. Nothing is interpolated or averaged. What
+has no times (story texts, arrays of everybody's poses) is not here.
+"""
+_MASK = """
+A row whose `mask` is false is not a measurement. What the store has there is given as it is: missing (NaN), or a value
+that must not be used, such as the last position of a face that was lost. So take the rows whose mask is true. Missing
+values of whole numbers are the number that stands under *missing* below.
+"""
+_DEVICES = """
+Of another camera or microphone (`<feature>@<track>`) `device_time` is as the device counts, `time` in the session's
+seconds. Where `time` is not there, the store does not know the device's clock.
+"""
+
+
+def readme(done: Exported) -> str:
+    """The README of an export."""
+    return "\n".join(_lines(done)) + "\n"
+
+
+def _lines(done: Exported) -> Iterator[str]:
+    sessions = list(dict.fromkeys(table["session_id"] for table in done.tables))
+    yield "# Exported features"
+    yield ""
+    yield f"{len(done.tables)} tables of {len(sessions)} sessions, exported by storyframes {storyframes.__version__}."
+    yield "They are measurements of persons: keep them as private as the recordings."
+    yield ""
+    yield _OPENED[done.to]
+    yield from _rows(done)
+    yield from _caveats(done)
+    yield from _features(done)
+    yield from _left_out(done)
+    yield "## Versions"
+    yield ""
+    yield "Equal fingerprints: the same inputs, settings, models and code."
+    yield ""
+    yield from _table(
+        ("session", "feature", "a row is", "rows", "version", "fingerprint"),
+        [[str(one[key]) for key in ("session_id", "feature", "row", "rows", "version", "fingerprint")]
+         for one in done.tables],
+    )  # fmt: skip
+    yield "`export.json` says the same to programs, and has the size and the SHA-256 of every file."
+
+
+def _rows(done: Exported) -> Iterator[str]:
+    yield "## Rows"
+    yield _STORED_ROWS if done.rate is None else _GRID_ROWS.format(rate=done.rate)
+    yield _MASK.lstrip("\n")
+    keys: dict[str, dict[str, str]] = {}
+    for table in done.tables:
+        for key in table["keys"]:
+            keys.setdefault(key["name"], key)
+    yield from _table(("column", "what", "unit"), [[f"`{n}`", key["about"], key["unit"]] for n, key in keys.items()])
+    if any(key.startswith("device_") for key in keys):
+        yield _DEVICES.lstrip("\n")
+
+
+def _caveats(done: Exported) -> Iterator[str]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for table in done.tables:
+        for caveat in table["caveats"]:
+            sessions = found.setdefault((table["feature"], caveat), [])
+            if table["session_id"] not in sessions:
+                sessions.append(table["session_id"])
+    yield "## Caveats"
+    yield ""
+    if found:
+        yield from _table(("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in found.items()])
+    else:
+        yield "None."
+        yield ""
+
+
+def _features(done: Exported) -> Iterator[str]:
+    yield "## Features"
+    yield ""
+    seen: set[tuple[str, str]] = set()
+    for table in done.tables:
+        if (table["feature"], table["row"]) in seen:
+            continue
+        seen.add((table["feature"], table["row"]))
+        yield f"**{table['feature']}**, a row for each {table['row']}: {table['about']}"
+        yield ""
+        if table["arrays"]:
+            yield from _table(("array", "dimensions", "unit", "missing", "what"), _arrays(table["arrays"]))
+
+
+def _arrays(arrays: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
+    for name, array in arrays.items():
+        sizes = [f"{size} {dim}" for dim, size in zip(array["dims"][1:], array["shape"][1:], strict=True)]
+        dims = " x ".join([array["dims"][0], *sizes])
+        yield [f"`{name}`", dims, array["units"], str(array["missing"]), array["about"]]
+
+
+def _left_out(done: Exported) -> Iterator[str]:
+    if not done.left_out:
+        return
+    yield "## Left out"
+    yield ""
+    rows = [[one["session_id"], one["feature"], one["reason"]] for one in done.left_out]
+    yield from _table(("session", "feature", "why"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table in Markdown, and an empty line."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in row)} |"
+    yield ""

@@ -1,0 +1,214 @@
+"""From a feature store to a folder of files that other programs open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import storyframes
+from storyframes.export.formats import ExportError, Format, Write, writer
+from storyframes.export.readme import readme
+from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
+from storyframes.features import STORIES, in_order
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import StoreError
+from storyframes.store.session_times import SessionTimes, stored_clocks
+from storyframes.store.storage import StorageError
+from storyframes.store.tables import Table, tables_of
+from storyframes.tracks import MAIN, feature_and_track, of_track
+
+Progress = Callable[[str, str], None]
+"""Told the session and the feature that come next."""
+
+
+@dataclass
+class Exported:
+    """What was exported.
+
+    Attributes:
+        to: the format.
+        rate: points a second, None where rows are as they are stored.
+        tables: one for each that was written, as the folder's ``export.json`` has them.
+        left_out: session, feature and why of what could not be exported.
+        files: by path below the folder, size and SHA-256.
+    """
+
+    to: Format
+    rate: float | None
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[dict[str, str]] = field(default_factory=list)
+    files: dict[str, dict[str, int | str]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """``export.json``."""
+        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def export(
+    store: FeatureStore,
+    target: Path,
+    to: Format,
+    *,
+    sessions: Sequence[str] = (),
+    features: Sequence[str] = (),
+    rate: float | None = None,
+    replace: bool = False,
+    progress: Progress = lambda session_id, feature: None,
+) -> Exported:
+    """Write features into a new folder, in which a README says what each file is.
+
+    Values are those of the store; missing ones are NaN, and the column ``mask`` says which rows are measurements. A
+    feature that cannot be read is left out and named; the others are exported.
+
+    Args:
+        store: the store.
+        target: the folder; made whole, or not at all.
+        to: the format.
+        sessions: only these (``stories`` are the story texts); all without any.
+        features: only these, of every track (``<feature>@<track>``: of one); all without any.
+        rate: points a second of a grid that begins with each session; None takes the rows as they are stored.
+        replace: whether an earlier export at ``target`` may be replaced.
+        progress: told what comes next.
+
+    Raises:
+        ExportError: there is nothing to export, ``target`` is taken, or a package is missing.
+        StoreError: there is no such session or feature.
+        OSError: the folder cannot be written.
+    """
+    if rate is not None and not 0 < rate < float("inf"):
+        raise ExportError(f"--rate {rate:g}: give more than 0 rows a second")
+    if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
+        raise ExportError(f"{target} is inside the feature store: give a place outside of it")
+    write = writer(to)
+    wanted = chosen(store, sessions, features, with_stories=rate is None)
+    os.makedirs(target.absolute().parent, exist_ok=True)
+    done = Exported(to, rate)
+    with whole_folder(target, replace=replace) as folder:
+        clocks = stored_clocks(store)
+        for session_id, names in wanted.items():
+            times = SessionTimes(store, session_id, clocks)
+            for feature in names:
+                progress(session_id, feature)
+                _export(store, session_id, feature, folder, done, write, times)
+        if not done.tables:
+            reasons = "; ".join(dict.fromkeys(one["reason"] for one in done.left_out))
+            raise ExportError(f"nothing could be exported: {reasons}")
+        (folder / "README.md").write_text(readme(done), encoding="utf-8")
+        done.files = seal(folder)
+        (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
+        (folder / MANIFEST).chmod(0o600)
+    return done
+
+
+def chosen(
+    store: FeatureStore, sessions: Sequence[str], features: Sequence[str], *, with_stories: bool
+) -> dict[str, list[str]]:
+    """The features that are wanted of each session, as the store calls them.
+
+    Raises:
+        StoreError: there is no such session, or no session has such a feature.
+        ExportError: nothing is left.
+    """
+    there = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
+    for session_id in sessions:
+        if session_id not in there:
+            store.session(session_id)  # says which is unknown, and of how many
+    every = {*store.sessions, *([STORIES] if with_stories and STORIES in there else [])}
+    names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
+    known = {name for of_session in names.values() for name in of_session}
+    for wanted in features:
+        if not any(_is_wanted(name, wanted) for name in known):
+            where = "the sessions that are asked for have" if sessions else "the store has"
+            raise ExportError(f"there is no feature {wanted!r}; {where} {', '.join(in_order(known)) or 'none'}")
+    found = {
+        session_id: [name for name in of_session if not features or any(_is_wanted(name, one) for one in features)]
+        for session_id, of_session in names.items()
+    }
+    if not any(found.values()):
+        raise ExportError(f"{store.storage.location} has no feature to export")
+    return found
+
+
+def _features(store: FeatureStore, session_id: str) -> list[str]:
+    tracks = store.tracks(session_id)
+    return [of_track(name, track) for track in tracks for name in in_order(store.features(session_id, track))]
+
+
+def _is_wanted(name: str, wanted: str) -> bool:
+    """Whether a feature of the store is what was asked for: of any track, or of the one that is named."""
+    feature, track = feature_and_track(wanted)
+    return name == wanted if track != MAIN else feature_and_track(name)[0] == feature
+
+
+def _export(
+    store: FeatureStore,
+    session_id: str,
+    feature: str,
+    folder: Path,
+    done: Exported,
+    write: Write,
+    times: SessionTimes,
+) -> None:
+    try:
+        tables = tables_of(store, session_id, feature, done.rate, times)
+    except (StoreError, StorageError) as error:
+        done.left_out.append({"session_id": session_id, "feature": feature, "reason": str(error)})
+        return
+    of_session = folder / session_id
+    of_session.mkdir(exist_ok=True)
+    for table in tables:
+        made = folder / f".{session_id}"
+        made.mkdir()
+        try:
+            write(table, made / table.name)
+            files = [path for path in sorted(made.rglob("*")) if path.is_file()]
+            written = [f"{session_id}/{path.relative_to(made)}" for path in files]
+            about = _about(store, table, written)
+        except (StoreError, StorageError) as error:
+            done.left_out.append({"session_id": session_id, "feature": table.name, "reason": str(error)})
+            shutil.rmtree(made)
+            continue
+        for path in made.iterdir():
+            path.rename(of_session / path.name)
+        made.rmdir()
+        done.tables.append(about)
+    if not any(of_session.iterdir()):
+        of_session.rmdir()
+
+
+def _about(store: FeatureStore, table: Table, files: list[str]) -> dict[str, Any]:
+    """What ``export.json`` says of a table."""
+    known = store.catalogue
+    (row,) = known[(known["session_id"] == table.session_id) & (known["feature"] == table.feature)].to_dict("records")
+    return {
+        "session_id": table.session_id,
+        "feature": table.feature,
+        "track": feature_and_track(table.feature)[1],
+        "row": str(table.axis),
+        "rows": table.rows,
+        "files": files,
+        "about": str(table.attributes.get("about", "")),
+        "caveats": table.caveats,
+        "version": row["version"],
+        "fingerprint": row["fingerprint"],
+        "keys": [key._asdict() for key in table.keys],
+        "arrays": {
+            name: {
+                "shape": [table.rows, *spec.shape],
+                "dims": ["point" if table.rate else str(table.axis), *spec.dims],
+                "dtype": "float32" if spec.dtype == "float16" else spec.dtype,
+                "units": spec.units,
+                "about": spec.about,
+                "missing": "NaN" if spec.dtype.startswith("float") else spec.fill,
+            }
+            for name, spec in table.arrays.items()
+        },
+        "columns": [column.name for column in table.columns],
+    }

@@ -1,0 +1,90 @@
+"""A folder that is there whole or not at all, and whose place only another of its kind can take."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storyframes.export.formats import ExportError
+from storyframes.store.durable import flush_folder, flush_tree, sha256_file
+from storyframes.store.scratch import scratch_beside
+
+MANIFEST = "export.json"
+_EXCHANGE = 2  # RENAME_EXCHANGE
+_HERE = -100  # AT_FDCWD
+
+
+@contextmanager
+def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
+    """A folder to write into, which becomes ``target`` at the end of the block; nobody else can look into it.
+
+    Args:
+        target: what is made.
+        replace: whether an earlier export may be there, which is replaced. Nothing else is ever.
+
+    Raises:
+        ExportError: something is there that is not replaced.
+        OSError: it cannot be made.
+    """
+    refuse_to_replace(target, replace=replace)
+    with scratch_beside(target) as folder:
+        made = folder / target.name
+        made.mkdir(mode=0o700)
+        yield made
+        flush_tree(made)
+        refuse_to_replace(target, replace=replace)  # somebody else may have been faster
+        if target.is_dir():
+            _exchange(made, target, folder / "before")
+        else:
+            os.rename(made, target)
+        flush_folder(target.parent)
+
+
+def refuse_to_replace(target: Path, *, replace: bool) -> None:
+    """See that nothing is at ``target``, or an export as it was written, which may be replaced.
+
+    Raises:
+        ExportError: something else is there; the message says what to do.
+    """
+    if not target.is_symlink() and not target.exists():
+        return
+    if not replace:
+        raise ExportError(f"{target} is there already: give another place, or --replace where it is an earlier export")
+    try:
+        files = json.loads((target / MANIFEST).read_bytes())["files"]
+        written = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ExportError(f"{target} is no export (no {MANIFEST} of one), so it is not replaced") from None
+    for path in sorted(target.rglob("*")):
+        name = str(path.relative_to(target))
+        if path.is_symlink() or (not path.is_dir() and name != MANIFEST and name not in written):
+            raise ExportError(f"{path} was not written by an export, so {target} is not replaced: move it away first")
+        if name in written and (path.stat().st_size, sha256_file(path)) != written[name]:
+            raise ExportError(f"{path} was changed since it was exported, so {target} is not replaced: move it away")
+
+
+def seal(folder: Path) -> dict[str, dict[str, int | str]]:
+    """Make every file in a folder its owner's alone; its size and SHA-256, by path."""
+    found: dict[str, dict[str, int | str]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o700)
+            continue
+        path.chmod(0o600)
+        found[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+    return found
+
+
+def _exchange(made: Path, target: Path, before: Path) -> None:
+    """Put ``made`` in the place of ``target``: in one step where the system can, else in two."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None and rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) == 0:
+        shutil.rmtree(made)
+        return
+    os.rename(target, before)
+    os.rename(made, target)
