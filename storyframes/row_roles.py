@@ -41,6 +41,11 @@ class MaskRule:
     array: str
     values: tuple[str, ...] = ()
 
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays that it looks at."""
+        return (self.array,) if self.array else self.values
+
     def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
         """The mask of some rows; ``rows`` gives those of an array."""
         if self.array:

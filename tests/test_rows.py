@@ -17,8 +17,9 @@ from support.processes import alive, wait_for
 from support.stores import local
 
 from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.far_rows import Fetchers
 from storyframes.store.layout import StoreError
-from storyframes.store.rows import MappedRows, ZarrRows
+from storyframes.store.rows import Kept, MappedRows, ZarrRows
 from storyframes.store.rows import open_rows as open_rows_with
 from storyframes.store.shards import CHUNK_ROWS, ShardLayout
 
@@ -27,7 +28,7 @@ ABSENT = np.uint64(2**64 - 1)  # offset and length of a chunk that the shard doe
 
 
 def open_rows(folder: Path, layout: ShardLayout, cache_bytes: int = MEGABYTE) -> MappedRows | ZarrRows:
-    return open_rows_with(local(folder.parent), folder.name, layout, ChunkCache(cache_bytes))
+    return open_rows_with(local(folder.parent), folder.name, layout, Kept(ChunkCache(cache_bytes), None, Fetchers()))
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def test_a_chunk_is_decoded_once(tmp_path: Path) -> None:
 def test_reading_much_at_once_drives_nothing_out(tmp_path: Path) -> None:
     _, layout = Shard((600, 3), gap=4).write(tmp_path / "a")
     cache = ChunkCache(8_000)
-    opened = open_rows_with(local(tmp_path), "a", layout, cache)
+    opened = open_rows_with(local(tmp_path), "a", layout, Kept(cache, None, Fetchers()))
     opened[0:60]
     opened[60:600]
     assert cache.get(("a", 0)) is not None

@@ -185,6 +185,12 @@ class FrameMask(InputReader):
         if there is not None:
             target &= there
 
+    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+        if store.is_far:
+            span, _, _ = rows_of(self.grid, clip)
+            for array in self.rule.arrays:
+                store.will_need(clip.session_id, self.feature, span.start, span.stop, array=array)
+
 
 # --- as many rows as the clip has, padded ----------------------------------------------------------------------------
 
@@ -275,19 +281,26 @@ class PaddedRows(InputReader):
         return np.concatenate([np.full(before if len(found) else 0, -1, np.int64), found])
 
     def will_need(self, store: FeatureStore, clip: Clip) -> None:
-        if (rows := self.finder.long_run(clip)) is not None:
+        rows = self.finder.long_run(clip)
+        if rows is None and store.is_far:  # always worth it there; their times were read at opening
+            rows = _span(self.finder.find(store, clip)[0])
+        if rows is not None:
             for part in self.parts:
                 store.will_need(clip.session_id, self.feature, rows.start, rows.stop, array=part.array)
 
 
 def some_rows(store: FeatureStore, session_id: str, feature: str, array: str, rows: slice | np.ndarray) -> np.ndarray:
     """The given rows of an array; those between them are read too, they are few."""
+    span = _span(rows)
+    values = store.view(session_id, feature, span.start, span.stop, array=array)
+    return values if isinstance(rows, slice) else values[rows - span.start]
+
+
+def _span(rows: slice | np.ndarray) -> slice:
+    """From the first to the last of some rows."""
     if isinstance(rows, slice):
-        return store.view(session_id, feature, rows.start, rows.stop, array=array)
-    if len(rows) == 0:
-        return store.view(session_id, feature, 0, 0, array=array)
-    first = int(rows.min())
-    return store.view(session_id, feature, first, int(rows.max()) + 1, array=array)[rows - first]
+        return rows
+    return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
 
 
 # --- one value a clip ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from storyframes.store import catalogue
 from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.clip_table import to_frame
 from storyframes.store.description import Version, read_descriptions
+from storyframes.store.far_rows import Fetchers, Opening
 from storyframes.store.layout import CLIPS, StoreError, open_store
+from storyframes.store.local_copy import CopyFolder
 from storyframes.store.records import StoredArray
-from storyframes.store.rows import MappedRows, ZarrRows, open_rows
+from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
     from storyframes.store.explore import SessionView
 
-CACHE_BYTES = 256 * 2**20  # twice what the blocks of SessionBlockSampler need at its own size
+CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
 
 
 class FeatureStore:
@@ -47,14 +50,18 @@ class FeatureStore:
     Args:
         location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
         options: for a URL, see :func:`storyframes.store.location.open_storage`.
-        cache_bytes: memory for decoded chunks, where arrays are compressed or far away; mapped ones need none.
+        cache: of a store at a URL: a folder of this machine that keeps what was read, to be mapped from then on.
+            Processes may share one, and a killed one leaves nothing wrong in it. Its files are its owner's alone.
+        cache_bytes: with ``cache``, the most that the folder may hold (None: as much as the disk has): when it is
+            full, copies that this process does not use go, then nothing more is kept. Without it, memory for chunks
+            of arrays that are compressed or far away (None: 256 MB); mapped ones need none.
 
     Attributes:
         catalogue: one row per session and feature; docs/store.md describes its columns.
         storage: the place where the store lies.
 
     Raises:
-        StoreError: there is no feature store at ``location``, or its catalogue is damaged.
+        StoreError: there is no feature store at ``location``, its catalogue is damaged, or ``cache`` cannot be used.
         StorageError: the place cannot be reached.
 
     Example:
@@ -76,25 +83,32 @@ class FeatureStore:
         location: str | os.PathLike[str],
         options: Mapping[str, Any] | None = None,
         *,
-        cache_bytes: int = CACHE_BYTES,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         self.storage: Storage = open_store(location, options)
         self.catalogue: pd.DataFrame = catalogue.load(self.storage)
-        self._begin(cache_bytes)
+        if cache is not None and self.storage.ranges is None:
+            raise StoreError(f"{self.storage.location} is a folder, which is mapped as it is: cache is for a URL")
+        self._begin(cache, cache_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"storage": self.storage, "catalogue": self.catalogue, "cache_bytes": self._cache.max_bytes}
+        return {"storage": self.storage, "catalogue": self.catalogue, "kept": self._kept_in}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.storage, self.catalogue = state["storage"], state["catalogue"]
-        self._begin(state["cache_bytes"])
+        self._begin(*state["kept"])
 
-    def _begin(self, cache_bytes: int) -> None:
-        """Begin with no array open and an empty cache."""
+    def _begin(self, cache: str | os.PathLike[str] | None, cache_bytes: int | None) -> None:
+        """Begin with no array open and nothing in memory."""
         self._versions = _published(self.catalogue)
-        self._arrays: dict[tuple[str, str, str], MappedRows | ZarrRows] = {}
         self._specs: dict[tuple[str, str], FeatureSpec] = {}
-        self._cache = ChunkCache(cache_bytes)
+        self._kept_in = cache, cache_bytes
+        folder = None if cache is None else CopyFolder(Path(cache), cache_bytes)
+        memory = CACHE_BYTES if cache_bytes is None or folder else cache_bytes
+        self._kept = Kept(ChunkCache(memory), folder, Fetchers())
+        self._arrays: dict[tuple[str, str, str], Rows] = {}
+        self._opening = Opening(self._kept.fetchers, self._open)
 
     def __repr__(self) -> str:
         counts = Counter(feature for session_id, feature in self._versions if session_id != STORIES)
@@ -192,13 +206,24 @@ class FeatureStore:
     def will_need(
         self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
     ) -> None:
-        """Have rows that will soon be read fetched from the disk meanwhile; nothing where they are not memory-mapped.
+        """Have rows that will soon be read fetched meanwhile: from the disk where they are mapped, or from a far store.
 
-        Said of all clips of a batch before the first is read, it lets the disk work on all of them at once. Arguments
-        and errors are those of :meth:`view`.
+        Said of all clips of a batch before the first is read, it lets the disk, or the network, work on all of them at
+        once. Arguments and errors are those of :meth:`view`; a far store's own are told when the rows are read.
         """
+        if self.is_far and (session_id, feature, array) not in self._arrays:
+            stop = self._stop(
+                self.describe(session_id, feature, array).shape[0], (session_id, feature, array), start, stop
+            )
+            self._opening.begin((session_id, feature, array), start, stop)
+            return
         source, stop = self._checked(session_id, feature, start, stop, array)
         source.will_need(start, stop)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether reading takes a request to another machine, so that all should be announced (:meth:`will_need`)."""
+        return self.storage.ranges is not None
 
     def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
         """Shape, dtype and chunking of an array, without opening it.
@@ -352,30 +377,31 @@ class FeatureStore:
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
-    def _checked(
-        self, session_id: str, feature: str, start: int, stop: int | None, array: str
-    ) -> tuple[MappedRows | ZarrRows, int]:
+    def _checked(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
         """The array and ``stop``, of rows that are there."""
         source = self._array(session_id, feature, array)
-        length = source.shape[0]
+        return source, self._stop(source.shape[0], (session_id, feature, array), start, stop)
+
+    @staticmethod
+    def _stop(length: int, array: tuple[str, str, str], start: int, stop: int | None) -> int:
+        """Where the rows end; an error where they are not there."""
         if stop is None:
             stop = length
         if not 0 <= start <= stop <= length:
-            raise StoreError(
-                f"{session_id}/{feature}/{array} has rows 0 to {length}; rows {start} to {stop} were asked for"
-            )
-        return source, stop
+            raise StoreError(f"{'/'.join(array)} has rows 0 to {length}; rows {start} to {stop} were asked for")
+        return stop
 
-    def _array(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+    def _array(self, session_id: str, feature: str, array: str) -> Rows:
         opened = self._arrays.get((session_id, feature, array))
         if opened is None:  # two threads may both open it: one of the two stays
-            opened = self._arrays[session_id, feature, array] = self._open(session_id, feature, array)
+            key = (session_id, feature, array)
+            opened = self._arrays[key] = self._opening.end(key) if self.is_far else self._open(*key)
         return opened
 
-    def _open(self, session_id: str, feature: str, array: str) -> MappedRows | ZarrRows:
+    def _open(self, session_id: str, feature: str, array: str) -> Rows:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._cache)
+        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
 
 
 def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:

@@ -24,6 +24,7 @@ class LocalStorage:
 
     root: Path
 
+    ranges = None
     knows_the_living = True  # the kernel frees a lock however its process ends
 
     @property

@@ -17,7 +17,7 @@ from zarr.storage import ObjectStore
 
 from storyframes.store.scratch import make_scratch_folder
 from storyframes.store.shard_guard import present
-from storyframes.store.storage import Content, FileInfo, StorageError, Unreadable, Update
+from storyframes.store.storage import Content, FileInfo, StorageError, Tail, Unreadable, Update
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as ObstoreStore
@@ -43,6 +43,29 @@ class ObjectStorage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectStorage, (self.location, self._options)
+
+    @property
+    def ranges(self) -> ObjectStorage:
+        return self
+
+    def tail(self, path: str, length: int) -> Tail:
+        import obstore
+
+        with errors(self.location):
+            try:
+                got = obstore.get(self._store, path, options={"range": {"suffix": length}})
+                return Tail(bytes(got.bytes()), got.meta["size"], got.meta["e_tag"] or "")
+            except FileNotFoundError:
+                raise MissingObjectError(f"{path} does not exist: was its version removed by gc?") from None
+
+    def part(self, path: str, start: int, stop: int) -> Any:
+        import obstore
+
+        with errors(self.location):
+            try:
+                return obstore.get_range(self._store, path, start=start, end=stop)
+            except FileNotFoundError:
+                raise MissingObjectError(f"{path} does not exist: was its version removed by gc?") from None
 
     def prepare(self) -> None:
         """Nothing: the bucket is there or not, and writing tells."""

@@ -1,4 +1,4 @@
-"""The rows of one stored array: mapped into memory where its file allows it, else read through zarr-python."""
+"""The rows of one stored array: mapped where its file allows it, fetched by ranges, or read through zarr-python."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import ctypes
 import math
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 import zarr
 
 from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.far_rows import FarArray, FarRows, Fetchers, shard_tail
 from storyframes.store.layout import StoreError
+from storyframes.store.local_copy import CopyFolder
 from storyframes.store.shards import ShardLayout, map_shard
 from storyframes.store.storage import Storage
 
@@ -20,21 +23,48 @@ _madvise = ctypes.CDLL(None).madvise
 _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
-def open_rows(storage: Storage, path: str, layout: ShardLayout, cache: ChunkCache) -> MappedRows | ZarrRows:
-    """The rows of the array at ``path``; slices of either result hold the same values.
+@dataclass(frozen=True)
+class Kept:
+    """Where rows stay that were read: those of compressed or far arrays.
+
+    Attributes:
+        cache: memory for chunks.
+        folder: on this machine's disk, for rows of a far store.
+        fetchers: what fetches those.
+    """
+
+    cache: ChunkCache
+    folder: CopyFolder | None
+    fetchers: Fetchers
+
+
+def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> Rows:
+    """The rows of the array at ``path``; slices of every kind of result hold the same values.
 
     Args:
         storage: where the store lies.
         path: the array's, below the store.
         layout: how it was published.
-        cache: keeps decoded chunks, where the array has to be decoded.
+        kept: where rows stay that were read.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
+        StorageError: a far place cannot be reached.
     """
-    shard = storage.local(f"{path}/{layout.key}")
-    mapped = map_shard(shard, layout) if shard else None
-    return ZarrRows(storage, path, layout, cache) if mapped is None else MappedRows(mapped)
+    key = f"{path}/{layout.key}"
+    if layout.rows == 0:
+        return MappedRows(np.empty(layout.shape, layout.dtype))
+    if (place := storage.ranges) is not None and layout.row_bytes:
+        if tail := shard_tail(place, key, layout):
+            name = f"{storage.location}\n{key}\n{tail.tag}"
+            copy = kept.folder.copy(name, layout) if kept.folder else None
+            far = FarArray(place, key, layout, kept.fetchers, storage.zarr(path))
+            return FarRows(far, kept.cache, copy)
+    elif shard := storage.local(key):
+        mapped = map_shard(shard, layout)
+        if mapped is not None:
+            return MappedRows(mapped)
+    return ZarrRows(storage, path, layout, kept.cache)
 
 
 class MappedRows:
@@ -62,7 +92,7 @@ class MappedRows:
 
 
 class ZarrRows:
-    """Rows of an array that cannot be mapped: compressed, a chunk moved or left out, or in an object store.
+    """Rows of an array whose file does not hold them as they are: compressed, a chunk moved or left out.
 
     Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python decodes a chunk again
     for each of them.
@@ -144,3 +174,7 @@ class ZarrRows:
         except (OSError, ValueError, RuntimeError) as error:  # what the checksum, the codecs and the disk raise
             raise StoreError(f"{self._path} cannot be read ({error}): run 'storyframes verify'") from None
         return values
+
+
+Rows = MappedRows | FarRows | ZarrRows
+"""The rows of an array, in one of the ways in which they can lie."""

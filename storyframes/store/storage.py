@@ -61,6 +61,33 @@ Unreadable = Callable[[str, str], None]
 """Told of a path that is there and cannot be read, and why. Where none is given, such a path is an error."""
 
 
+@dataclass(frozen=True)
+class Tail:
+    """The end of a file, and what there is to know of all of it."""
+
+    content: bytes
+    size: int
+    tag: str
+
+
+class Ranges(Protocol):
+    """A place whose files can be read in parts."""
+
+    def tail(self, path: str, length: int) -> Tail:
+        """The last bytes of a file, all of it where it is shorter.
+
+        Raises:
+            StorageError: it is not there, or cannot be read.
+        """
+
+    def part(self, path: str, start: int, stop: int) -> Any:
+        """The bytes [start, stop) of a file, as a buffer; fewer where it ends before.
+
+        Raises:
+            StorageError: it is not there, or cannot be read.
+        """
+
+
 class Storage(Protocol):
     """A place for a feature store. All paths are relative to it, with forward slashes.
 
@@ -75,6 +102,10 @@ class Storage(Protocol):
     @property
     def knows_the_living(self) -> bool:
         """Whether :meth:`unused` is certain. Where it is a guess, ``gc`` has to forbid a version before removing it."""
+
+    @property
+    def ranges(self) -> Ranges | None:
+        """How parts of files are read where they lie far away; None where files can be mapped."""
 
     @property
     def flushes_folders(self) -> bool:

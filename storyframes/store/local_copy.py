@@ -1,0 +1,180 @@
+"""Rows of a far store, kept on this machine's disk: what was read once is mapped from then on.
+
+A copy is one sparse file for each array: the shard's rows as they lie there, then eight bytes for each chunk, which are
+0 until the chunk was written and hold its checksum afterwards. Processes share it: all write the same bytes, a chunk's
+checksum after the chunk, and each process checks a chunk against it before its first use. So a chunk that a crash or a
+loss of power left half written is fetched again, and never read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from storyframes.store.layout import StoreError
+from storyframes.store.shards import ShardLayout
+
+SUFFIX = ".rows"
+_ENTRY_BYTES = 8
+_THERE = 1 << 32  # a chunk's entry: this, and its crc32c below
+_RECOUNTED_BYTES = 256 * 2**20  # written by this process, before it looks again how much all of them keep
+
+
+class CopyFolder:
+    """The folder of the copies, and how much may be in it. Threads and processes may share one.
+
+    Args:
+        folder: made where it is missing; its owner's alone, since recordings are intimate.
+        max_bytes: what all copies may take of the disk; None: as much as there is.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        self.folder, self.max_bytes = folder.absolute(), max_bytes
+        self._lock = threading.Lock()
+        self._opened: set[Path] = set()
+        self._used = 0
+        self._uncounted = 0
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._count()
+        except OSError as error:
+            raise StoreError(f"cache = {str(folder)!r}: cannot be used: {error.strerror}") from None
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            raise StoreError(f"cache = {str(folder)!r}: cannot be written")
+
+    def after_fork(self) -> None:
+        """A lock that another thread held would never be released here."""
+        self._lock = threading.Lock()
+
+    def copy(self, name: str, layout: ShardLayout) -> LocalCopy:
+        """The copy of one array.
+
+        Args:
+            name: tells this content from any other: place, version and state of the object.
+            layout: of the shard.
+        """
+        digest = sha256(f"{name}\n{layout.shape}\n{layout.dtype}\n{layout.chunk_rows}".encode()).hexdigest()
+        path = self.folder / f"{digest}{SUFFIX}"
+        self._opened.add(path)
+        return LocalCopy(path, layout, self)
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether so many bytes more may be kept; they count as kept then. Copies that nobody here uses make room."""
+        with self._lock:
+            self._uncounted += nbytes
+            if self._uncounted > _RECOUNTED_BYTES:
+                self._count()
+                self._uncounted = nbytes
+            if self.max_bytes is not None and self._used + self._uncounted > self.max_bytes:
+                self._make_room(self._used + self._uncounted - self.max_bytes)
+                self._uncounted = nbytes
+                if self._used + nbytes > self.max_bytes:
+                    self._uncounted = 0
+                    return False
+            return True
+
+    def _count(self) -> None:
+        self._used = sum(status.st_blocks * 512 for _, status in self._copies())
+
+    def _make_room(self, nbytes: int) -> None:
+        """Remove the copies that were opened longest ago, but none that this process reads from.
+
+        Whoever else has one mapped keeps what is mapped: only the name goes.
+        """
+        for path, status in sorted(self._copies(), key=lambda copy: copy[1].st_mtime_ns):
+            if nbytes <= 0:
+                break
+            if path not in self._opened:
+                path.unlink(missing_ok=True)
+                nbytes -= status.st_blocks * 512
+        self._count()
+
+    def _copies(self) -> Iterable[tuple[Path, os.stat_result]]:
+        for path in self.folder.glob(f"*{SUFFIX}"):
+            with suppress(FileNotFoundError):  # another process made room
+                yield path, path.stat()
+
+
+class LocalCopy:
+    """The chunks of one array that were read before.
+
+    Attributes:
+        rows: the array, mapped; only rows of chunks that :meth:`has` are values.
+    """
+
+    def __init__(self, path: Path, layout: ShardLayout, folder: CopyFolder) -> None:
+        self._path, self._layout, self._folder = path, layout, folder
+        self._chunk_bytes = layout.chunk_rows * layout.row_bytes
+        try:
+            self._inode = _make(path, layout.data_bytes + _ENTRY_BYTES * layout.chunks)
+            # Writable, because only such a map is shared: what others write must be seen. Arrow's holds no descriptor.
+            with pa.memory_map(str(path), "r+") as file:
+                content = np.frombuffer(file.read_buffer(), np.uint8)
+        except OSError as error:
+            raise StoreError(f"{path}: the copy cannot be opened: {error.strerror or error}") from None
+        content.flags.writeable = False
+        self._bytes = content[: layout.data_bytes]
+        self._entries = content[layout.data_bytes :].view("<u8")
+        rows = self._bytes[: layout.rows * layout.row_bytes].view(layout.dtype.newbyteorder("<"))
+        self.rows = rows.reshape(layout.shape)
+        self._sound = np.zeros(layout.chunks, bool)  # checked by this process
+
+    def has(self, first: int, stop: int) -> bool:
+        """Whether the chunks [first, stop) are all there."""
+        return bool(self._sound[first:stop].all()) or all(self._check(number) for number in range(first, stop))
+
+    def put(self, first: int, content: memoryview) -> bool:
+        """Keep whole chunks, the first of them number ``first``; False where there is no room."""
+        if not self._folder.has_room(len(content)):
+            return False
+        size = self._chunk_bytes
+        numbers = range(first, first + len(content) // size)
+        sums = [
+            _THERE | int(google_crc32c.value(bytes(content[place * size :][:size]))) for place in range(len(numbers))
+        ]
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:  # another process made room
+            return False
+        try:
+            if os.fstat(descriptor).st_ino != self._inode:  # and a third one made the copy anew
+                return False
+            if os.pwrite(descriptor, content, first * size) != len(content):
+                return False
+            os.pwrite(descriptor, np.array(sums, "<u8").tobytes(), self._layout.data_bytes + _ENTRY_BYTES * first)
+        except OSError:  # the disk is full
+            return False
+        finally:
+            os.close(descriptor)
+        self._sound[first : numbers.stop] = True
+        return True
+
+    def _check(self, number: int) -> bool:
+        if not self._sound[number]:
+            entry = int(self._entries[number])
+            chunk = self._bytes[number * self._chunk_bytes : (number + 1) * self._chunk_bytes]
+            self._sound[number] = bool(entry) and entry == _THERE | int(google_crc32c.value(chunk.tobytes()))
+        return bool(self._sound[number])
+
+
+def _make(path: Path, size: int) -> int:
+    """Make the file where it is missing, to make it longer once more changes nothing; tells which file it is."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, size)
+        os.utime(descriptor)
+        return os.fstat(descriptor).st_ino
+    finally:
+        os.close(descriptor)
