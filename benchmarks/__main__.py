@@ -15,6 +15,7 @@ NAMES = (
     "openface_csv",
     "clips",
     "clip_grids",
+    "far_clips",
     "opensmile",
     "resnet50",
     "gpu",

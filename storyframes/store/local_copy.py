@@ -164,8 +164,13 @@ class LocalCopy:
         if not self._sound[number]:
             entry = int(self._entries[number])
             chunk = self._bytes[number * self._chunk_bytes : (number + 1) * self._chunk_bytes]
-            self._sound[number] = bool(entry) and entry == _THERE | int(google_crc32c.value(chunk.tobytes()))
+            self._sound[number] = bool(entry) and entry == _entry(chunk)
         return bool(self._sound[number])
+
+
+def _entry(chunk: np.ndarray) -> int:
+    """What stands for a chunk that is there; without a copy of the chunk, which has to be read-only for that."""
+    return _THERE | int(google_crc32c.value(chunk))
 
 
 def _make(path: Path, size: int) -> int:
