@@ -23,10 +23,18 @@ from tasks.planning.selection import Selection
 from tasks.study.load import Study, load_study
 
 # Models that are here without a download.
+_VECTORS = Path(__file__).parent.parent / "demo" / "glove.demo.300d.txt"
 SETTINGS = ExtractorsSettings(
-    resnet50=ResNet50Settings(allow_untrained=True),
-    glove=GloveSettings(vectors=Path(__file__).parent.parent / "demo" / "glove.demo.300d.txt", demo_vectors=True),
+    resnet50=ResNet50Settings(allow_untrained=True), glove=GloveSettings(vectors=_VECTORS, demo_vectors=True)
 )
+# The same for a command.
+CONFIGURATION = f'''
+[resnet50]
+allow_untrained = true
+[glove]
+vectors = "{_VECTORS}"
+demo_vectors = true
+'''
 _LONG_AGO_S = 1_700_000_000  # a file that changed this very second would be read again
 
 

@@ -1,22 +1,28 @@
-"""Everything that a run checks and reads before anything is started: its configuration, its study, its feature store.
+"""Everything that a run checks, reads and plans before anything is started: configuration, study, feature store.
 
-The command line prepares a run before it starts a server, and hands on what it has read to the flow.
+The command line prepares a run before it starts a server, and hands on what it has read and planned to the flow. Where
+nothing is due it needs neither: so nothing here imports Prefect.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from flows.clusters.settings import LocalCluster
 from flows.request import ExtractionRequest
+from flows.runs.progress import watcher
 from flows.settings import Settings, check_labels
+from storyframes.store import scratch
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.storage import Storage
 from tasks.extractors.required_tools import check_tools
 from tasks.planning.label_curves import curve_features
+from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import check_selection
 from tasks.study.load import Study, load_study
 from tasks.study.record import remember_study
@@ -31,16 +37,23 @@ class Preparation:
         settings: the configuration, as it is now.
         study: the tables, as they are now.
         storage: the feature store, which is there.
+        plan: what is due and what is not.
+        began: by :func:`time.monotonic`, when planning began.
     """
 
     request: ExtractionRequest
     settings: Settings
     study: Study
     storage: Storage
+    plan: Plan
+    began: float
 
 
 def prepare(request: ExtractionRequest) -> Preparation:
-    """Read and check what a run needs; makes the feature store where there is none, and notes whose it is.
+    """Read, check and plan what a run needs; makes the feature store where there is none, and notes whose it is.
+
+    Whoever watches the run is told of the planning. What is due is so at this moment: a task looks again before it
+    extracts anything, so nothing is lost if another run makes it meanwhile.
 
     Raises:
         StudyError, SettingsError, ClusterSettingsError, SelectionError, MissingToolError, StoreError, StorageError:
@@ -53,7 +66,11 @@ def prepare(request: ExtractionRequest) -> Preparation:
     storage = create_store(request.features)
     _check_writable(storage)
     remember_study(storage, study, replace=request.replace_study)
-    return Preparation(request, settings, study, storage)
+    began = time.monotonic()
+    scratch.sweep()  # what an earlier run left on this machine when it was killed
+    cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1
+    plan = plan_extraction(study, storage, settings, request.selection, watcher().planning, cpus, settings.labels)
+    return Preparation(request, settings, study, storage, plan, began)
 
 
 def _check_writable(storage: Storage) -> None:

@@ -186,12 +186,22 @@ def extract_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_a_second_extraction_submits_nothing(demo) -> None:
+def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path: Path) -> None:
     folder, _ = demo
-    result = extract_demo(folder)
-    assert result.returncode == 0
-    assert "0 features are due, 20 need nothing done" in result.stderr
-    assert "0 extracted, 20 up to date" in result.stdout
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in (folder / "features").glob("*.parquet")}
+    environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api", "XDG_STATE_HOME": str(tmp_path)}
+    arguments = [folder / "study", folder / "features", "--config", folder / "storyframes.toml"]
+    code = "import sys; from flows.cli.app import app; app(standalone_mode=False); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "extract", *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "planning …\n0 features are due, 20 need nothing done\n"
+    *_, said, imported = result.stdout.splitlines()
+    assert said == ("This run: 0 extracted, 20 up to date, 0 without input, 0 failed; the clip index has 54 clips.")
+    heavy = {"dask", "distributed", "openvino", "prefect", "prefect_dask", "sqlalchemy", "torch"}
+    assert heavy & {module.partition(".")[0] for module in imported.split()} == set()
+    assert list(tmp_path.iterdir()) == []  # no server's database, so no run either
+    assert before == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in before}
 
 
 @pytest.mark.slow

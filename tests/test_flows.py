@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from support.opened_files import below, files_opened
 from support.planted_study import QUICK, Planted, planted
 from support.prefect_runs import extract, request
@@ -15,6 +17,7 @@ from support.stores import local
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.cli.run import run_extraction
 from flows.runs.recent import recent_runs
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
@@ -59,32 +62,29 @@ def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, sma
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
     assert tables == {name: (root / name).stat().st_mtime_ns for name in tables}
+    without_server = run_extraction(request(small_study, root), Console(file=io.StringIO()))
+    assert replace(without_server, seconds=0) == replace(report, seconds=0)
 
 
 def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_it_asks(
     server: str, study_copy: Path, tmp_path: Path
 ) -> None:
-    from rich.console import Console
-
-    from flows.cli.run import run_extraction
     from tasks.study.load import load_study
 
-    for video in (study_copy / "videos").iterdir():
-        video.unlink()  # so that nothing is due: no cluster is needed
     with files_opened() as opened:
         load_study(study_copy)
     once = below(opened, study_copy)
     console = Console(record=True, width=200, file=io.StringIO())
-    with files_opened() as opened:
-        report = run_extraction(request(study_copy, tmp_path / "features", only=["openface"]), console)
-    assert len(report.failed) == len(report.outcomes) > 0
+    on_a_gpu = {"resnet50": {"allow_untrained": True, "device": "cuda"}}  # refused before any worker is started
+    with files_opened() as opened, pytest.raises(SystemExit, match="no worker has that"):
+        run_extraction(request(study_copy, tmp_path / "features", on_a_gpu, only=["resnet50"]), console)
     again = below(opened, study_copy)
     assert {table: again[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")} == {
         table: once[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")
     }
     said = console.export_text().splitlines()
     assert f"asking the Prefect server at {server} …" in said
-    assert not any(line.startswith("starting") for line in said)
+    assert "starting a Prefect server …" not in said
 
 
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:

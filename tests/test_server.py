@@ -215,7 +215,7 @@ def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in run.stderr:
-        if "planning" in line:
+        if "starting the run" in line:
             break
     (server,) = own_server_of(run.pid)
     os.kill(server, signal.SIGKILL)
@@ -257,7 +257,7 @@ def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: 
     refused = storyframes("extract", demo_study, tmp_path / "features", environment=environment)
     assert refused.returncode == 2
     *before, said = refused.stderr.splitlines()
-    assert before == ["starting a Prefect server …"]
+    assert before == ["planning …", "starting a Prefect server …"]
     assert said.startswith(f"error Prefect's database cannot be kept in {place}")
     assert said.endswith("set XDG_STATE_HOME to a folder that can be written to")
 

@@ -1,4 +1,8 @@
-"""One run from the command line: checks first, then a server, the flow, and its result."""
+"""One run from the command line: checks and planning first; then, if anything is due, a server and the flow.
+
+A command that finds nothing due brings the tables up to date and ends: no server is asked or started, Prefect is not
+even imported, and ``storyframes runs`` has no run of it.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,22 @@ from rich.console import Console
 from flows import interruption
 from flows.cli.run_progress import RunProgress
 from flows.cli.tables.study import not_read
+from flows.conclusion import conclude, write_tables
 from flows.preparation import Preparation, handed_on, prepare
 from flows.request import ExtractionRequest
-from flows.runs.own_server import ServerLostError
 from flows.runs.progress import watched_by
 from flows.runs.recent import own_tag
-from flows.runs.server import prefect_server
+from flows.runs.result import RunResult
 
 if TYPE_CHECKING:
     from prefect.states import State
-
-    from flows.runs.result import RunResult
 
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
 _FIRST_WORD_S = 120
 
 
 def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
-    """Extract what is asked for, showing progress on ``console``.
+    """Extract what is asked for, showing progress on ``console``; without a server where nothing is due.
 
     Raises:
         StudyError, SettingsError, ClusterSettingsError, SelectionError, StoreError, MissingToolError: what was asked
@@ -39,17 +41,28 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
-    preparation = prepare(request)
-    for line in not_read(preparation.study):
-        console.print(line)
+    with RunProgress(console) as progress, watched_by(progress):
+        progress.starting("planning")
+        preparation = prepare(request)
+        for line in not_read(preparation.study):
+            console.print(line)
+        if not preparation.plan.work:
+            progress.planned(*preparation.plan.counts)
+            return conclude(preparation, ())
+        return _run_on_a_server(preparation, progress)
+
+
+def _run_on_a_server(preparation: Preparation, progress: RunProgress) -> RunResult:
+    from flows.runs.own_server import ServerLostError
+    from flows.runs.server import prefect_server
+
     keep_prefect_quiet()
-    with RunProgress(console) as progress, watched_by(progress), handed_on(preparation):
-        try:
-            with prefect_server(progress.starting):
-                progress.starting("planning")
-                return _result(lambda: _flow_of(request))
-        except ServerLostError:
-            return _without_server(preparation)
+    try:
+        with handed_on(preparation), prefect_server(progress.starting):
+            progress.starting("starting the run")
+            return _result(lambda: _flow_of(preparation.request))
+    except ServerLostError:
+        return _without_server(preparation)
 
 
 def keep_prefect_quiet() -> None:
@@ -66,7 +79,6 @@ def _flow_of(request: ExtractionRequest) -> State:
 
 def _result(run: Callable[[], State]) -> RunResult:
     from flows.cluster_work import result_of
-    from flows.runs.result import RunResult
 
     state = first_word_heard(run)
     result = result_of(state)
@@ -99,9 +111,6 @@ def first_word_heard(run: Callable[[], State]) -> State:
 
 def _without_server(preparation: Preparation) -> RunResult:
     """The result of a run whose server died too often: the tables are written of all that was published."""
-    from flows.runs.result import RunResult
-    from flows.study import write_tables
-
     interruption.leave_at_once()
     index, problem = write_tables(preparation)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"

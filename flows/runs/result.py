@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-from prefect.states import Completed, Failed, State
+from typing import TYPE_CHECKING
 
 from storyframes.store.records import Status
 from tasks.extract import Outcome
+
+if TYPE_CHECKING:
+    from prefect.states import State
 
 _NAMED = 5  # sessions in a sentence
 
@@ -88,6 +90,8 @@ def end_state(result: object, *, good: bool, in_part: bool) -> State:
         good: nothing failed.
         in_part: not all failed.
     """
+    from prefect.states import Completed, Failed  # a second, which a run without a flow does not wait for
+
     if good:
         return Completed(message=str(result), data=result)
     name = "PartialSuccess" if in_part else "Failed"

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from storyframes.features import STORIES
 from storyframes.store.layout import INPUTS, create_store
+from storyframes.store.records import Status
 from storyframes.store.storage import Storage
 from tasks.extract import Outcome, Work
 from tasks.extractors.base import Extractor
@@ -32,6 +34,14 @@ from tasks.planning.up_to_date import StoreListing, settled_outcome
 from tasks.study.load import Study
 
 
+class Counts(NamedTuple):
+    """How many features are due, how many need nothing done, and how many cannot be made: a file is not there."""
+
+    due: int
+    idle: int
+    impossible: int
+
+
 @dataclass(repr=False)
 class Plan:
     """What is due, the most expensive first, and what is not: it is up to date, or cannot be made."""
@@ -39,8 +49,14 @@ class Plan:
     work: list[Work] = field(default_factory=list)
     settled: list[Outcome] = field(default_factory=list)
 
+    @property
+    def counts(self) -> Counts:
+        impossible = sum(outcome.status is Status.FAILED for outcome in self.settled)
+        due = sum(len(work.features) for work in self.work)
+        return Counts(due, len(self.settled) - impossible, impossible)
+
     def __repr__(self) -> str:
-        return f"{sum(len(work.features) for work in self.work)} features are due, {len(self.settled)} are settled"
+        return f"{self.counts.due} features are due, {len(self.settled)} are settled"
 
 
 def plan_extraction(
