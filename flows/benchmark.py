@@ -120,6 +120,9 @@ def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
     for name in names:
         if why := misfit(name.model, name.modalities, train):
             raise TrainSettingsError(f"{name}: {why}")
+    if train.personality is not None:  # workers have other working directories
+        study = str(Path(train.personality.study).absolute())
+        train = train.model_copy(update={"personality": train.personality.model_copy(update={"study": study})})
     features = request.features if "://" in request.features else str(Path(request.features).absolute())
     runs = request.out.absolute()
     return PreparedBenchmark(

@@ -34,6 +34,10 @@ def train(
     pca: Annotated[
         int | None, typer.Option(help="v on so many principal components of the training frames: another model.")
     ] = None,
+    personality: Annotated[
+        str | None,
+        typer.Option(metavar="STUDY", help="AMER alone: seven traits of each participant, of the study's surveys."),
+    ] = None,
     where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
     keep_partial: Annotated[
         bool, typer.Option("--keep-partial", help="Also clips that lack a modality which is not used.")
@@ -58,7 +62,8 @@ def train(
     given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where}
     given |= {"pca": pca, "keep_partial": keep_partial or None, "device": device, "threads": threads}
     try:
-        settings = load_train_settings(config, **given)
+        of_whom = {"study": personality} if personality else None
+        settings = load_train_settings(config, personality=of_whom, **given)
         named = modalities_of(modalities)
     except TrainSettingsError as error:
         fail(str(error), 2)

@@ -12,6 +12,10 @@ TAKES_OWN_ROWS = (ModelName.LF_LSTM, ModelName.TFN)
 
 def misfit(model: ModelName, modalities: Sequence[str], settings: TrainSettings) -> str:
     """Why a model cannot be trained so; empty where it can."""
+    if settings.personality is not None and model is not ModelName.AMER:
+        return (
+            f"{model} takes no personality, only {ModelName.AMER} does: leave it out, or train {ModelName.AMER} alone"
+        )
     own = [part for name in modalities for part in settings.parts(name) if part.has_own_rows]
     if own and model not in TAKES_OWN_ROWS:
         why = {

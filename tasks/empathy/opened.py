@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 from torch import nn
 
@@ -20,8 +21,9 @@ from tasks.empathy.fitting import misfit
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.build import build
 from tasks.empathy.moments import Moments, Rows, measure, remembered
+from tasks.empathy.personality import Personality, WithPersonality, read_personality
 from tasks.empathy.projection import Projection, fit_projection, remembered_projection
-from tasks.empathy.provenance import versions_of
+from tasks.empathy.provenance import clip_caveats, feature_caveats, versions_of
 from tasks.empathy.run_folder import (
     RunName,
 )
@@ -62,6 +64,7 @@ class OpenRun:
         splits: the clips.
         parts: of each modality.
         versions: of the features that are used, by feature and session.
+        personality: of the participants, where it is asked for.
     """
 
     name: RunName
@@ -70,6 +73,7 @@ class OpenRun:
     splits: Splits
     parts: Mapping[str, Sequence[Part]]
     versions: Mapping[str, Mapping[str, str]]
+    personality: Personality | None = None
 
     @property
     def decided(self) -> dict[str, Any]:
@@ -86,13 +90,20 @@ class OpenRun:
             "settings": {key: value for key, value in settings.items() if key not in unused},
             "features": {feature: _digest(versions) for feature, versions in self.versions.items()},
             "clips": self.splits.digest,
+            **({"personality": self.personality.digest} if self.personality else {}),
         }
 
     @property
     def variant(self) -> str:
         """What makes the model another one than that of its name; tables show it."""
         count = self.settings.components(self.name.modalities)
-        return f"pca {count}" if count else ""
+        return ", ".join([*([f"pca {count}"] if count else []), *(["personality"] if self.personality else [])])
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What users of its numbers must know."""
+        of_personality = self.personality.caveats if self.personality else ()
+        return (*feature_caveats(self.store, self.versions), *clip_caveats(self.settings), *of_personality)
 
     @property
     def fingerprint(self) -> str:
@@ -106,7 +117,8 @@ class OpenRun:
         widths = {name: sum(part.width for part in parts) for name, parts in self.parts.items()}
         if count := self.settings.components(self.name.modalities):
             widths["v"] = count
-        return build(self.name.model, widths, out, self.settings, steps)
+        traits = len(self.personality.scales) if self.personality else 0
+        return build(self.name.model, widths, out, self.settings, steps, traits)
 
     def prepared(self, runs: Path) -> Prepared:
         """Where batches come from; what is measured for it is kept in ``runs``, for all runs.
@@ -122,13 +134,22 @@ class OpenRun:
             projection = self._projection(moments, runs / MOMENTS)
             onto["v"] = projection.components
             digests["pca"] = {"components": projection.digest, "explained": projection.explained}
+        feed = self._feed(moments, onto, digests, runs / BANKS)
+        if self.personality is not None:
+            feed = WithPersonality(feed, self.personality, settings.device)
+        return Prepared(feed, digests)
+
+    def _feed(
+        self, moments: Mapping[str, Moments], onto: Mapping[str, np.ndarray], digests: Mapping[str, Any], banks: Path
+    ) -> Feed:
+        settings = self.settings
         if settings.bank == "none":
-            return Prepared(Loaded(Preparation(self.parts, moments, settings.device, onto), settings.device), digests)
+            return Loaded(Preparation(self.parts, moments, settings.device, onto), settings.device)
         inputs = [part.deciding() for name in self.parts for part in settings.parts(name)]
         key = {"inputs": inputs, "modalities": list(self.parts), "versions": self.versions, **digests}
         datasets = list(self.splits.scored.values())
         preparation = Preparation(self.parts, moments, onto=onto)
-        return Prepared(open_bank(runs / BANKS, key, datasets, preparation, settings.bank, settings.device), digests)
+        return open_bank(banks, key, datasets, preparation, settings.bank, settings.device)
 
     def _projection(self, moments: Mapping[str, Moments], folder: Path) -> Projection:
         """Of v, fitted on training frames."""
@@ -203,11 +224,15 @@ def _open(store: FeatureStore, name: RunName, settings: TrainSettings) -> OpenRu
     if why := misfit(name.model, name.modalities, settings):
         raise ValueError(why)
     splits = open_splits(store, name.phase, name.modalities, name.seed, settings)
+    personality = None
+    if settings.personality is not None:
+        people = {split: set(dataset.clips["participant_id"]) for split, dataset in splits.scored.items()}
+        personality = read_personality(settings.personality, people["train"], set().union(*people.values()))
     versions = versions_of(store, splits.scored, name.modalities, settings, stories=splits.stories is not None)
     parts = open_parts(splits.training, settings, name.modalities)
     _check_width(parts, settings)
     _check_steps(name.model, parts, splits.training, settings)
-    return OpenRun(name, settings, store, splits, parts, versions)
+    return OpenRun(name, settings, store, splits, parts, versions, personality)
 
 
 def _check_width(parts: Mapping[str, Sequence[Part]], settings: TrainSettings) -> None:

@@ -22,7 +22,6 @@ from tasks.empathy.opened import OpenRun, Prepared, open_run
 from tasks.empathy.predict import predict
 from tasks.empathy.predictions import FILE as PREDICTIONS
 from tasks.empathy.predictions import write_predictions
-from tasks.empathy.provenance import clip_caveats, feature_caveats
 from tasks.empathy.run_folder import (
     CHECKPOINT,
     EPOCHS,
@@ -176,7 +175,7 @@ def _record(opened: OpenRun, progress: Progress, digests: Mapping[str, Any], cut
             n=len(labels), mean=float(labels.mean()), prevalence=float((labels > scale.similar_above).mean())
         ),
         fingerprint=opened.fingerprint,
-        caveats=(*feature_caveats(opened.store, opened.versions), *clip_caveats(opened.settings)),
+        caveats=opened.caveats,
         settings=opened.decided["settings"],
         versions={"storyframes": storyframes.__version__, "torch": torch.__version__, "git": _commit()},
         data={

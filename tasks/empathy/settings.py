@@ -64,6 +64,30 @@ class InputSettings(BaseModel):
         return self.model_dump(mode="json", exclude={"axis"} if self.axis is Axis.FRAME else None)
 
 
+class PersonalitySettings(BaseModel):
+    """What participants said of themselves, for AMER: scores of the table ``surveys`` of a study."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    study: Annotated[str, Field(min_length=1)]
+    scales: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "absorption",
+        "big5_agreeableness",
+        "big5_conscientiousness",
+        "big5_extraversion",
+        "big5_neuroticism",
+        "big5_openness",
+        "single_item_trait_empathy",
+    )
+    timepoint: str = "pre"
+    missing: Literal["refuse", "mean"] = "refuse"
+
+    @model_validator(mode="after")
+    def _once(self) -> PersonalitySettings:
+        if twice := sorted({scale for scale in self.scales if self.scales.count(scale) > 1}):
+            raise ValueError(f"the scale {twice[0]!r} is named twice")
+        return self
+
+
 PRESETS: dict[str, dict[str, Any]] = {
     "empathicstories": {},
     "regression": {"target": "none", "oversampling": "none"},
@@ -105,6 +129,7 @@ class TrainSettings(BaseModel):
     precision: Literal["float32", "bfloat16"] = "float32"
     bank: Literal["none", "float32", "bfloat16"] = "none"
     pca: Annotated[int, Field(ge=1)] | None = None  # v on so many principal components, another model
+    personality: PersonalitySettings | None = None
     # with what; no part of what decides a run
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1)] = 1
@@ -158,7 +183,11 @@ class TrainSettings(BaseModel):
         What came later and changes nothing is left out, so that runs of before stay done.
         """
         projected = self.components(modalities)
-        without = {"device", "threads", *(() if projected else ("pca",))}
+        without: dict[str, Any] = {"device": True, "threads": True, "personality": {"study": True}}
+        if not projected:
+            without["pca"] = True
+        if self.personality is None:
+            without |= {"personality": True, "amer": {"encoder_p": True}}
         same_bits = {"bank": "none"} if self.bank == "float32" and not projected else {}
         inputs = {name: [part.deciding() for part in self.parts(name)] for name in MODALITIES}
         return {**self.model_dump(mode="json", exclude=without), **inputs, **same_bits}
@@ -185,7 +214,7 @@ def load_train_settings(path: Path | None, **over: Any) -> TrainSettings:
 
     Args:
         path: the file; None gives the defaults.
-        over: what goes before the file, where it is not None.
+        over: what goes before the file, where it is not None; of a table, key by key.
 
     Raises:
         TrainSettingsError: it cannot be read, is no TOML, or has unknown keys or bad values.
@@ -199,13 +228,19 @@ def load_train_settings(path: Path | None, **over: Any) -> TrainSettings:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise TrainSettingsError(f"{path}: is not TOML: {error}") from None
     try:
-        return TrainSettings.model_validate({**content, **{key: one for key, one in over.items() if one is not None}})
+        return TrainSettings.model_validate({**content, **_over(content, over)})
     except ValidationError as error:
         faults = [_described(fault) for fault in error.errors(include_url=False)]
         where = f"{path}: " if path is not None else ""
         raise TrainSettingsError(
             "\n".join([f"{where}[train] cannot be used:", *(f"  {one}" for one in faults)])
         ) from None
+
+
+def _over(content: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    given = {key: one for key, one in over.items() if one is not None}
+    tables = {key: {**content[key], **one} for key, one in given.items() if isinstance(content.get(key), dict)}
+    return given | tables
 
 
 def _described(fault: Any) -> str:

@@ -24,14 +24,18 @@ class Amer(nn.Module):
         widths: columns of each modality; those named are used.
         out: values of the result.
         sizes: see there.
+        traits: of personality, whose encoding stands beside that of each modality at every moment, and once more in
+            the fusion; 0 for none.
     """
 
-    def __init__(self, widths: Mapping[str, int], out: int, sizes: AmerSizes) -> None:
+    def __init__(self, widths: Mapping[str, int], out: int, sizes: AmerSizes, traits: int = 0) -> None:
         super().__init__()
         layers = {"v": sizes.encoder_v, "a": sizes.encoder_a, "t": sizes.encoder_t}
         self.order = in_order(list(widths), "vat")
         self.encoders = nn.ModuleDict({name: mlp(widths[name], layers[name]) for name in self.order})
-        joined = sum(layers[name][-1] for name in self.order)
+        self.personality = mlp(traits, sizes.encoder_p) if traits else None
+        beside = sizes.encoder_p[-1] if traits else 0
+        joined = sum(layers[name][-1] + beside for name in self.order) + beside
         # Two linear layers without anything between them, as its authors have it.
         self.head = nn.Sequential(
             nn.Linear(joined, sizes.fused),
@@ -42,8 +46,15 @@ class Amer(nn.Module):
 
     def forward(self, given: Sequences) -> Tensor:
         """(n, out) of n windows."""
-        looked_at = [attended(2 * self.encoders[name](given.values[name]), given.masks[name]) for name in self.order]
-        return self.head(torch.cat(looked_at, dim=1))
+        moments = {name: self.encoders[name](given.values[name]) for name in self.order}
+        encoded = []
+        if self.personality is not None:
+            encoded = [self.personality(given.traits)]
+            for name, each in moments.items():
+                everywhere = encoded[0][:, None, :].expand(-1, each.shape[1], -1)
+                moments[name] = torch.cat([each, everywhere], dim=2)
+        looked_at = [attended(2 * moments[name], given.masks[name]) for name in self.order]
+        return self.head(torch.cat([*looked_at, *encoded], dim=1))
 
 
 def attended(moments: Tensor, mask: Tensor) -> Tensor:

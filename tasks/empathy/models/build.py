@@ -21,7 +21,9 @@ MODELS: Mapping[ModelName, Callable[..., nn.Module]] = {
 }
 
 
-def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainSettings, steps: int = 0) -> Any:
+def build(
+    name: ModelName, widths: Mapping[str, int], out: int, settings: TrainSettings, steps: int = 0, traits: int = 0
+) -> Any:
     """A model with new weights, drawn from torch's generator.
 
     Args:
@@ -30,7 +32,9 @@ def build(name: ModelName, widths: Mapping[str, int], out: int, settings: TrainS
         out: values that it gives of a window.
         settings: its sizes are among them.
         steps: of a window, which EF-LSTM's ``time_norm`` needs.
+        traits: of personality, which AMER may be given.
     """
     sizes = getattr(settings, name.value)
     more = {"steps": steps} if getattr(sizes, "time_norm", False) else {}
+    more |= {"traits": traits} if traits else {}
     return MODELS[name](widths, out, sizes, **more)

@@ -23,11 +23,13 @@ class Sequences:
         masks: (n, T) bool: whether the step has any value of the modality.
         lengths: (n,) int64 on the processor, of modalities whose windows have more or fewer steps: how many, 0 among
             them. What is behind them is padding.
+        traits: (n, traits) float32, z-scores of each window's participant; None unless personality is asked for.
     """
 
     values: dict[str, Tensor]
     masks: dict[str, Tensor]
     lengths: dict[str, Tensor] = field(default_factory=dict)
+    traits: Tensor | None = None
 
 
 class Lstm(nn.Module):

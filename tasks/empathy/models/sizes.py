@@ -53,10 +53,11 @@ class TfnSizes(Sizes):
 
 
 class AmerSizes(Sizes):
-    """Layers of the encoders of each frame, and of the fusion. The last ones of the encoders are one width."""
+    """Layers of the encoders of each frame and of personality, and of the fusion."""
 
     encoder_v: tuple[Width, ...] = (512, 384, 256)
     encoder_a: tuple[Width, ...] = (1024, 512, 256)
     encoder_t: tuple[Width, ...] = (512, 256)
+    encoder_p: tuple[Width, ...] = (512, 256)  # of personality, where it is given
     fused: Width = 512
     hidden: Width = 256
