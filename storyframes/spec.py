@@ -53,6 +53,11 @@ class Axis(StrEnum):
     FACE = "face"  # one detected face
 
 
+def may_be_called(name: str) -> bool:
+    """Whether a feature may have this name: it is made like one, and has no meaning of its own."""
+    return NAME_PATTERN.fullmatch(name) is not None and name not in _RESERVED
+
+
 @dataclass(frozen=True)
 class ArraySpec:
     """One array of a feature.

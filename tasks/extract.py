@@ -191,6 +191,8 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
 
 def _publish(due: _Due, out: FeatureWriter) -> Current:
     _check_unchanged(due.fingerprint)
+    if dict(due.extractor.models()) != dict(due.fingerprint.models):
+        raise ExtractionError(f"{due.extractor.name}: the model's files changed meanwhile; run the extraction again")
     _check_frames(due.extractor, out)
     return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries))
 

@@ -9,7 +9,7 @@ from typing import Any
 from tasks.extractors.base import Cost, ExtractionError, Extractor, Run, Scope
 from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.extractor import OutsideExtractor
-from tasks.extractors.registry import ExtractorsSettings, broken, registered
+from tasks.extractors.registry import ExtractorsSettings, broken, extractor_classes
 from tasks.extractors.required_tools import RunsTool
 from tasks.models.weights import without_download
 
@@ -66,7 +66,7 @@ def requirements_of(name: str) -> Requirements:
 
 def _extractors(settings: ExtractorsSettings) -> Iterator[Extractor[Any]]:
     for scope in Scope:
-        for feature, cls in registered(scope).items():
+        for feature, cls in extractor_classes(settings, scope).items():
             yield cls(settings.section(feature), settings.common)
 
 

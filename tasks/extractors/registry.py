@@ -7,18 +7,22 @@ cannot be used is a sentence in :func:`broken`, and takes nothing else down.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
+from storyframes.spec import may_be_called
 from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
+from tasks.extractors.embed.kinds import AnyEmbedSettings, embedding
+from tasks.extractors.embed.local_model import planned_digest
+from tasks.extractors.embed.settings import EmbedSettings
 from tasks.extractors.frames import Frames
 from tasks.extractors.glove.extractor import Glove, StoryGlove
 from tasks.extractors.label_curve import label_curve
@@ -84,9 +88,13 @@ def check_name(cls: type[Extractor[Any]]) -> None:
     Raises:
         PlugInError: the word has another meaning.
     """
-    name = cls.spec.name
-    if hasattr(_Sections, name) or name in _RESERVED or name.startswith(("label.", "label_")):
+    if has_other_meaning(cls.spec.name):
         raise PlugInError(f"no feature can be called {cls.spec.name!r}: the word has another meaning")
+
+
+def has_other_meaning(name: str) -> bool:
+    """Whether a word stands for something else where a feature's name may stand."""
+    return hasattr(_Sections, name) or name in _RESERVED or name.startswith(("label.", "label_"))
 
 
 def _never_begin(
@@ -112,7 +120,11 @@ def broken() -> Mapping[str, str]:
 
 
 def registered(scope: Scope = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
-    """The extractors of sessions, or of the stories, by feature, in the order in which they run."""
+    """The extractors of sessions, or of the stories, by feature, in the order in which they run.
+
+    Without those that a configuration's sections ``[[embed]]`` make, nor labels' curves: :func:`extractor_classes`
+    has the former.
+    """
     return {cls.spec.name: cls for cls in _all() if cls.scope is scope}
 
 
@@ -125,9 +137,10 @@ class _Sections(BaseModel):
 
     Attributes:
         features: what is extracted where nothing else is asked for. ``dope`` is not among them by default: its model
-            has to be got from its authors first.
+            has to be got from its authors first. The models of ``embed`` are.
         recording: see :class:`RecordingSettings`.
         transcript: see :class:`TranscriptSettings`.
+        embed: models that are made features, each under a name of its own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -135,6 +148,7 @@ class _Sections(BaseModel):
     features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)
     transcript: TranscriptSettings = Field(default_factory=TranscriptSettings)
+    embed: tuple[AnyEmbedSettings, ...] = ()
 
     @property
     def common(self) -> CommonSettings:
@@ -148,6 +162,9 @@ class _Sections(BaseModel):
         """
         if feature in _sections():
             return getattr(self, feature)
+        for model in self.embed:
+            if model.name == feature:
+                return model
         if feature not in {cls.spec.name for cls in _all()} and not is_label_curve(feature):
             raise KeyError(feature)
         return ExtractorSettings()
@@ -157,15 +174,21 @@ class _Sections(BaseModel):
         return self._copy({feature: section})
 
     def resolved(self) -> Self:
-        """The same with what depends on the machine settled, so that all workers do alike."""
-        return self._copy({feature: self.section(feature).resolved() for feature in _sections()})
+        """The same with what depends on the machine settled, so that all workers do alike, and are held to it."""
+        settled = self._copy({feature: self.section(feature).resolved() for feature in self._with_section()})
+        return settled._copy({model.name: model.as_planned(planned_digest(model)) for model in settled.embed})
 
     def for_measuring(self) -> Self:
         """The same for measuring what extraction costs."""
-        return self._copy({feature: self.section(feature).for_measuring() for feature in _sections()})
+        return self._copy({feature: self.section(feature).for_measuring() for feature in self._with_section()})
+
+    def _with_section(self) -> list[str]:
+        return [*_sections(), *(model.name for model in self.embed)]
 
     def _copy(self, sections: Mapping[str, ExtractorSettings]) -> Self:
-        return self.model_copy(update={name: section for name, section in sections.items() if name in _sections()})
+        embed = tuple(sections.get(model.name, model) for model in self.embed)
+        changed = {name: section for name, section in sections.items() if name in _sections()}
+        return self.model_copy(update={**changed, "embed": embed})
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The sections of plug-ins travel as JSON has them: a process without a plug-in can read all the rest."""
@@ -175,13 +198,30 @@ class _Sections(BaseModel):
         written = {name: section.model_dump(mode="json") for name, section in foreign.items()}
         return _rebuilt, (type(self), own, written, self.model_fields_set)
 
-    @field_validator("features")
+    @model_validator(mode="before")
     @classmethod
-    def _exist(cls, features: tuple[str, ...]) -> tuple[str, ...]:
-        for feature in features:
-            if feature not in registered():
-                raise ValueError(unknown_feature(feature))
-        return features
+    def _models_are_wanted(cls, content: Any) -> Any:
+        """Where nobody says which features, the models of ``embed`` are among them: why else would they be there."""
+        if not isinstance(content, dict) or "features" in content or not isinstance(content.get("embed"), list | tuple):
+            return content
+        models = [one.get("name") if isinstance(one, dict) else getattr(one, "name", None) for one in content["embed"]]
+        named = [name for name in models if isinstance(name, str) and name not in DEFAULT_FEATURES]
+        return {**content, "features": (*DEFAULT_FEATURES, *dict.fromkeys(named))}
+
+    @model_validator(mode="after")
+    def _names_are_right(self) -> Self:
+        names = [model.name for model in self.embed]
+        for name in names:
+            if name in registered() or name in registered(Scope.STORIES):
+                raise ValueError(f"embed: name = {name!r} is that of another feature: choose another")
+            if has_other_meaning(name) or not may_be_called(name):
+                raise ValueError(f"embed: name = {name!r}: the word has another meaning: choose another")
+            if names.count(name) > 1:
+                raise ValueError(f"embed: name = {name!r} stands twice: each is a feature of its own")
+        for feature in self.features:
+            if feature not in registered() and feature not in names:
+                raise ValueError(f"features: {unknown_feature(feature, names)}")
+        return self
 
 
 def _rebuilt(
@@ -194,10 +234,16 @@ def _rebuilt(
     return cls.model_construct(_fields_set=given & (own.keys() | known.keys()), **own, **known)
 
 
-def unknown_feature(feature: str) -> str:
-    """Why a feature cannot be extracted: a sentence for whoever asked for it."""
-    close = difflib.get_close_matches(feature, registered(), n=1)
-    hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(registered())}"
+def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
+    """Why a feature cannot be extracted: a sentence for whoever asked for it.
+
+    Args:
+        feature: that was asked for.
+        models: the names of the configuration's sections ``[[embed]]``.
+    """
+    there = [*registered(), *models]
+    close = difflib.get_close_matches(feature, there, n=1)
+    hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(there)}"
     sentence = f"there is no feature {feature!r}{hint}"
     named = {name: why for name, why in broken().items() if name.rpartition(": ")[2] == feature} or broken()
     if named:
@@ -226,9 +272,18 @@ else:
     )
 
 
+def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, type[Extractor[Any]]]:
+    """The extractors of sessions, or of the stories, with those that the sections ``[[embed]]`` make.
+
+    By feature, in the order in which they run.
+    """
+    models = {model.name: embedding(model, scope) for model in settings.embed}
+    return registered(scope) | {name: cls for name, cls in models.items() if cls is not None}
+
+
 def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor[Any]]:
     """The extractors of a session (or of the stories), by feature, in the order in which they run."""
-    classes = registered(_scope(session_id))
+    classes = extractor_classes(settings, _scope(session_id))
     return {name: cls(settings.section(name), settings.common) for name, cls in classes.items()}
 
 
@@ -238,7 +293,10 @@ def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str)
     Raises:
         KeyError: there is none.
     """
-    cls = label_curve(feature) if is_label_curve(feature) else registered(_scope(session_id))[feature]
+    if is_label_curve(feature):
+        cls: type[Extractor[Any]] = label_curve(feature)
+    else:
+        cls = extractor_classes(settings, _scope(session_id))[feature]
     return cls(settings.section(feature), settings.common)
 
 
@@ -248,9 +306,11 @@ def _scope(session_id: str) -> Scope:
 
 def anchored(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The sections of a configuration file with relative paths in them made absolute, by ``folder``."""
-    return {
-        name: _sections()[name].anchored(section, folder)
-        if name in _sections() and isinstance(section, dict)
-        else section
-        for name, section in content.items()
-    }
+
+    def of(name: str, section: Any) -> Any:
+        if name == "embed" and isinstance(section, list):
+            return [EmbedSettings.anchored(one, folder) if isinstance(one, dict) else one for one in section]
+        known = name in _sections() and isinstance(section, dict)
+        return _sections()[name].anchored(section, folder) if known else section
+
+    return {name: of(name, section) for name, section in content.items()}

@@ -107,7 +107,7 @@ class StorySbert(_FromModel):
         texts, model = [story.text for story in stories], load_model(self.settings)
         values, counts = _embed_whole(model, texts)
         out.write("values", values)
-        _note_unknown_scripts(_pieces(model, texts), model, out)
+        note_unknown_scripts(_pieces(model, texts), model.tokenizer, out)
         out.attributes["story_ids"] = [story.story_id for story in stories]
         out.attributes["chunks"] = counts
 
@@ -174,7 +174,7 @@ def _store(texts: Sequence[str], settings: SbertSettings, out: FeatureWriter) ->
     if limit and (cut := sum(len(one) > limit for one in pieces)):
         out.caveat(Caveat.CUT_TEXT)
         out.quality["texts_cut"] = cut
-    _note_unknown_scripts(pieces, model, out)
+    note_unknown_scripts(pieces, model.tokenizer, out)
 
 
 def _pieces(model: SentenceTransformer, texts: Sequence[str]) -> list[list[int]]:
@@ -182,9 +182,9 @@ def _pieces(model: SentenceTransformer, texts: Sequence[str]) -> list[list[int]]
     return model.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
 
 
-def _note_unknown_scripts(pieces: Sequence[Sequence[int]], model: SentenceTransformer, out: FeatureWriter) -> None:
+def note_unknown_scripts(pieces: Sequence[Sequence[int]], tokenizer: Any, out: FeatureWriter) -> None:
     """Say how many texts the model mostly does not know: their embeddings are of the few pieces that it does."""
-    unknown = model.tokenizer.unk_token_id
+    unknown = tokenizer.unk_token_id
     if strange := sum(list(one).count(unknown) > _STRANGE * max(len(one) - _MARKS, 1) for one in pieces):
         out.caveat(Caveat.UNKNOWN_SCRIPT)
         out.quality["texts_unknown"] = strange

@@ -44,12 +44,15 @@ def chunks(text: str, tokenizer: Any, most_pieces: int) -> list[Chunk]:
     return [*found, Chunk(rest, len(spans) - first)]
 
 
-def embed_in_chunks(texts: Sequence[Sequence[Chunk]], embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-    """One vector for each text: the mean of its chunks' unit vectors, by their word pieces, made a unit vector again.
+def embed_in_chunks(
+    texts: Sequence[Sequence[Chunk]], embed: Callable[[Sequence[str]], np.ndarray], *, unit_length: bool = True
+) -> np.ndarray:
+    """One vector for each text: the mean of its chunks' vectors, by their word pieces.
 
     Args:
         texts: the chunks of each.
-        embed: texts in, (n, width) float32 of unit length out.
+        embed: texts in, (n, width) float32 out.
+        unit_length: these are of unit length, and the mean is made so again.
 
     Returns:
         (texts, width) float32.
@@ -63,5 +66,5 @@ def embed_in_chunks(texts: Sequence[Sequence[Chunk]], embed: Callable[[Sequence[
             means[row] = part[0]  # as the model gives it, to the bit
             continue
         mean = np.average(part, axis=0, weights=[chunk.pieces for chunk in text])
-        means[row] = mean / np.linalg.norm(mean)
+        means[row] = mean / np.linalg.norm(mean) if unit_length else mean
     return means

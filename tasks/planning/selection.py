@@ -58,12 +58,13 @@ def check_selection(
         _check_known("track", selection.tracks, there)
     if selection.only is not None:
         curves = sorted(curves)
-        features = {*registered(), *registered(Scope.STORIES), *curves}
+        models = [model.name for model in settings.embed]
+        features = {*registered(), *registered(Scope.STORIES), *models, *curves}
         for feature in selection.only:
             if feature.startswith(PREFIX) and feature not in features:
                 raise SelectionError(_unknown_curve(study, feature, curves))
             if feature not in features:
-                raise SelectionError(unknown_feature(feature))
+                raise SelectionError(unknown_feature(feature, models))
 
 
 def _unknown_curve(study: Study, feature: str, curves: list[str]) -> str:

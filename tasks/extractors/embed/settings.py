@@ -1,0 +1,157 @@
+"""``[[embed]]``: what can be set of every model that is made a feature; light, since planning reads it."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from storyframes.spec import NAME_PATTERN
+from tasks.extractors.image_networks.settings import Device, Precision
+from tasks.extractors.settings import ExtractorSettings
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_WEIGHTS = re.compile(r"[A-Z][A-Z0-9_]*")  # how torchvision calls its weights: IMAGENET1K_V1
+_HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+
+
+class Kind(StrEnum):
+    """What a model looks at."""
+
+    IMAGE = "image"
+    AUDIO = "audio"
+    TEXT = "text"
+
+
+class Origin(StrEnum):
+    """Where a model is from."""
+
+    TIMM = "timm"  # timm's models, which lie on the Hugging Face hub as timm/<name>
+    HF = "hf"  # a repository of the Hugging Face hub
+    TORCHVISION = "torchvision"  # a model of torchvision, with its published weights
+    PATH = "path"  # a folder on this machine
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether its files come from the Hugging Face hub."""
+        return self in (Origin.TIMM, Origin.HF)
+
+
+Layers = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+class EmbedSettings(ExtractorSettings):
+    """What the sections of all kinds share.
+
+    Attributes:
+        name: of the feature.
+        source: ``timm:NAME``, ``hf:OWNER/NAME``, ``torchvision:NAME`` or ``path:FOLDER``.
+        revision: of a model of the hub the commit, 40 hexadecimal digits; of torchvision which weights
+            (IMAGENET1K_V1); a folder has none.
+        layer: whose output is taken: 0 is what enters the first block, 1 what leaves it, -1 what leaves the last.
+            Several stand side by side in a row.
+        device: a processor, or a GPU, which a worker must then declare.
+        sessions_per_gpu: how many sessions share one GPU.
+        precision: in what the network computes.
+        batch_size: how many go through the network together; without it the kind's own choice.
+    """
+
+    name: str
+    kind: Kind
+    source: str
+    revision: str | None = None
+    layer: int | Layers = -1
+    device: Device = Device.CPU
+    sessions_per_gpu: int = Field(default=1, ge=1)
+    precision: Precision = Precision.FLOAT32
+    batch_size: int | None = Field(default=None, ge=1)
+
+    _planned: str | None = PrivateAttr(default=None)
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not NAME_PATTERN.fullmatch(name):
+            raise ValueError("a feature's name is of lower-case letters, digits and '_', at most 64, a letter first")
+        return name
+
+    @field_validator("source")
+    @classmethod
+    def _is_a_source(cls, source: str) -> str:
+        origin, _, name = source.partition(":")
+        if origin not in set(Origin) or not name:
+            raise ValueError("a source is timm:NAME, hf:OWNER/NAME, torchvision:NAME or path:FOLDER")
+        if origin == Origin.HF and not _HUB_NAME.fullmatch(name):
+            raise ValueError("a model of the hub is hf:OWNER/NAME")
+        if origin in (Origin.TIMM, Origin.TORCHVISION) and ("/" in name or not _HUB_NAME.fullmatch(name)):
+            raise ValueError(f"a model of {origin} is {origin}:NAME")
+        return source
+
+    @field_validator("layer")
+    @classmethod
+    def _layers_differ(cls, layer: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        if isinstance(layer, tuple) and len(set(layer)) < len(layer):
+            raise ValueError("a layer is named twice")
+        return layer
+
+    @model_validator(mode="after")
+    def _revision_fits(self) -> Self:
+        if self.origin.on_hub:
+            if self.revision is None:
+                raise ValueError(
+                    f"revision is missing: the commit of {self.source!r}, 40 hexadecimal digits; "
+                    f"'storyframes models fetch {self.source}' gets the newest and says which it is"
+                )
+            if not _COMMIT.fullmatch(self.revision):
+                raise ValueError(
+                    f"revision = {self.revision!r} is no commit (40 hexadecimal digits): a branch or a tag may be "
+                    "another model tomorrow"
+                )
+        elif self.origin is Origin.TORCHVISION:
+            if self.revision is None or not _WEIGHTS.fullmatch(self.revision):
+                raise ValueError("revision is to say which of torchvision's weights, for instance 'IMAGENET1K_V1'")
+        elif self.revision is not None:
+            raise ValueError("revision is for models of the hub and of torchvision: a folder is known by its content")
+        return self
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.source.partition(":")[0])
+
+    @property
+    def model_name(self) -> str:
+        """What stands behind the colon of ``source``."""
+        return self.source.partition(":")[2]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        return self.layer if isinstance(self.layer, tuple) else (self.layer,)
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """Dask resources of one extraction."""
+        return {"GPU": 1 / self.sessions_per_gpu} if self.device is Device.CUDA else {"CPU": 1}
+
+    @property
+    def planned(self) -> str | None:
+        """The digest of the model's files when the work was planned; None before, or where it could not be told."""
+        return self._planned
+
+    def as_planned(self, digest: str | None) -> Self:
+        """The same, which knows what the model's files are while the work is planned; see :attr:`planned`."""
+        copy = self.model_copy()
+        copy._planned = digest
+        return copy
+
+    @classmethod
+    def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """With the folder of ``path:`` made absolute."""
+        section = super().anchored(section, folder)
+        source = section.get("source")
+        if isinstance(source, str) and source.startswith(f"{Origin.PATH}:"):
+            name = source.removeprefix(f"{Origin.PATH}:")
+            section |= {"source": f"{Origin.PATH}:{folder / Path(name).expanduser()}"} if name else {}
+        return section

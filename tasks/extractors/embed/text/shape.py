@@ -1,0 +1,77 @@
+"""How wide and how deep a model of texts is, told from its configuration files without loading it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.local_model import LocalModel
+from tasks.extractors.embed.text.settings import TextPool, TextSettings
+
+_WIDTH = ("hidden_size", "d_model", "dim", "n_embd", "emb_dim")
+_DEPTH = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers")
+_SAME_WIDTH = {"Normalize", "Dropout", "LayerNorm"}
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """What a model of texts gives.
+
+    Attributes:
+        width: numbers of one layer's vector, or of the model's own.
+        depth: blocks.
+        unit_length: the model itself makes its vectors of length 1.
+    """
+
+    width: int
+    depth: int
+    unit_length: bool = False
+
+
+def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:
+    """The shape of a model.
+
+    Raises:
+        ExtractionError: it is no model of texts, or has no pooling of its own where the section asks for it.
+    """
+    where = f"[[embed]] {settings.name}: {settings.source}"
+    width, depth = _first(model.config, _WIDTH), _first(model.config, _DEPTH)
+    if not width or not depth:
+        raise ExtractionError(f"{where} is no model of texts: its config.json tells neither width nor depth")
+    if settings.pool is not TextPool.MODEL:
+        return TextShape(width, depth)
+    folder = model.folder or Path()
+    if not (folder / "modules.json").is_file():
+        raise ExtractionError(f"{where} has no pooling of its own (modules.json): set pool = 'mean' or 'cls'")
+    unit_length = False
+    for module in _read(folder / "modules.json", where):
+        kind, part = module["type"].rpartition(".")[2], folder / module.get("path", "")
+        if kind == "Pooling":
+            width = _pooled(_read(part / "config.json", where), width)
+        elif kind == "Dense":
+            width = int(_read(part / "config.json", where)["out_features"])
+        elif kind not in {"Transformer", *_SAME_WIDTH}:
+            raise ExtractionError(f"{where} has a part {kind!r}, which is not supported: set pool = 'mean' or 'cls'")
+        unit_length = kind == "Normalize"
+    return TextShape(width, depth, unit_length)
+
+
+def _first(config: Mapping[str, Any], keys: tuple[str, ...]) -> int:
+    return next((config[key] for key in keys if isinstance(config.get(key), int)), 0)
+
+
+def _pooled(config: Mapping[str, Any], width: int) -> int:
+    """The width of a pooling: several ways stand side by side."""
+    ways = sum(value is True for key, value in config.items() if key.startswith("pooling_mode_"))
+    return width * max(ways, 1)
+
+
+def _read(path: Path, where: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExtractionError(f"{where}: {path.name} cannot be read ({type(error).__name__})") from None
