@@ -7,6 +7,7 @@ from pathlib import Path
 # The cheap ones first. In one process the threads of one library would still be there when the next is measured.
 NAMES = (
     "imports",
+    "one_file",
     "clip_index",
     "agreement",
     "planning",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -39,14 +41,31 @@ def check_labels(settings: Settings, study: Study) -> None:
         raise SettingsError("\n".join(["labels cannot become clips:", *(f"  {fault}" for fault in faults)]))
 
 
-def load_settings(path: Path | None) -> Settings:
+def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyType({})) -> Settings:
     """The settings of the TOML file at ``path``; paths in it are relative to its folder. None gives the defaults.
 
+    Args:
+        path: the file.
+        sections: by name, what a program says of sections in the file's place, key by key; paths in it are relative to
+            the current folder.
+
     Raises:
-        SettingsError: it cannot be read, is no TOML, or has unknown keys or bad values.
+        SettingsError: the file cannot be read, is no TOML, or something has unknown keys or bad values.
     """
-    if path is None:
-        return Settings()
+    content = {} if path is None else _read(path)
+    for name, said in _anchored_here(sections).items():
+        there = content.get(name)
+        content[name] = {**there, **said} if isinstance(there, dict) and isinstance(said, dict) else said
+    try:
+        return Settings.model_validate(content)
+    except ValidationError as error:
+        faults = [_describe(fault) for fault in error.errors(include_url=False)]
+        where = "the settings" if path is None else str(path)
+        raise SettingsError("\n".join([f"{where}:", *(f"  {fault}" for fault in faults)])) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a TOML file, paths in it made absolute."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -55,11 +74,18 @@ def load_settings(path: Path | None) -> Settings:
         raise SettingsError(f"{path}: is not TOML: {error}") from None
     folder = path.resolve().parent
     anchor_certificates(content.get("cluster"), folder)
-    try:
-        return Settings.model_validate(anchored(content, folder))
-    except ValidationError as error:
-        faults = [_describe(fault) for fault in error.errors(include_url=False)]
-        raise SettingsError("\n".join([f"{path}:", *(f"  {fault}" for fault in faults)])) from None
+    return anchored(content, folder)
+
+
+def _anchored_here(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with paths as text, made absolute by the current folder."""
+    written = {
+        name: {key: str(value) if isinstance(value, Path) else value for key, value in said.items()}
+        if isinstance(said, Mapping)
+        else said
+        for name, said in sections.items()
+    }
+    return anchored(written, Path.cwd())
 
 
 def _describe(fault: Any) -> str:

@@ -13,6 +13,11 @@ fills a feature store is the extra ``storyframes[pipeline]``.
 >>> dataset[0]["vision"].shape, dataset[0]["vision"].dtype
 ((120, 2762), dtype('float32'))
 
+One recording by itself, in one line (this needs the pipeline):
+
+>>> storyframes.extract("talk.avi", "frames").to_pandas().index.name
+'time'
+
 What the columns are, here of OpenFace's 714:
 
 >>> storyframes.FEATURES["openface"].arrays["values"].columns[5:8]
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
     from storyframes.clips.split_spec import SplitSpec
     from storyframes.features import FEATURES, Axis
+    from storyframes.one_file import ExtractedFile, extract
     from storyframes.store.feature_store import FeatureStore
 
 __version__ = "0.1.0"
@@ -45,6 +51,7 @@ __all__ = [
     "ClipInput",
     "ClipLoader",
     "ClipSampler",
+    "ExtractedFile",
     "FeatureStore",
     "LeakingOversamplingSampler",
     "OversamplingSampler",
@@ -54,6 +61,7 @@ __all__ = [
     "SplitSpec",
     "UniformSampler",
     "__version__",
+    "extract",
 ]
 
 # Imported when they are first asked for: zarr, pandas and pyarrow take half a second, which whoever imports one module
@@ -73,6 +81,8 @@ _FROM = {
     "FEATURES": "features",
     "Axis": "features",
     "FeatureStore": "store.feature_store",
+    "ExtractedFile": "one_file",
+    "extract": "one_file",
 }
 
 

@@ -2,7 +2,8 @@
 
 ``extract`` makes one feature of one session. ``index`` writes the clip index, with labels as columns (``label_rules``,
 ``clip_labels``), the clocks of tracks (``clip_tracks``) and what is to be said of it (``clip_remarks``).
-``synchronise`` measures the clocks of a study's tracks. The rooms: ``study`` (what is handed in), ``media``
-(recordings), ``extractors``, ``models`` and ``tools`` (what extractors use), ``planning`` (what is due), ``inspect``
-(looking at what there is), ``statistics`` (of ratings), ``pairs`` (of stories), ``empathy`` (the paper's benchmark).
+``synchronise`` measures the clocks of a study's tracks. ``one_file`` makes features of one recording by itself. The
+rooms: ``study`` (what is handed in), ``media`` (recordings), ``extractors``, ``models`` and ``tools`` (what extractors
+use), ``planning`` (what is due), ``inspect`` (looking at what there is), ``statistics`` (of ratings), ``pairs`` (of
+stories), ``empathy`` (the paper's benchmark).
 """

@@ -45,7 +45,8 @@ TOGETHER = {
         "test_report_light", "test_weights",
     ),
     "extractors": (
-        "test_extending", "test_extract", "test_forecast", "test_gather", "test_openface", "test_outside_passes",
+        "test_extending", "test_extract", "test_forecast", "test_gather", "test_one_file", "test_openface",
+        "test_outside_passes",
         "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound", "test_tool_input",
         "test_tool_process", "test_tracks",
     ),

@@ -343,8 +343,9 @@ def test_a_session_without_a_csv_is_missing_not_failed(study_copy: Path, store_r
     outcome = extract(study_copy, store_root, "p01-s01")
     assert (outcome.status, outcome.reason) == (
         "missing",
-        "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video "
-        "set [openface] backend = 'container' or 'binary' (docs/openface.md)",
+        "no OpenFace CSV of this session was handed in (backend = 'csv'); to run OpenFace on its video set [openface] "
+        "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the plug-in "
+        "storyframes-mediapipe (docs/mediapipe.md)",
     )
 
 

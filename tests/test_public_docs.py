@@ -7,7 +7,9 @@ import inspect
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.recordings import write_recording
 from support.synthetic_features import StudySpec, write_features
 
 import storyframes
@@ -28,8 +30,9 @@ WITH_EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def folder_of_a_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the store that the examples read, ``FEATURES``: ten sessions of two phases with one window each."""
+    """What the examples read: the store ``FEATURES``, ten sessions of two phases with one window each; ``talk.avi``."""
     folder = tmp_path_factory.mktemp("docs")
+    write_recording(folder / "talk.avi", 50, np.zeros((32_000, 1), np.int16))
     write_features(folder / "FEATURES", StudySpec(sessions=10, frames=240, window=120, stride=15))
     return folder
 

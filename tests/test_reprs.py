@@ -12,6 +12,7 @@ from support.synthetic_features import StudySpec, write_features
 
 import storyframes
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.one_file import ExtractedFile
 from storyframes.store import catalogue
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Status
@@ -64,6 +65,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (done, "Entry(s00/openface: done, Current(s00/openface/20"),
         (done.current, "values (60, 714) float32, valid (60,) uint8"),
         (failed, "Entry(s01/openface: failed (the tool died), Current("),
+        (
+            ExtractedFile(store, "s00", "talk.avi", ["openface"], ["frames", "openface"], {"dope": "no model"}),
+            "ExtractedFile talk.avi: openface\n  frames/time: ArraySpec(frame, float64, s)",
+        ),
         (WindowSpec(), "window=120"),
         (store.storage, str(root)),
     ]

@@ -41,10 +41,20 @@ class SessionView:
 
     def __repr__(self) -> str:
         lines = [f"SessionView {self.session_id} of {self.store.storage.location}"]
+        caveats = self.caveats
         for feature in in_order(self._features()):
             arrays = self.store.spec(self.session_id, feature).arrays
             lines += [f"  {feature}/{name}: {array!r}" for name, array in arrays.items()]
+            lines += [f"  {feature} has the caveat: {caveat}" for caveat in caveats.get(feature, ())]
         return "\n".join(lines)
+
+    @property
+    def caveats(self) -> dict[str, list[str]]:
+        """What users of the values must know, by feature; nothing of features without any."""
+        rows = self.store.catalogue[self.store.catalogue["session_id"] == self.session_id]
+        known = dict(zip(rows["feature"], rows["stamps"], strict=True))
+        noted = {feature: list(map(str, known.get(feature, ()))) for feature in self._features()}
+        return {feature: caveats for feature, caveats in noted.items() if caveats}
 
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.

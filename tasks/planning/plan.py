@@ -13,13 +13,12 @@ from storyframes.store.layout import INPUTS, create_store
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage
 from tasks.extract import Outcome, Work
-from tasks.extractors.base import Extractor
-from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
 from tasks.planning.label_curves import curve_extractors, curve_features, curves_by_track
 from tasks.planning.order import most_expensive_first
+from tasks.planning.passes import sharing_a_pass
 from tasks.planning.selection import (
     Selection,
     all_sessions,
@@ -114,21 +113,8 @@ def plan_extraction(
                         plan.settled.append(settled)
                     else:
                         due.append(work)
-                plan.work += _sharing_a_pass(due, extractors)
+                plan.work += sharing_a_pass(due, extractors)
     finally:
         digests.save()
     plan.work = most_expensive_first(spread_over_processors(plan.work, cpus))
     return plan
-
-
-def _sharing_a_pass(due: list[Work], extractors: dict[str, Extractor]) -> list[Work]:
-    """The work with the features made one that want the same decoded frames and may begin at the same time."""
-    passes: dict[tuple[tuple[str, ...], bool], list[Work]] = {}
-    for work in due:
-        if isinstance(extractors[work.features[0]], FrameExtractor):
-            passes.setdefault((work.after, bool(work.since)), []).append(work)
-    for sharing in passes.values():
-        since = {feature: count for work in sharing for feature, count in work.since.items()}
-        together = replace(sharing[0], features=tuple(work.features[0] for work in sharing), since=since)
-        due = [together if work is sharing[0] else work for work in due if work not in sharing[1:]]
-    return due

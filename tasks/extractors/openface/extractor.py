@@ -40,8 +40,9 @@ from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Li
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (
-    "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
-    "backend = 'container' or 'binary' (docs/openface.md)"
+    "no OpenFace CSV of this session was handed in (backend = 'csv'); to run OpenFace on its video set [openface] "
+    "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the plug-in "
+    "storyframes-mediapipe (docs/mediapipe.md)"
 )
 _CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
 _SUCCESS = OPENFACE_COLUMNS.index("success")

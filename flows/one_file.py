@@ -1,0 +1,171 @@
+"""One recording by itself: where its features are kept, with which settings, and what there is to look at.
+
+What ``storyframes.extract`` and ``storyframes extract-file`` run. The work itself is ``tasks.one_file``'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import locale
+import math
+import os
+import shutil
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.settings import Settings, load_settings
+from storyframes.one_file import ExtractedFile, ExtractFileError
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import INPUTS, StoreError, create_store
+from storyframes.store.locks import locked
+from storyframes.store.maintenance import collect
+from storyframes.store.parts import part_of
+from storyframes.store.records import STORE_FORMAT, Status, canonical_json
+from storyframes.store.scratch import make_scratch_folder, scratch_beside
+from tasks.extract import Outcome
+from tasks.extractors.registry import registered, unknown_feature
+from tasks.media.container import RecordingError
+from tasks.models.digests import DigestCache, user_cache
+from tasks.one_file import SESSION, FileSource, extract_file, file_source
+from tasks.planning.selection import SelectionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_READERS_S = 7 * 24 * 3600.0  # for so long whoever looks at features of other settings may go on
+
+_one_at_a_time = threading.RLock()  # permissions and the way numbers are read are the whole process's
+
+
+def cache_folder() -> Path:
+    """Where the features of single recordings are kept: a folder of this user's cache, a store for each recording."""
+    return user_cache() / "extracted"
+
+
+def extract_one(
+    file: Path,
+    features: Sequence[str],
+    others: Mapping[str, Path],
+    *,
+    config: Path | None,
+    cache: bool | Path,
+    sections: Mapping[str, Any],
+    progress: Callable[[str], None],
+) -> ExtractedFile:
+    """What :func:`storyframes.extract` does; arguments and errors are its.
+
+    Args:
+        others: by kind of input, what comes with the file.
+    """
+    settings = load_settings(config, sections)
+    asked = {name: name.partition(".")[0] for name in features}
+    _check_asked(asked)
+    if cache is not False:
+        root = cache_folder() if cache is True else cache
+        with _as_in_a_worker():
+            return _extract(file, asked, others, settings, root, progress)
+    with _as_in_a_worker():
+        root = make_scratch_folder("file")
+        try:
+            view = _extract(file, asked, others, settings, root, progress)
+        except BaseException:
+            shutil.rmtree(root, ignore_errors=True)
+            raise
+    weakref.finalize(view.store, shutil.rmtree, root, ignore_errors=True)
+    return view
+
+
+def _check_asked(asked: Mapping[str, str]) -> None:
+    """Refuse what there is not.
+
+    Raises:
+        SelectionError: no such feature, or no such part of it.
+    """
+    if not asked:
+        raise SelectionError(f"name a feature; there are {', '.join(registered())}")
+    for name, feature in asked.items():
+        if feature not in registered():
+            raise SelectionError(unknown_feature(feature))
+        try:
+            part_of(registered()[feature].spec, name.partition(".")[2])
+        except StoreError as error:
+            raise SelectionError(str(error)) from None
+
+
+def _extract(
+    file: Path,
+    asked: Mapping[str, str],
+    others: Mapping[str, Path],
+    settings: Settings,
+    root: Path,
+    progress: Callable[[str], None],
+) -> ExtractedFile:
+    kept = LocalStorage(root)
+    digests = DigestCache(kept, INPUTS, Path("/"), on_this_machine=True)
+    try:
+        source = file_source(file, others, digests)
+    except RecordingError as error:
+        raise ExtractFileError(str(error)) from None
+    kept.prepare()
+    digests.save()
+    name = _store_name(source, settings)
+    with locked(root / f".{name}.lock", wait_s=math.inf):  # another process may be at the same recording for long
+        storage = create_store(root / name)
+        outcomes = extract_file(storage, source, settings, tuple(asked.values()), progress)
+        if not all(outcome.skipped for outcome in outcomes.values()):
+            for _ in collect(storage, _READERS_S):
+                """What other settings made before, long ago."""
+        catalogue.compact(storage)
+        store = FeatureStore(root / name)
+    return _view(store, file.name, asked, outcomes)
+
+
+def _store_name(source: FileSource, settings: Settings) -> str:
+    """A store's name by the recording's content, and by how strictly it is read: its clock depends on that."""
+    recording = source.files["audio" if source.frameless else "video"].sha256
+    common = [settings.recording.model_dump(mode="json"), settings.transcript.model_dump(mode="json")]
+    return hashlib.sha256(canonical_json([STORE_FORMAT, recording, common])).hexdigest()[:32]
+
+
+def _view(store: FeatureStore, name: str, asked: Mapping[str, str], outcomes: Mapping[str, Outcome]) -> ExtractedFile:
+    """What came; a feature whose last attempt failed is not there, though an older version of it may be."""
+    there = {feature for feature, outcome in outcomes.items() if outcome.status is Status.DONE}
+    failed = {one: outcomes[feature].reason for one, feature in asked.items() if feature not in there}
+    if len(failed) == len(asked):
+        reasons = [f"  {one}: {reason}" for one, reason in failed.items()]
+        raise ExtractFileError("\n".join([f"{name}: nothing that was asked for came of it:", *reasons]))
+    return ExtractedFile(store, SESSION, name, [one for one in asked if one not in failed], there, failed)
+
+
+def write_table(table: pd.DataFrame, target: Path) -> None:
+    """Write a table with its index, as the target's suffix says; what was there is replaced in one step.
+
+    Raises:
+        OSError: it cannot be written; what was there before is as it was.
+    """
+    with scratch_beside(target) as scratch:
+        made = scratch / target.name
+        if target.suffix == ".csv":
+            table.to_csv(made)
+        else:
+            table.to_parquet(made)
+        os.replace(made, target)
+
+
+@contextmanager
+def _as_in_a_worker() -> Iterator[None]:
+    """What extraction sets for its process, and a notebook wants back."""
+    with _one_at_a_time:
+        umask = os.umask(0o077)
+        numbers = locale.setlocale(locale.LC_NUMERIC)
+        try:
+            yield
+        finally:
+            locale.setlocale(locale.LC_NUMERIC, numbers)
+            os.umask(umask)
