@@ -39,6 +39,18 @@ def clip_targets(study: Study) -> pd.DataFrame:
     )
 
 
+def with_reflected(windows: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The windows with a column ``reflected``, where a rating says it: whether the session reflected on the story.
+
+    A boolean, missing where the rating does not say, or there is none.
+    """
+    said = {(one.session_id, one.story_id): one.reflected for one in study.ratings}
+    if not any(each is not None for each in said.values()):
+        return windows
+    rated = zip(windows["session_id"], windows["target"], strict=True)
+    return windows.assign(reflected=pd.array([said.get(each) for each in rated], dtype="boolean"))
+
+
 def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
     """By session, why its labels cannot be told apart: they are of several persons, and nothing says of whom.
 

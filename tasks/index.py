@@ -21,7 +21,14 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
-from tasks.clip_labels import add_labels, clip_targets, is_labelled, labels_of_others, sessions_of_several_persons
+from tasks.clip_labels import (
+    add_labels,
+    clip_targets,
+    is_labelled,
+    labels_of_others,
+    sessions_of_several_persons,
+    with_reflected,
+)
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
 from tasks.clip_tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
 from tasks.label_rules import LabelRule, indexed_schemes
@@ -94,7 +101,7 @@ def build_clip_index(
     )
     if store:
         windows = with_coverage(windows, study, store)
-    clips = _labelled(windows, study, spec, rules)
+    clips = _labelled(with_reflected(windows, study), study, spec, rules)
     if clocks := stored_clocks(study):
         clips.attrs["clocks"] = clocks
     if spec.track != MAIN:

@@ -126,7 +126,8 @@ def _curve_faults(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]
 def _is_taken(study: Study, column: str) -> bool:
     is_empathy = column == EMPATHY.name and not study.ratings
     of_tracks = column in coverage_columns(study)
-    return column.startswith("has_") or of_tracks or (column in COLUMNS and not is_empathy)
+    of_ratings = column == "reflected" and any(one.reflected is not None for one in study.ratings)
+    return column.startswith("has_") or of_tracks or of_ratings or (column in COLUMNS and not is_empathy)
 
 
 def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelRule) -> Iterator[str]:

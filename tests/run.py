@@ -66,8 +66,8 @@ TOGETHER = {
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
     "training": (
-        "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection", "test_training",
-        "test_training_clips", "test_training_command",
+        "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",
+        "test_reflection_story", "test_training", "test_training_clips", "test_training_command",
     ),
     "texts": (
         "test_pairs_llm", "test_score_commands", "test_stored_text", "test_text", "test_text_chunks",

@@ -31,6 +31,9 @@ def train(
     label: Annotated[str | None, typer.Option(help="The ordinal or interval scheme that is learned.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
+    reflection_story: Annotated[
+        str | None, typer.Option(help="Of the phase reflection: all stories' ratings, or the chosen one's.")
+    ] = None,
     pca: Annotated[
         int | None, typer.Option(help="v on so many principal components of the training frames: another model.")
     ] = None,
@@ -59,14 +62,17 @@ def train(
     from flows.cli.tables.training import outcome_json, outcomes_table
     from tasks.empathy.settings import TrainSettingsError, load_train_settings, modalities_of
 
-    given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where}
-    given |= {"pca": pca, "keep_partial": keep_partial or None, "device": device, "threads": threads}
+    given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where, "pca": pca}
+    given |= {"reflection_story": reflection_story, "keep_partial": keep_partial or None}
+    given |= {"device": device, "threads": threads}
     try:
         of_whom = {"study": personality} if personality else None
         settings = load_train_settings(config, personality=of_whom, **given)
         named = modalities_of(modalities)
     except TrainSettingsError as error:
         fail(str(error), 2)
+    if reflection_story == "chosen" and not settings.only_chosen(phase):
+        fail(f"--reflection-story chosen is of the phase reflection, and --phase is {phase}", 2)
     if pca is not None and "v" not in named:
         fail(f"--pca {pca} is of v, and --modalities {modalities} has none", 2)
     done = _train_all(features, out, model, phase, named, _numbers(seeds), settings, replace)

@@ -77,7 +77,9 @@ class TrainProgress:
         elif not outcome.is_new:
             self._console.print(f"{escape(str(outcome.name))}: done before, nothing to train")
         if outcome.dropped:
-            self._console.print(f"[dim]{outcome.dropped} clips of the phase lack an input or a label: left out")
+            self._console.print(
+                f"[dim]{outcome.dropped} clips of the phase lack an input or a label (or a chosen story): left out"
+            )
         if outcome.untrained:
             self._console.print(f"[dim]{escape(f'no untrained baseline: {outcome.untrained}')}")
 

@@ -88,6 +88,7 @@ class OpenRun:
             "phase": self.name.phase,
             "seed": self.name.seed,
             "settings": {key: value for key, value in settings.items() if key not in unused},
+            **({"reflection_story": "chosen"} if self.settings.only_chosen(self.name.phase) else {}),
             "features": {feature: _digest(versions) for feature, versions in self.versions.items()},
             "clips": self.splits.digest,
             **({"personality": self.personality.digest} if self.personality else {}),
@@ -103,7 +104,11 @@ class OpenRun:
     def caveats(self) -> tuple[str, ...]:
         """What users of its numbers must know."""
         of_personality = self.personality.caveats if self.personality else ()
-        return (*feature_caveats(self.store, self.versions), *clip_caveats(self.settings), *of_personality)
+        return (
+            *feature_caveats(self.store, self.versions),
+            *clip_caveats(self.settings, self.name.phase),
+            *of_personality,
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -57,8 +57,11 @@ def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def clip_caveats(settings: TrainSettings) -> tuple[str, ...]:
+def clip_caveats(settings: TrainSettings, phase: str) -> tuple[str, ...]:
     """What the choice of clips does to numbers."""
+    found = []
+    if settings.only_chosen(phase):
+        found.append("only clips of the story that the session reflected on (reflection_story = chosen)")
     if settings.oversampling == "paper":
-        return ("val and test were oversampled by the whole study's ratings (oversampling = paper)",)
-    return ()
+        found.append("val and test were oversampled by the whole study's ratings (oversampling = paper)")
+    return tuple(found)

@@ -33,6 +33,8 @@ class ModelName(StrEnum):
     LF_LSTM = "lf_lstm"
 
 
+REFLECTION = "reflection"
+"""The phase in which a session reflects on one of the stories that it has rated."""
 MODALITIES = ("v", "a", "t")
 """What a model may be given: vision, audio, text; in the order in which names of runs have them."""
 
@@ -114,6 +116,7 @@ class TrainSettings(BaseModel):
     cosine: Literal["as_is", "rescale"] = "as_is"
     # from which clips
     where: str | None = None
+    reflection_story: Literal["all", "chosen"] = "all"  # whose labels the phase reflection has
     keep_partial: bool = False
     split_seed: int | None = None
     split_shares: tuple[float, float, float] = WindowSpec.split_shares
@@ -169,6 +172,8 @@ class TrainSettings(BaseModel):
             raise ValueError(f"label_range={list(self.label_range)}: the first has to be less than the second")
         if self.preset == "regression" and self.label == "empathy":
             raise ValueError("the preset regression needs a label: name the scheme that is learned")
+        if self.reflection_story == "chosen" and self.target == "none":
+            raise ValueError('reflection_story = "chosen" needs labels about a story, and target = "none" has others')
         if self.label_scale == "unit" and self.label_range is not None and self.label_range[1] <= 0:
             raise ValueError("label_scale='unit' divides by the upper end of label_range, which has to be above 0")
         return self
@@ -184,6 +189,7 @@ class TrainSettings(BaseModel):
         """
         projected = self.components(modalities)
         without: dict[str, Any] = {"device": True, "threads": True, "personality": {"study": True}}
+        without["reflection_story"] = True  # the phase decides whether it decides
         if not projected:
             without["pca"] = True
         if self.personality is None:
@@ -191,6 +197,10 @@ class TrainSettings(BaseModel):
         same_bits = {"bank": "none"} if self.bank == "float32" and not projected else {}
         inputs = {name: [part.deciding() for part in self.parts(name)] for name in MODALITIES}
         return {**self.model_dump(mode="json", exclude=without), **inputs, **same_bits}
+
+    def only_chosen(self, phase: str) -> bool:
+        """Whether only clips of the story that the session reflected on are taken."""
+        return self.reflection_story == "chosen" and phase == REFLECTION
 
     def components(self, modalities: Sequence[str]) -> int:
         """On how many components v is projected; 0 where it is not, or is not used."""

@@ -54,7 +54,7 @@ class Splits:
         copies: of each clip of ``scored``, how often it counts.
         scale: what is learned of its label.
         stories: None where the label is about no story.
-        dropped: clips of the phase that lack an input or a label.
+        dropped: clips of the phase that lack an input, a label or, where only chosen stories count, a chosen one.
     """
 
     training: ClipDataset
@@ -104,6 +104,9 @@ def open_splits(
     if settings.where is not None:
         wanted &= parse_filter(settings.where, index.columns)
     clips = filter_clips(index, wanted)
+    unsaid = 0
+    if settings.only_chosen(phase):
+        clips, unsaid = _of_chosen_stories(clips)
     labelled = clips[clips[settings.label].notna()].reset_index(drop=True)
     if not len(labelled):
         raise ValueError(f"no clip of the phase {phase!r} has a label {settings.label!r}")
@@ -111,7 +114,7 @@ def open_splits(
     needed = used if settings.keep_partial else clip_inputs(settings, MODALITIES)
     needed = [*needed, ClipInput("story")] if settings.target == "story" else needed
     complete = _complete(labelled, store, needed, settings)
-    dropped = len(clips) - len(complete)
+    dropped = unsaid + len(clips) - len(complete)
     if settings.target == "none":  # a window is not another one for every story that it is rated for
         complete = complete.drop_duplicates(["session_id", "start_frame", settings.label])
     chosen = pc.field("clip_id").isin(complete["clip_id"].tolist())
@@ -140,6 +143,20 @@ def open_splits(
         raise ValueError("a single clip is left to train with: no model can be")
     scale = scale_of(index[settings.label], settings)
     return Splits(training, sampler, scored, counted, scale, _stories(store, settings), dropped)
+
+
+def _of_chosen_stories(clips: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The clips of the story that each session reflected on, and how many are of sessions that do not say which."""
+    if "reflected" not in clips:
+        raise ValueError(
+            'reflection_story = "chosen", and the clip index does not say which it is: give the table ratings a column '
+            "reflected (true for one story of each session), and index the study again"
+        )
+    chosen = clips["reflected"].isin([True])
+    if not chosen.any():
+        raise ValueError('reflection_story = "chosen", and no rating of these sessions says reflected = true')
+    unsaid = ~chosen.groupby(clips["session_id"]).transform("any")
+    return clips[chosen].reset_index(drop=True), int(unsaid.sum())
 
 
 def _check(index: pd.DataFrame, phase: str, settings: TrainSettings) -> None:

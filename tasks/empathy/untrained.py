@@ -136,7 +136,7 @@ def _record(store: FeatureStore, name: RunName, settings: TrainSettings, splits:
     labels = splits.labels(splits.scored["train"].clips)
     inputs = [part.deciding() for part in settings.t]
     versions = versions_of(store, splits.scored, ("t",), settings, stories=True)
-    caveats = (*feature_caveats(store, versions), *clip_caveats(settings))
+    caveats = (*feature_caveats(store, versions), *clip_caveats(settings, name.phase))
     decided = [_VERSION, name.phase, name.seed, inputs, settings.cosine, scale.scale, scale.similar_above]
     decided += [scale.low, scale.high, splits.digest, versions, settings.score_cut, caveats]
     return Run(

@@ -148,12 +148,13 @@ class Phase(Row):
 
 
 class Rating(Row):
-    """How much empathy the participant felt for one of the session's stories."""
+    """How much empathy the participant felt for one of the session's stories, and whether it was reflected on."""
 
     session_id: SessionId
     story_id: Id
     position: Whole = Field(ge=1, le=3)
     empathy: Whole = Field(ge=1, le=5)
+    reflected: bool | None = None
 
 
 class Story(Row):
