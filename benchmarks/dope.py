@@ -40,9 +40,9 @@ Seconds = Mapping[str, list[float]]
 
 
 def torchvisions_python_roi_align(
-    features: torch.Tensor, boxes: torch.Tensor, images: torch.Tensor, size: int, scale: float
+    features: torch.Tensor, boxes: torch.Tensor, images: torch.Tensor, size: int, scale: float, border: object = None
 ) -> torch.Tensor:
-    """As it is written. torchvision compiles it before its first use where it finds a C++ compiler."""
+    """As it is written, with one rule for the border. torchvision compiles it first where there is a C++ compiler."""
     import_torchvision()
     from torchvision.ops.roi_align import _roi_align
 

@@ -8,15 +8,28 @@ from support.dope.fake_checkpoint import fake_checkpoint, shared_folder
 from support.dope.reference import Reference
 
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
+from tasks.extractors.dope.settings import RoiBorder
 
 
-@pytest.fixture(scope="session")
-def reference() -> Reference:
-    path = shared_folder() / "reference.npz"
+def arrays(name: str) -> dict[str, np.ndarray]:
+    path = shared_folder() / name
     if not path.exists():
         pytest.skip(f"no {path}: the original code's results are not part of the project")
     with np.load(path) as archive:
-        return Reference(dict(archive))
+        return dict(archive)
+
+
+@pytest.fixture(scope="session")
+def repeating() -> Reference:
+    """Under the rule of torchvision's Python RoIAlign."""
+    return Reference(arrays("reference.npz"), RoiBorder.REPEAT)
+
+
+@pytest.fixture(scope="session")
+def reference(repeating: Reference) -> Reference:
+    """Under the rule of the compiled one, as published."""
+    images = {name: array for name, array in repeating.arrays.items() if name.startswith("image")}
+    return Reference(images | arrays("reference_compiled.npz"), RoiBorder.ZERO)
 
 
 @pytest.fixture(scope="session")

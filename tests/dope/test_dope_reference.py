@@ -16,9 +16,12 @@ from tasks.extractors.dope.network import BINS, FramePoses
 from tasks.extractors.dope.postprocessing import frame_detections, part_detections
 from tasks.extractors.dope.resnet import STRIDE
 from tasks.extractors.dope.roi_ops import roi_align
-from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
 
-SMALL_RUNS = ["r0", "r1", "r2", "r4"]
+SMALL_RUNS = [
+    *((RoiBorder.ZERO, name) for name in ("r0", "r1", "r2", "r4", "r5", "r6")),
+    *((RoiBorder.REPEAT, name) for name in ("r0", "r1", "r2", "r4")),
+]
 
 
 class Run:
@@ -48,21 +51,26 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(reference: Reference, fake_model: Checkpoint) -> dict[str, Run]:
-    return {name: Run(name, reference, fake_model) for name in SMALL_RUNS}
+def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> dict[tuple[RoiBorder, str], Run]:
+    references = {RoiBorder.ZERO: reference, RoiBorder.REPEAT: repeating}
+    return {(border, name): Run(name, references[border], fake_model) for border, name in SMALL_RUNS}
 
 
-@pytest.mark.parametrize("name", SMALL_RUNS)
-def test_stages(name: str, runs: dict[str, Run], reference: Reference) -> None:
-    run, network = runs[name], runs[name].detector.network
+@pytest.fixture(params=SMALL_RUNS, ids=lambda run: f"{run[0]}-{run[1]}")
+def run(runs: dict[tuple[RoiBorder, str], Run], request: pytest.FixtureRequest) -> Run:
+    return runs[request.param]
+
+
+def test_stages(run: Run) -> None:
+    name, reference, network = run.name, run.reference, run.detector.network
     assert tuple(run.images.image_sizes[0]) == tuple(reference[f"{name}/resized_hw"])
     assert tuple(run.images.tensors.shape) == tuple(reference[f"{name}/input_shape"])
-    chosen = run.reference.nearest_boxes(name, run.poses)[reference[f"{name}/proposal_idx"][:20]]
+    chosen = reference.nearest_boxes(name, run.poses)[reference[f"{name}/proposal_idx"][:20]]
     with torch.inference_mode():
         features = network.features(run.images.tensors)
         (objectness,), (deltas,) = network.proposals.head([features])
         boxes = network.proposals(run.images, features)[0][chosen]
-        crops = roi_align(features, boxes, torch.zeros(len(boxes)), BINS, 1 / STRIDE)
+        crops = roi_align(features, boxes, torch.zeros(len(boxes)), BINS, 1 / STRIDE, reference.border)
         vectors = network.box_vectors(features, [boxes])[0]
     ours = {
         "input_sub": run.images.tensors[0, :, ::8, ::8],
@@ -76,17 +84,29 @@ def test_stages(name: str, runs: dict[str, Run], reference: Reference) -> None:
     assert {stage for stage, limit in STAGE_LIMITS.items() if differences[stage] > limit} == set(), differences
 
 
-@pytest.mark.parametrize("name", SMALL_RUNS)
-def test_raw_poses(name: str, runs: dict[str, Run], reference: Reference) -> None:
-    check_raw_poses(runs[name].poses, reference, name)
+def test_raw_poses(run: Run) -> None:
+    check_raw_poses(run.poses, run.reference, run.name)
 
 
-@pytest.mark.parametrize("name", SMALL_RUNS)
-def test_detections_by_ppi(name: str, runs: dict[str, Run], reference: Reference) -> None:
-    check_ppi(runs[name], reference)
+def test_detections_by_ppi(run: Run) -> None:
+    check_ppi(run)
 
 
-def check_ppi(run: Run, reference: Reference) -> None:
+def test_detections_by_nms(run: Run) -> None:
+    check_nms(run)
+
+
+@pytest.mark.parametrize("name", ["r0", "r1", "r4"])
+def test_the_rules_for_the_border_differ_where_boxes_reach_beyond_it(
+    name: str, runs: dict[tuple[RoiBorder, str], Run]
+) -> None:
+    zero, repeat = runs[RoiBorder.ZERO, name], runs[RoiBorder.REPEAT, name]
+    differ = (zero.poses.parts[Part.BODY].scores != repeat.poses.parts[Part.BODY].scores).any(1)
+    assert int(differ.sum()) == zero.reference.meta[name]["out_of_map"]["boxes"]
+
+
+def check_ppi(run: Run) -> None:
+    reference = run.reference
     run.check_parts(PostProcessing.PPI)
     found, limits = run.detections(PostProcessing.PPI), LIMITS[run.name]
     for part in Part:
@@ -99,20 +119,19 @@ def check_ppi(run: Run, reference: Reference) -> None:
     assert worst(found.parts[Part.BODY].pose2d, reference[f"{run.name}/assign/body_pose2d"]) <= limits.ppi_2d
 
 
-@pytest.mark.parametrize("name", SMALL_RUNS)
-def test_detections_by_nms(name: str, runs: dict[str, Run], reference: Reference) -> None:
-    check_nms(runs[name], reference)
-
-
-def check_nms(run: Run, reference: Reference) -> None:
+def check_nms(run: Run) -> None:
     run.check_parts(PostProcessing.NMS)
     hand_is_right = run.detections(PostProcessing.NMS).hand_is_right
-    np.testing.assert_array_equal(hand_is_right, reference[f"{run.name}/nms/hand_isright_correct"])
+    np.testing.assert_array_equal(hand_is_right, run.reference[f"{run.name}/nms/hand_isright_correct"])
 
 
 @pytest.mark.slow
-def test_default_size(reference: Reference, fake_model: Checkpoint) -> None:
+def test_default_size(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> None:
     run = Run("r3", reference, fake_model)
     check_raw_poses(run.poses, reference, "r3")
-    check_ppi(run, reference)
-    check_nms(run, reference)
+    check_ppi(run)
+    check_nms(run)
+    run.reference = repeating  # no box of this one reaches beyond the border, so both rules give the same
+    check_raw_poses(run.poses, repeating, "r3")
+    check_ppi(run)
+    check_nms(run)

@@ -1,4 +1,4 @@
-"""NMS and RoIAlign in plain torch: against brute force, against torchvision's Python version, and its speed."""
+"""NMS and RoIAlign in plain torch: against brute force and against torchvision's Python version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tasks.extractors.dope import roi_ops
 from tasks.extractors.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
+from tasks.extractors.dope.settings import RoiBorder
 from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
 
 
@@ -75,10 +76,59 @@ def test_roi_align_equals_torchvisions_python_version(size: int, layout: torch.m
     torch.manual_seed(0)
     features = torch.randn(3, 16, 20, 26).to(memory_format=layout)
     boxes, images = random_boxes(200, width=26 * 16 + 20, height=20 * 16 + 20), torch.arange(200) % 3
-    ours = roi_align_in_torch(features, boxes, images, size, 1 / 16)
+    ours = roi_align_in_torch(features, boxes, images, size, 1 / 16, RoiBorder.REPEAT)
     theirs = torchvisions_roi_align(features, boxes, images, size, 1 / 16)
     assert ours.shape == (200, 16, size, size)
     assert float((ours - theirs).abs().max()) <= 1e-5
+
+
+def compiled_rule(features: Tensor, box: list[float], size: int, scale: float) -> Tensor:
+    """RoIAlign of one box by the rule of the compiled operator, sample by sample."""
+    _, height, width = features.shape
+    x1, y1, x2, y2 = (scale * edge for edge in box)
+    bin_width, bin_height = max(x2 - x1, 1) / size, max(y2 - y1, 1) / size
+
+    def sample(y: float, x: float) -> Tensor:
+        if not (-1 <= y <= height and -1 <= x <= width):
+            return torch.zeros(len(features), dtype=features.dtype)
+        y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
+        above, left = int(y), int(x)
+        below, right = min(above + 1, height - 1), min(left + 1, width - 1)
+        upper = features[:, above, left] * (1 - x + left) + features[:, above, right] * (x - left)
+        lower = features[:, below, left] * (1 - x + left) + features[:, below, right] * (x - left)
+        return upper * (1 - y + above) + lower * (y - above)
+
+    bins = torch.empty(len(features), size, size, dtype=features.dtype)
+    for row in range(size):
+        for column in range(size):
+            samples = [
+                sample(y1 + (row + dy) * bin_height, x1 + (column + dx) * bin_width)
+                for dy in (0.25, 0.75)
+                for dx in (0.25, 0.75)
+            ]
+            bins[:, row, column] = torch.stack(samples).mean(0)
+    return bins
+
+
+# In cells of a map of 6 x 5: around the border and far beyond it, narrower than a cell, exactly a cell beyond it.
+BEYOND = [
+    [5.9, 1.0, 6.0, 3.0], [1.0, 4.95, 3.0, 5.0], [5.9, 4.9, 6.0, 5.0], [5.5, 4.5, 7.5, 6.5], [9.0, 9.0, 12.0, 11.0],
+    [-1.4, -1.2, -0.9, -0.7], [-3.0, -3.0, 8.0, 8.0], [-1.25, 0.0, 1.25, 2.0], [5.75, 0.0, 6.25, 2.0], [0, 0, 6, 5],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_samples_beyond_the_map_count_0(size: int) -> None:
+    torch.manual_seed(0)
+    features = torch.randn(1, 3, 5, 6)
+    boxes = torch.tensor(BEYOND) * 16
+    ours = roi_align_in_torch(features, boxes, torch.zeros(len(boxes)), size, 1 / 16)
+    expected = [compiled_rule(features[0].double(), box, size, 1 / 16) for box in boxes.tolist()]
+    assert float((ours - torch.stack(expected)).abs().max()) <= 1e-5
+    repeated = roi_align_in_torch(features, boxes, torch.zeros(len(boxes)), size, 1 / 16, RoiBorder.REPEAT)
+    assert not torch.allclose(ours, repeated)
+    within = roi_align_in_torch(features, boxes[-1:], torch.zeros(1), size, 1 / 16, RoiBorder.REPEAT)
+    assert torch.equal(ours[-1:], within)
 
 
 def test_roi_align_of_a_ramp_is_its_value_at_the_bins_centres() -> None:
@@ -101,11 +151,12 @@ def test_roi_align_of_no_boxes() -> None:
 @pytest.mark.skipif(
     not has_compiled_operators(), reason="torchvision's compiled operators do not load beside this torch"
 )
-def test_compiled_operators_equal_ours() -> None:
+@pytest.mark.parametrize("border", RoiBorder)
+def test_compiled_operators_equal_ours(border: RoiBorder) -> None:
     torch.manual_seed(0)
     features, boxes = torch.randn(2, 16, 20, 26), random_boxes(2000, width=26 * 16, height=20 * 16)
     images = torch.arange(2000) % 2
-    compiled = roi_ops.roi_align(features, boxes, images, 7, 1 / 16)
-    assert float((compiled - roi_align_in_torch(features, boxes, images, 7, 1 / 16)).abs().max()) <= 1e-5
+    compiled = roi_ops.roi_align(features, boxes, images, 7, 1 / 16, border)
+    assert float((compiled - roi_align_in_torch(features, boxes, images, 7, 1 / 16, border)).abs().max()) <= 1e-5
     scores = torch.rand(2000)
     assert nms(boxes, scores, 0.7).tolist() == nms_in_torch(boxes, scores, 0.7).tolist()

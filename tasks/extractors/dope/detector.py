@@ -37,6 +37,7 @@ class DopeDetector:
             self.options,
             eps=self.settings.eps(checkpoint.half),
             boxes_per_pass=self.settings.boxes_per_pass,
+            roi_border=self.settings.roi_border,
             half=checkpoint.half and self.device.type != "cpu",
         ).to(self.device)
 

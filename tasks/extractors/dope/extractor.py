@@ -30,7 +30,7 @@ class Dope(FrameExtractor[DopeSettings]):
 
     spec = FEATURES["dope"]
     Settings = DopeSettings
-    version = 2
+    version = 3
     libraries = ("torch", "torchvision", "opencv-python-headless", "av")
     tolerance: ClassVar = {
         ALL: Tolerance(0.01),

@@ -21,6 +21,7 @@ from tasks.extractors.dope.options import NetworkOptions
 from tasks.extractors.dope.proposals import RegionProposals
 from tasks.extractors.dope.resnet import STRIDE, split_resnet50
 from tasks.extractors.dope.roi_ops import roi_align
+from tasks.extractors.dope.settings import RoiBorder
 
 if TYPE_CHECKING:
     from torchvision.models.detection.image_list import ImageList
@@ -64,11 +65,18 @@ class DopeNetwork(nn.Module):
         options: sizes and thresholds.
         eps: of batch normalisation.
         boxes_per_pass: boxes whose features are in memory at once.
+        roi_border: what is seen of a box beyond the feature map.
         half: whether the layers compute in float16; coordinates and probabilities stay float32.
     """
 
     def __init__(
-        self, weights: Weights, options: NetworkOptions, eps: float, boxes_per_pass: int, half: bool = False
+        self,
+        weights: Weights,
+        options: NetworkOptions,
+        eps: float,
+        boxes_per_pass: int,
+        roi_border: RoiBorder = RoiBorder.ZERO,
+        half: bool = False,
     ) -> None:
         super().__init__()
         self.frame_layers, self.box_layers = split_resnet50(weights.resnet, eps)
@@ -77,6 +85,7 @@ class DopeNetwork(nn.Module):
             {part.value: PartPredictor(weights.parts[part], part, options) for part in Part}
         )
         self.boxes_per_pass = boxes_per_pass
+        self.roi_border = roi_border
         self.dtype = torch.float16 if half else torch.float32
         for layer in self.modules():
             if half and isinstance(layer, nn.Conv2d | nn.Linear):
@@ -121,7 +130,7 @@ class DopeNetwork(nn.Module):
     def _crops(self, maps: Tensor, boxes: Tensor, frame_of_box: Tensor) -> Iterator[Tensor]:
         passes = zip(boxes.split(self.boxes_per_pass), frame_of_box.split(self.boxes_per_pass), strict=True)
         for some_boxes, their_frames in passes:
-            crops = roi_align(maps, some_boxes, their_frames, BINS, 1 / STRIDE)
+            crops = roi_align(maps, some_boxes, their_frames, BINS, 1 / STRIDE, self.roi_border)
             yield crops.contiguous(memory_format=torch.channels_last)
 
     def _frame_poses(self, boxes: Tensor, vectors: Tensor, resized: Size, size: Size) -> FramePoses:

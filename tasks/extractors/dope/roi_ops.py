@@ -3,6 +3,10 @@
 torchvision's own fallback for RoIAlign gathers every sample of every channel (tens of seconds for one default-size
 frame on a processor), and it has none for NMS. The two here follow the same rules: NMS as in ``torchvision.ops.nms``,
 RoIAlign as in He et al., "Mask R-CNN", ICCV 2017, in the form without the half-pixel shift (``aligned=False``).
+
+torchvision has two rules for samples beyond the feature map, which boxes narrower than a cell have at its right and
+bottom border: compiled, those more than a cell away count as 0; its Python version repeats the cell at the border. Both
+are here, and neither depends on what can be loaded.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tasks.extractors.dope.settings import RoiBorder
 from tasks.models.torchvision_import import has_compiled_operators
 
 SAMPLES_PER_BIN = 2  # along each axis
@@ -57,7 +62,9 @@ def _suppression(boxes: Tensor, iou_threshold: float) -> Tensor:
     return (iou.double() > iou_threshold).triu(diagonal=1)
 
 
-def roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:
+def roi_align(
+    features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float, border: RoiBorder = RoiBorder.ZERO
+) -> Tensor:
     """Features of every box, resampled to ``size`` x ``size`` bins, each the mean of 2 x 2 bilinear samples.
 
     Args:
@@ -66,6 +73,7 @@ def roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale:
         images: (N,) integer, which of the B maps each box belongs to.
         size: bins along each axis.
         scale: cells per pixel of the image.
+        border: what samples beyond the map are.
 
     Returns:
         (N, C, size, size), dtype of ``features``.
@@ -73,20 +81,21 @@ def roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale:
     if has_compiled_operators():
         from torchvision.ops import roi_align as compiled_roi_align
 
-        # Compiled, samples more than a cell beyond the border count as 0; in torchvision's Python version, and in ours,
-        # the border cell repeats. Boxes narrower than a cell at the right or bottom border have such samples. One
-        # repeated row and column makes the results the same on every machine.
-        repeated = functional.pad(features, (0, 1, 0, 1), mode="replicate")
+        if border is RoiBorder.REPEAT:
+            # Boxes lie within the image, so one more row and column is as far as their samples go.
+            features = functional.pad(features, (0, 1, 0, 1), mode="replicate")
         rois = torch.cat([images[:, None].to(boxes), boxes], 1)
-        return compiled_roi_align(repeated, rois, size, scale, SAMPLES_PER_BIN, aligned=False)
-    return roi_align_in_torch(features, boxes, images, size, scale)
+        return compiled_roi_align(features, rois, size, scale, SAMPLES_PER_BIN, aligned=False)
+    return roi_align_in_torch(features, boxes, images, size, scale, border)
 
 
-def roi_align_in_torch(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:
-    """What :func:`roi_align` does, without compiled operators; equals torchvision's Python version to rounding."""
+def roi_align_in_torch(
+    features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float, border: RoiBorder = RoiBorder.ZERO
+) -> Tensor:
+    """What :func:`roi_align` does, without compiled operators."""
     _, channels, height, width = features.shape
-    y_cells, y_weights = _axis_samples(boxes[:, 1] * scale, boxes[:, 3] * scale, size, height)
-    x_cells, x_weights = _axis_samples(boxes[:, 0] * scale, boxes[:, 2] * scale, size, width)
+    y_cells, y_weights = _axis_samples(boxes[:, 1] * scale, boxes[:, 3] * scale, size, height, border)
+    x_cells, x_weights = _axis_samples(boxes[:, 0] * scale, boxes[:, 2] * scale, size, width, border)
     map_starts = (images.long() * (height * width))[:, None, None, None, None]
     cells = map_starts + y_cells[:, :, None, :, None] * width + x_cells[:, None, :, None, :]
     weights = y_weights[:, :, None, :, None] * x_weights[:, None, :, None, :]
@@ -102,16 +111,19 @@ def roi_align_in_torch(features: Tensor, boxes: Tensor, images: Tensor, size: in
     return bins.view(-1, size, size, channels).permute(0, 3, 1, 2)
 
 
-def _axis_samples(start: Tensor, end: Tensor, bins: int, cells: int) -> tuple[Tensor, Tensor]:
+def _axis_samples(start: Tensor, end: Tensor, bins: int, cells: int, border: RoiBorder) -> tuple[Tensor, Tensor]:
     """Along one axis, the two cells next to each sample of a bin and their weights, each (N, bins, 4)."""
     bin_length = (end - start).clamp(min=1.0)[:, None, None] / bins
     bin_index = torch.arange(bins, device=start.device)[None, :, None]
     in_bin = (torch.arange(SAMPLES_PER_BIN, device=start.device) + 0.5)[None, None, :]
     # In torchvision's order of operations: the last bit of a coordinate is visible in steep features.
     position = start[:, None, None] + bin_index * bin_length + in_bin * (bin_length / SAMPLES_PER_BIN)
+    outside = (position < -1) | (position > cells)
     position = position.clamp(0, cells - 1)
     below = position.floor()
     fraction = position - below
     pair = torch.stack([below, (below + 1).clamp(max=cells - 1)], -1).long()
     weights = torch.stack([1 - fraction, fraction], -1) / SAMPLES_PER_BIN
+    if border is RoiBorder.ZERO:
+        weights = weights.masked_fill(outside[..., None], 0)  # it still counts in the mean
     return pair.flatten(2), weights.flatten(2)

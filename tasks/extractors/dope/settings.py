@@ -39,6 +39,13 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
+class RoiBorder(StrEnum):
+    """What the network sees of a box beyond the feature map (docs/dope.md)."""
+
+    ZERO = "zero"  # nothing, as torchvision's compiled RoIAlign, with which the published numbers were made
+    REPEAT = "repeat"  # the cell at the border again, as torchvision's Python RoIAlign
+
+
 class DopeSettings(ExtractorSettings):
     """``[dope]``, and what :class:`~tasks.extractors.dope.detector.DopeDetector` is given.
 
@@ -54,6 +61,8 @@ class DopeSettings(ExtractorSettings):
             for the second whatever the file says.
         batch_norm_eps: None means what the models were published with: 0 for float32 and 1e-5 for half-precision
             ones. The authors' code under a torchvision of 2021 or later has 1e-5 for both.
+        roi_border: what the network sees of a box beyond the feature map: nothing (``zero``), or the cell at the border
+            again (``repeat``).
         device: where the network runs. A model published for half precision runs in float16 on a GPU and in float32
             on a processor.
         frames_per_pass: frames that go through the network at once; bounds the memory. None means 1 on a processor,
@@ -72,6 +81,7 @@ class DopeSettings(ExtractorSettings):
     rpn_pre_nms_top_n: int | None = Field(default=None, ge=1)
     rpn_post_nms_top_n: int | None = Field(default=None, ge=1)
     batch_norm_eps: float | None = Field(default=None, ge=0)
+    roi_border: RoiBorder = RoiBorder.ZERO
     device: Device = Device.AUTO
     frames_per_pass: int | None = Field(default=None, ge=1)
     boxes_per_pass: int = Field(default=256, ge=1)

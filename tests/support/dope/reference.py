@@ -1,4 +1,4 @@
-"""The original code's results (reference.npz) and how far an independent implementation may be from them."""
+"""The original code's results, under two rules for the border, and how far an implementation may be from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.network import FramePoses
-from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
 
 # Stage by stage, largest absolute difference.
 STAGE_LIMITS = {
@@ -43,14 +43,15 @@ class Limits:
         return {"score": self.score, "pose2d": pose2d, "pose3d": pose3d}
 
 
-LIMITS = {name: Limits() for name in ("r0", "r1", "r2", "r4")} | {"r3": Limits(ppi_2d=0.1)}
+LIMITS = {name: Limits() for name in ("r0", "r1", "r2", "r4", "r5", "r6")} | {"r3": Limits(ppi_2d=0.1)}
 
 
 class Reference:
-    """The arrays of reference.npz by run and name."""
+    """The arrays of a file by run and name, and the rule for the border under which they were made."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, arrays: Mapping[str, np.ndarray], border: RoiBorder) -> None:
         self.arrays = arrays
+        self.border = border
         self.meta = json.loads(str(arrays["meta_json"]))
 
     def frame(self, run: str) -> np.ndarray:
@@ -63,6 +64,7 @@ class Reference:
             max_size=config.get("max_size"),
             rpn_post_nms_top_n=config.get("rpn_post_nms_top_n_test"),
             batch_norm_eps=config.get("eps", 1e-5),
+            roi_border=self.border,
             **more,
         )
 
