@@ -20,6 +20,7 @@ NAMES = (
     "opensmile",
     "resnet50",
     "gpu",
+    "embed_image",
     "dope",
     "study",
     "long_session",

@@ -65,6 +65,7 @@ TOGETHER = {
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
+    "models of pictures": ("test_embed_image_features", "test_embed_images"),
     "training": (
         "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",
         "test_reflection_story", "test_training", "test_training_clips", "test_training_command",

@@ -92,6 +92,9 @@ class Extractor(ABC, Generic[S]):
         inputs: what it reads (see :class:`Input`). Their content is part of every fingerprint. May depend on the
             settings, as a property.
         after: the features of the session that have to be there first.
+        reads: those of them whose values it reads: what decides theirs decides its own, so it is part of the
+            fingerprint. May depend on the settings, as a property.
+        read_extractors: by feature, the extractors of those; set by the registry.
         needs_frames: without a video there is nothing to make it of. Where this is False, a track that has only sound,
             or only a transcript, has the feature too: without arrays that have a row for each frame, and
             ``source.frameless`` says so.
@@ -122,6 +125,7 @@ class Extractor(ABC, Generic[S]):
     version: ClassVar[int]
     inputs: tuple[str, ...] = (Input.VIDEO,)
     after: tuple[str, ...] = ("frames",)
+    reads: tuple[str, ...] = ()
     needs_frames: ClassVar[bool] = True
     scope: ClassVar[Scope] = Scope.SESSION
     run: ClassVar[Run] = Run.INLINE
@@ -134,6 +138,7 @@ class Extractor(ABC, Generic[S]):
     def __init__(self, settings: S, common: CommonSettings) -> None:
         self.settings = settings
         self.common = common
+        self.read_extractors: Mapping[str, Extractor[Any]] = {}
 
     @property
     def name(self) -> str:
@@ -225,6 +230,10 @@ class Extractor(ABC, Generic[S]):
         tools = dict(self.tools())
         if self.distribution:
             tools["plug-in"] = self.distribution
+        for feature in self.reads:
+            if feature not in self.read_extractors:
+                raise ExtractionError(f"{self.name} reads {feature!r}, and there is no such feature")
+            tools[f"feature {feature}"] = self.read_extractors[feature].fingerprint(source).digest
         return Fingerprint(self.name, self.version, inputs, settings, self.models(), tools)
 
     @abstractmethod

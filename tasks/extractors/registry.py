@@ -211,13 +211,15 @@ class _Sections(BaseModel):
     @model_validator(mode="after")
     def _names_are_right(self) -> Self:
         names = [model.name for model in self.embed]
-        for name in names:
+        for model, name in zip(self.embed, names, strict=True):
             if name in registered() or name in registered(Scope.STORIES):
                 raise ValueError(f"embed: name = {name!r} is that of another feature: choose another")
             if has_other_meaning(name) or not may_be_called(name):
                 raise ValueError(f"embed: name = {name!r}: the word has another meaning: choose another")
             if names.count(name) > 1:
                 raise ValueError(f"embed: name = {name!r} stands twice: each is a feature of its own")
+            if missing := [read for read in model.reads if read not in registered()]:
+                raise ValueError(f"embed: {name}: landmarks = {missing[0]!r}: {unknown_feature(missing[0])}")
         for feature in self.features:
             if feature not in registered() and feature not in names:
                 raise ValueError(f"features: {unknown_feature(feature, names)}")
@@ -284,7 +286,7 @@ def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, t
 def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor[Any]]:
     """The extractors of a session (or of the stories), by feature, in the order in which they run."""
     classes = extractor_classes(settings, _scope(session_id))
-    return {name: cls(settings.section(name), settings.common) for name, cls in classes.items()}
+    return {name: _built(cls, name, settings) for name, cls in classes.items()}
 
 
 def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str) -> Extractor[Any]:
@@ -297,7 +299,17 @@ def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str)
         cls: type[Extractor[Any]] = label_curve(feature)
     else:
         cls = extractor_classes(settings, _scope(session_id))[feature]
-    return cls(settings.section(feature), settings.common)
+    return _built(cls, feature, settings)
+
+
+def _built(cls: type[Extractor[Any]], feature: str, settings: ExtractorsSettings) -> Extractor[Any]:
+    """An extractor, with those of the features that it reads."""
+    extractor = cls(settings.section(feature), settings.common)
+    classes = registered(cls.scope)
+    extractor.read_extractors = {
+        name: _built(classes[name], name, settings) for name in extractor.reads if name in classes
+    }
+    return extractor
 
 
 def _scope(session_id: str) -> Scope:

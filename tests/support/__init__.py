@@ -24,5 +24,7 @@ way in which writers and gc can meet) · `strangers` (who try the ports of a run
 
 Plug-ins: `plug_ins` (installed, or written by a test) · `bad_extractors` (each breaks one rule of the contract).
 
+Models: `tiny_image_models` (of pictures, in the folders that timm, transformers and torchvision load).
+
 References: `torchvision_reference` (what torchvision makes of frames) · `dope` (DOPE's).
 """

@@ -7,16 +7,21 @@ session, and of the stories where it reads texts).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from tasks.extractors.base import Extractor, Scope
+from tasks.extractors.embed.image.extractor import ImageEmbedding
+from tasks.extractors.embed.image.settings import ImageSettings
 from tasks.extractors.embed.settings import EmbedSettings, Kind
 from tasks.extractors.embed.text.extractor import StoryTextEmbedding, TextEmbedding
 from tasks.extractors.embed.text.settings import TextSettings
 
-AnyEmbedSettings = TextSettings  # with a second kind: Annotated[TextSettings | …, Field(discriminator="kind")]
+AnyEmbedSettings = Annotated[ImageSettings | TextSettings, Field(discriminator="kind")]
 
 _EXTRACTORS: Mapping[Kind, Mapping[Scope, type[Extractor[Any]]]] = {
+    Kind.IMAGE: {Scope.SESSION: ImageEmbedding},
     Kind.TEXT: {Scope.SESSION: TextEmbedding, Scope.STORIES: StoryTextEmbedding},
 }
 

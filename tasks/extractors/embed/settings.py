@@ -136,6 +136,11 @@ class EmbedSettings(ExtractorSettings):
         return {"GPU": 1 / self.sessions_per_gpu} if self.device is Device.CUDA else {"CPU": 1}
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The features of the session whose values are read."""
+        return ()
+
+    @property
     def planned(self) -> str | None:
         """The digest of the model's files when the work was planned; None before, or where it could not be told."""
         return self._planned

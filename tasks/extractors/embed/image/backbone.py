@@ -1,0 +1,130 @@
+"""What is asked of a model of pictures, whichever library it is from: its layers as tokens, and its own pool."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.image.settings import Pool
+
+
+class Backbone(torch.nn.Module, ABC):
+    """A model of pictures.
+
+    Attributes:
+        layers: how many it has. Layer 0 is what goes into the first, ``layers`` what the model ends with.
+        has_class_token: whether its first token stands for the whole picture.
+        prefix: how many tokens come before those of patches: the class token, registers.
+        foldable: whether torch can read the graph of what it does for its own pool.
+    """
+
+    layers: int
+    has_class_token: bool = False
+    prefix: int = 0
+    foldable: bool = False
+
+    @abstractmethod
+    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
+        """Of normalised images (n, 3, height, width), for each layer that is wanted, its (n, tokens, width)."""
+
+    @abstractmethod
+    def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Of normalised images (n, 3, height, width) the (n, width) rows that the model itself makes of them."""
+
+    def check(self, layer: int) -> None:
+        """Refuse a layer that cannot be had of this model.
+
+        Raises:
+            ValueError: why not.
+        """
+
+
+class Readout(torch.nn.Module):
+    """Normalised images in, rows out: the layers that are wanted, pooled, side by side.
+
+    Args:
+        backbone: the model.
+        layers: of it, from 0 to ``backbone.layers``.
+        pool: what is made of a layer's tokens.
+    """
+
+    def __init__(self, backbone: Backbone, layers: Sequence[int], pool: Pool) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.layers = tuple(layers)
+        self.pool = pool
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        if self.pool is Pool.MODEL:
+            return self.backbone.pooled(pixels)
+        states = self.backbone.states(pixels, self.layers)
+        return torch.cat([self._pooled(tokens) for tokens in states], dim=-1)
+
+    def _pooled(self, tokens: torch.Tensor) -> torch.Tensor:
+        if self.pool is Pool.CLS:
+            return tokens[:, 0]
+        return tokens[:, self.backbone.prefix :].mean(dim=1) if self.pool is Pool.MEAN else tokens
+
+
+def read_out(backbone: Backbone, layers: Sequence[int], pool: Pool, section: str) -> Readout:
+    """The readout of the layers, negative ones counted from the end.
+
+    Args:
+        section: of the configuration, for messages.
+
+    Raises:
+        ExtractionError: the model has no such layer or cannot be pooled so.
+    """
+    last = backbone.layers
+    for layer in layers:
+        if not -last - 1 <= layer <= last:
+            raise ExtractionError(
+                f"{section} layer = {layer}: the model has the layers 0 to {last} (or -1 for the last, down to "
+                f"{-last - 1})"
+            )
+        try:
+            backbone.check(layer % (last + 1))
+        except ValueError as error:
+            raise ExtractionError(f"{section} layer = {layer}: {error}") from None
+    chosen = [layer % (last + 1) for layer in layers]
+    if pool is Pool.MODEL and chosen != [last]:
+        raise ExtractionError(
+            f"{section} pool = 'model' is made of the last layer alone: set pool = 'mean' or 'cls' for layer = "
+            f"{layers[0] if len(layers) == 1 else list(layers)}"
+        )
+    if pool is Pool.CLS and not backbone.has_class_token:
+        raise ExtractionError(f"{section} pool = 'cls': the model has no class token; set pool = 'model' or 'mean'")
+    return Readout(backbone, chosen, pool)
+
+
+@contextmanager
+def outputs_of(
+    modules: dict[int, torch.nn.Module], first: torch.nn.Module | None = None
+) -> Iterator[dict[int, object]]:
+    """What modules give while the model runs, by number; with ``first``, as number 0, what goes into that one."""
+    found: dict[int, object] = {}
+    hooks = [
+        module.register_forward_hook(lambda _module, _given, out, number=number: found.__setitem__(number, out))
+        for number, module in modules.items()
+    ]
+    if first is not None:
+        hooks.append(first.register_forward_pre_hook(lambda _module, given: found.__setitem__(0, given[0])))
+    try:
+        yield found
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def as_tokens(state: object, *, channels_last: bool = False) -> torch.Tensor:
+    """What a layer gives, as (n, tokens, width): of maps the places row by row."""
+    tensor = state[0] if isinstance(state, tuple | list) else state
+    if not isinstance(tensor, torch.Tensor) or tensor.ndim not in (3, 4):
+        raise ValueError("what this layer gives is neither tokens nor maps")
+    if tensor.ndim == 3:
+        return tensor
+    return tensor.flatten(1, 2) if channels_last else tensor.flatten(2).transpose(1, 2)

@@ -1,0 +1,123 @@
+"""Where the face is in each frame, by landmarks that another feature of the session has, and cutting it out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import zarr
+
+from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
+from storyframes.store.catalogue import read_entry
+from storyframes.store.description import Version, read_descriptions
+from storyframes.store.storage import Storage
+from tasks.extractors.base import ExtractionError
+
+_BLOCK = 3000  # rows of landmarks in memory at once
+_LARGEST = 2.0  # a face's square, in longer sides of the frame: beyond it the landmarks are astray
+
+
+@dataclass(frozen=True)
+class Faces:
+    """The square around the face in each frame.
+
+    Attributes:
+        squares: (T, 3) float32, x and y of the centre and the side, in pixels of the frame; NaN where no face is.
+    """
+
+    squares: np.ndarray
+
+    def cut(self, frame: int, rgb: np.ndarray) -> np.ndarray | None:
+        """The face of a frame, (side, side, 3) uint8, black beyond the frame; None where there is none in it.
+
+        Args:
+            frame: its number.
+            rgb: (height, width, 3) uint8.
+        """
+        height, width = rgb.shape[:2]
+        x, y, length = self.squares[frame]
+        if not np.isfinite(length) or not 1 <= length <= _LARGEST * max(height, width):
+            return None
+        side = round(float(length))
+        left, top = round(float(x) - side / 2), round(float(y) - side / 2)
+        inside = slice(max(top, 0), min(top + side, height)), slice(max(left, 0), min(left + side, width))
+        seen = rgb[inside]
+        if not seen.size:
+            return None
+        face = np.zeros((side, side, 3), np.uint8)
+        face[inside[0].start - top : inside[0].stop - top, inside[1].start - left : inside[1].stop - left] = seen
+        return face
+
+
+def read_faces(
+    storage: Storage, session_id: str, feature: str, margin: float, frames: int, section: str, fingerprint: str = ""
+) -> Faces:
+    """The squares of a session's faces: around all landmarks, with a margin.
+
+    Args:
+        feature: whose landmarks, as it is called in the store.
+        margin: added on each side, in sides of the square around the landmarks.
+        frames: of the session's clock.
+        section: of the configuration, for messages.
+        fingerprint: that the landmarks have to have; empty for any.
+
+    Raises:
+        ExtractionError: the feature is not in the store, is not what is wanted, or has no landmarks of a face.
+    """
+    entry = read_entry(storage, session_id, feature)
+    current = entry.current if entry else None
+    if current is None:
+        reason = (entry.reason if entry else "") or f"{feature} has not been extracted: extract it first"
+        raise ExtractionError(f"{section} crop = 'face' needs the landmarks of {feature}: {reason}")
+    if fingerprint and current.fingerprint != fingerprint:
+        raise ExtractionError(
+            f"{section} crop = 'face': the landmarks of {feature} in the store are of other files or settings than "
+            f"those of now: extract {feature} first"
+        )
+    path = f"{session_id}/{feature}/{current.version}"
+    (spec,) = read_descriptions(storage, {(session_id, feature): Version(path, tuple(current.arrays))})
+    found = _landmarks(spec)
+    if found is None:
+        raise ExtractionError(
+            f"{section} crop = 'face': {feature} has no landmarks of a face (columns x_0, y_0, … in pixels, or an "
+            "array face_2d)"
+        )
+    name, places = found
+    landmarks = zarr.open_array(mode="r", **storage.zarr(f"{path}/{name}"))
+    mask = zarr.open_array(mode="r", **storage.zarr(f"{path}/{spec.mask}"))[:] if spec.mask else None
+    if landmarks.shape[0] != frames:
+        raise ExtractionError(
+            f"{section} crop = 'face': {feature} has {landmarks.shape[0]} rows, but the session's clock has {frames} "
+            f"frames: extract {feature} again"
+        )
+    squares = np.empty((frames, 3), np.float32)
+    for first in range(0, frames, _BLOCK):
+        rows = np.asarray(landmarks[first : first + _BLOCK])
+        squares[first : first + _BLOCK] = _squares(rows.reshape(len(rows), -1)[:, places], margin)
+    if mask is not None:
+        squares[np.asarray(mask) == 0] = np.nan
+    return Faces(squares)
+
+
+def _landmarks(spec: FeatureSpec) -> tuple[str, np.ndarray] | None:
+    """The array with a face's landmarks, and which entries of a flat row they are: (k, 2)."""
+    values = spec.arrays.get(MAIN_ARRAY)
+    if values is not None and values.axis is Axis.FRAME:
+        places = {name: number for number, name in enumerate(values.columns) if re.fullmatch(r"[xy]_\d+", name)}
+        pairs = [(places[f"x_{n}"], places[f"y_{n}"]) for n in range(len(places) // 2) if f"y_{n}" in places]
+        if pairs:
+            return MAIN_ARRAY, np.array(pairs)
+    face = spec.arrays.get("face_2d")
+    if face is not None and face.axis is Axis.FRAME and face.columns == ("x", "y") and face.units.startswith("pixels"):
+        return "face_2d", np.arange(int(np.prod(face.shape))).reshape(-1, 2)
+    return None
+
+
+def _squares(points: np.ndarray, margin: float) -> np.ndarray:
+    """Of (n, k, 2) landmarks the (n, 3) squares around them; NaN where one of them is not a number."""
+    low, high = points.min(axis=1), points.max(axis=1)
+    side = (high - low).max(axis=1, keepdims=True) * (1 + 2 * margin)
+    squares = np.concatenate([(low + high) / 2, side], axis=1)
+    squares[~np.isfinite(squares).all(axis=1)] = np.nan
+    return squares
