@@ -8,12 +8,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from support.installed import Installed
 
 ROOT = Path(__file__).parent.parent
 _prefixes = itertools.count()
@@ -77,12 +79,23 @@ def demo_study() -> Path:
 
 
 @pytest.fixture(scope="session")
-def extracted_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """What ``storyframes demo`` made, in a process of its own, and how that ended. Made once: leave it as it is."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel of this checkout in an environment of its own."""
+    from support.installed import install
+
+    return install(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def extracted_demo(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is."""
+    from support.installed import clean
+
     folder = tmp_path_factory.mktemp("newcomer")
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    command = [sys.executable, "-m", "flows.cli", "demo"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=900)
+    command = [str(installed.command), "demo"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean(), timeout=900)
     return folder / "storyframes-demo", result
 
 
