@@ -18,7 +18,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.index import build_clip_index
-from tasks.inspect.report.site import ReportOptions, build_report
+from tasks.inspect.report.session_page import ReportOptions
+from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent

@@ -30,7 +30,8 @@ from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.folder import ReportError, new_site
 from tasks.inspect.report.key_tables import key_tables
 from tasks.inspect.report.matrix import CellState, build_matrix
-from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
+from tasks.inspect.report.session_page import Disclosure, ReportOptions
+from tasks.inspect.report.site import build_report
 from tasks.planning.wanted import Wanted
 from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
 
@@ -116,7 +117,23 @@ def test_text_and_pictures_where_they_are_asked_for(demo: Path, tmp_path: Path) 
     for name, alt in pictures:
         assert (tmp_path / "site/sessions" / name).read_bytes()[:2] == b"\xff\xd8"
         assert "p01-s01" in alt
-    assert "holds transcripts and pictures" in (tmp_path / "site/index.html").read_text()
+    index = (tmp_path / "site/index.html").read_text()
+    assert "This report holds transcripts of 3 of 3 sessions." in index
+    assert "This report holds pictures of 3 of 3 sessions." in index
+
+
+def test_pictures_are_claimed_only_where_there_are_some(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    """Nothing was extracted that could be drawn on a frame, so a report that was asked for pictures has none."""
+    from tasks.extractors.registry import ExtractorsSettings
+
+    study, store = load_study(demo_study), FeatureStore(store_root)
+    options = ReportOptions(Disclosure(text=True, video=True))
+    summary = build_report(study, store, ExtractorsSettings(), tmp_path / "s", options)
+    assert (summary.quoted, summary.pictured) == (3, 0)
+    index = (tmp_path / "s/index.html").read_text()
+    assert "This report holds transcripts of 3 of 3 sessions." in index
+    assert "This report holds no pictures: they were asked for, and no session has any." in index
+    assert "<img" not in (tmp_path / "s/sessions/p01-s01.html").read_text()
 
 
 @pytest.mark.slow

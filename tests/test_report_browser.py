@@ -67,7 +67,8 @@ class Visit:
 def site(extracted_demo, tmp_path_factory) -> Path:
     """The demo's report, with a hostile folder, speaker and text, and everything disclosed."""
     from flows.settings import load_settings
-    from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
+    from tasks.inspect.report.session_page import Disclosure, ReportOptions
+    from tasks.inspect.report.site import build_report
 
     demo, result = extracted_demo
     assert result.returncode == 0, result.stderr
@@ -105,6 +106,45 @@ def test_pages_open_without_an_error_and_fit(
             ".map(plot => document.getElementById(plot.getAttribute('aria-describedby')).textContent)"
         )
         assert all(len(text) > 10 for text in described)
+
+
+@pytest.mark.parametrize("page", ["index.html", "sessions/p02-s01.html"])
+@pytest.mark.parametrize(("width", "touch"), [(390, True), (768, True), (1280, False)])
+def test_nothing_covers_data_and_tables_scroll(browser, site: Path, page: str, width: int, touch: bool) -> None:
+    with Visit(browser, site / page, width=width, touch=touch) as visit:
+        plots = visit.page.locator(".plot")
+        for number in range(plots.count()):
+            (plots.nth(number).tap if touch else plots.nth(number).hover)()
+        assert visit.page.locator(".modebar").count() == 0
+        wide = visit.page.evaluate(
+            "[...document.querySelectorAll('table')].filter(one => one.offsetWidth > one.parentElement.clientWidth)"
+            ".filter(one => getComputedStyle(one.parentElement).overflowX !== 'auto').map(one => one.innerText)"
+        )
+        assert wide == []
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("page", ["index.html", "sessions/p02-s01.html"])
+def test_on_paper_it_is_light_and_nothing_is_cut(browser, site: Path, page: str) -> None:
+    """Whatever the screen: here a wide and dark one. Paper is A4 with margins of a centimetre."""
+    paper = 718
+    with Visit(browser, site / page, scheme="dark") as visit:
+        visit.page.emulate_media(media="print", color_scheme="dark")
+        visit.page.wait_for_function("document.documentElement.classList.contains('paper')")
+        ends = visit.page.evaluate(
+            "[...document.querySelectorAll('.main-svg, table, p, img')].map(one => one.getBoundingClientRect())"
+            ".map(box => Math.round(box.right - document.body.getBoundingClientRect().left))"
+        )
+        assert max(ends) <= paper
+        assert visit.page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 29, 34)"
+        assert visit.page.evaluate("getComputedStyle(document.querySelector('.xtick text')).fill") == "rgb(27, 29, 34)"
+        assert visit.page.locator(".controls:visible, nav:visible, select:visible").count() == 0
+        visit.page.emulate_media(media="screen", color_scheme="dark")
+        visit.page.wait_for_function("!document.documentElement.classList.contains('paper')")
+        visit.page.wait_for_function("getComputedStyle(document.querySelector('.xtick text')).fill.includes('236')")
+        widths = "document.querySelector('.main-svg').clientWidth === document.querySelector('.plot').clientWidth"
+        visit.page.wait_for_function(widths)
+        assert visit.wrong == []
 
 
 def test_zoom_by_keyboard_by_buttons_and_by_mouse(browser, site: Path) -> None:
@@ -211,6 +251,11 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
     catalogue.compact(local(store_root))
     summary = build_report(load_study(demo_study), FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site")
     assert summary.findings["p01-s01"] == 1
+    with Visit(browser, tmp_path / "site/index.html") as visit:
+        described = visit.page.locator("#findings-by-rule-alt").text_content()
+        assert described == "1 of 3 sessions with a finding: face lost in 1."
+        assert visit.page.locator("#findings-by-rule .main-svg .point").count() == 1
+        assert visit.wrong == []
     with Visit(browser, tmp_path / "site/sessions/p01-s01.html") as visit:
         visit.page.get_by_role("button", name="Show 6.00 to 12.00 seconds").click()
         visit.page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.publish import FeatureWriter
+from tasks.inspect.report.bars import bars, stacked
 from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
 from tasks.inspect.report.matrix import build_matrix
@@ -106,10 +108,31 @@ def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) ->
         pages=set(ids),
         findings={},
         reasons=gather_reasons(matrix),
+        quality=None,
         notes=[],
     )
     assert page.count("<tr>") > 269
     assert len(page.encode()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "names", [["calm", "tense"], [f"{n}" for n in range(40)], ["a label of many words", "<b>b</b>"]]
+)
+def test_names_of_labels_are_read_however_many_and_long(names: list[str]) -> None:
+    """Few and short ones stand below their bars; else the bars lie, with room for each, and long names are cut."""
+    counts = pd.DataFrame({"train": range(len(names)), "val": 1}, index=names)
+    lie = len(names) > 2 or len(names[0]) > 9
+    for chart in (
+        bars("key", "title", "alt", ("act", "how often"), dict.fromkeys(names, 2), COLOURS[0]),
+        stacked("key", "title", "act", counts, ("train", "val")),
+    ):
+        assert {bar.orientation for bar in chart.figure.data} == {"h" if lie else "v"}
+        axis = chart.figure.layout.yaxis if lie else chart.figure.layout.xaxis
+        assert len(axis.tickvals) == len(names)
+        assert max(map(len, axis.ticktext)) <= 24
+        assert chart.height >= (20 * len(names) if lie else 200)
+        assert [row[0] for row in chart.rows] == names
+        assert len(chart.alt) < 200
 
 
 # --- contrast ---
@@ -131,7 +154,7 @@ def test_colours_are_seen_on_light_and_on_dark() -> None:
         for background in (LIGHT_BACKGROUND, DARK_BACKGROUND):
             assert contrast(colour, background) >= 3, (colour, background)
     css = (Path(__file__).parent.parent / "tasks/inspect/report/assets/report.css").read_text()
-    for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL):
+    for block in re.findall(r":root(?::not\(\.paper\))? \{(.*?)\}", css, re.DOTALL):
         colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
         assert colours["paper"] in (LIGHT_BACKGROUND, DARK_BACKGROUND)
         for paper in ("paper", "band"):

@@ -38,7 +38,8 @@ def report(
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.report.folder import ReportError, check_target
-    from tasks.inspect.report.site import Disclosure, ReportOptions, build_report
+    from tasks.inspect.report.session_page import Disclosure, ReportOptions
+    from tasks.inspect.report.site import build_report
     from tasks.study.load import load_study
     from tasks.study.record import check_study_record
 
@@ -66,6 +67,12 @@ def report(
         shown.print(f"[bold red]{escape(person)} is in {where}[/], so it is leaked: write the index again")
     for session_id, problem in built.problems.items():
         shown.print(f"[bold red]{escape(session_id)}[/] {escape(problem)}")
-    if with_text or with_video:
+    for what, wanted, sessions in (
+        ("transcripts", with_text, built.quoted),
+        ("pictures", with_video, built.pictured),
+    ):
+        if wanted and not sessions:
+            shown.print(f"[yellow]No {what}[/]: no session has any")
+    if built.quoted or built.pictured:
         shown.print("[yellow]It holds recordings of people[/]: keep it private.")
     shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)

@@ -17,41 +17,71 @@ _PATTERNS = ("", "/", "x", ".", "+")
 
 def bars(key: str, title: str, alt: str, headings: tuple[str, str], counts: Mapping[str, int], colour: str) -> Chart:
     """One bar for each value."""
+    names, numbers = [label(name) for name in counts], list(counts.values())
+    lying = _must_lie(list(counts))
     figure = go.Figure(
         go.Bar(
-            x=[label(name) for name in counts],
-            y=list(counts.values()),
+            x=numbers if lying else names,
+            y=names if lying else numbers,
+            orientation="h" if lying else "v",
             marker={"color": colour},
-            hovertemplate="%{x}: %{y}<extra></extra>",
+            hovertemplate=f"%{{{'y' if lying else 'x'}}}: %{{{'x' if lying else 'y'}}}<extra></extra>",
         )
     )
-    axis = {"title": label(headings[0]), "type": "category"}
-    figure.update_layout(xaxis=axis, yaxis={"title": label(headings[1])})
-    return Chart(key, title, alt, figure, headings, list(counts.items()))
+    _set_axes(figure, list(counts), label(headings[0]), label(headings[1]))
+    return Chart(key, title, alt, figure, headings, list(counts.items()), height=_height(list(counts)))
+
+
+def _must_lie(names: Sequence[object]) -> bool:
+    """Whether names are too many or too long to stand below their bars, side by side."""
+    return len(names) > 12 or max((len(str(name)) for name in names), default=0) > 14
+
+
+def _height(names: Sequence[object]) -> int:
+    return 120 + 22 * len(names) if _must_lie(names) else 280
+
+
+def _set_axes(figure: go.Figure, names: Sequence[object], title: str, numbers: str) -> None:
+    """The axis of the names, cut where they are long (hovering and the table tell all of them), and that of numbers."""
+    ticks = [label(name) for name in names]
+    shown = [label(name if len(str(name)) <= 24 else f"{str(name)[:23]}…") for name in names]
+    categories = {"title": title, "type": "category", "tickvals": ticks, "ticktext": shown}
+    if _must_lie(names):
+        figure.update_layout(
+            xaxis={"title": numbers}, yaxis=categories | {"automargin": True, "autorange": "reversed", "title": ""}
+        )
+    else:
+        figure.update_layout(xaxis=categories, yaxis={"title": numbers})
 
 
 def stacked(key: str, title: str, column: str, counts: pd.DataFrame, splits: Sequence[str]) -> Chart:
     """One bar for each row of ``counts``, with a part for each split."""
-    figure = go.Figure(
-        [
-            _of_split(split, [label(name) for name in counts.index], counts[split].tolist(), place)
-            for place, split in enumerate(splits)
-        ]
-    )
-    figure.update_layout(barmode="stack", showlegend=True, xaxis={"type": "category"}, yaxis={"title": "clips"})
+    names = list(counts.index)
+    bars = [
+        _of_split(split, [label(name) for name in names], counts[split].tolist(), place, lying=_must_lie(names))
+        for place, split in enumerate(splits)
+    ]
+    figure = go.Figure(bars).update_layout(barmode="stack", showlegend=True)
+    _set_axes(figure, names, "", "clips")
     rows = [(name, *(int(row[split]) for split in splits), int(row.sum())) for name, row in counts.iterrows()]
-    parts = ", ".join(f"{name} {total}" for name, *_, total in rows)
-    alt = f"{counted(int(counts.to_numpy().sum()), 'clip')}: {parts}."
-    return Chart(key, title, alt, figure, (column, *splits, "all"), rows)
+    most = rows if len(rows) <= 8 else [row for row in sorted(rows, key=lambda row: -row[-1])[:5] if row[-1]]
+    parts = ", ".join(f"{name} {total}" for name, *_, total in most)
+    others = f" and {len(rows) - len(most)} more" if len(most) < len(rows) else ""
+    alt = f"{counted(int(counts.to_numpy().sum()), 'clip')}: {parts}{others}."
+    return Chart(key, title, alt, figure, (column, *splits, "all"), rows, height=_height(names))
 
 
-def _of_split(split: str, x: Sequence[object], y: Sequence[int], place: int, **more: object) -> go.Bar:
+def _of_split(
+    split: str, x: Sequence[object], y: Sequence[int], place: int, *, lying: bool = False, **more: object
+) -> go.Bar:
     return go.Bar(
         name=label(split),
-        x=x,
-        y=y,
+        x=y if lying else x,
+        y=x if lying else y,
+        orientation="h" if lying else "v",
         marker={"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]}},
-        hovertemplate=f"%{{x}}, {label(split)}: %{{y}} clips<extra></extra>",
+        hovertemplate=("%{y}, {}: %{x}" if lying else "%{x}, {}: %{y}").replace("{}", label(split))
+        + " clips<extra></extra>",
         **more,
     )
 

@@ -70,7 +70,9 @@ class Pages:
     clips: pd.DataFrame | None
     options: ReportOptions
     site: Path
-    findings: dict[str, int] = field(default_factory=dict)
+    findings: dict[str, list[QualityFinding]] = field(default_factory=dict)
+    quoted: set[str] = field(default_factory=set)  # sessions whose transcripts are in
+    pictured: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -125,7 +127,11 @@ def write_session(pages: Pages, session_id: str) -> None:
         cells=pages.matrix.by_track(session_id),
     )
     (pages.site / "sessions" / f"{session_id}.html").write_text(page, encoding="utf-8")
-    pages.findings[session_id] = sum(len(one.findings) for one in tracks)
+    pages.findings[session_id] = [finding for one in tracks for finding in one.findings]
+    if any(one.table.spoken for one in tracks):
+        pages.quoted.add(session_id)
+    if any(one.pictures for one in tracks):
+        pages.pictured.add(session_id)
     problems = [one.problem if one is main else f"{one.name}: {one.problem}" for one in tracks if one.problem]
     if problems:
         pages.problems[session_id] = " ".join(problems)

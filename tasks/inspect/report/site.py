@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.human import counted
 from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
+from tasks.inspect.report.findings_chart import findings_chart
 from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.matrix import CellState, Matrix
 from tasks.inspect.report.pages import render
-from tasks.inspect.report.session_page import Disclosure, Pages, ReportOptions, write_session
+from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
 from tasks.inspect.report.study_charts import study_charts
 from tasks.study.load import Study
 
@@ -26,11 +28,14 @@ class ReportSummary:
     Attributes:
         facts: the study page's content.
         findings: how many data-quality findings each session has.
+        quoted, pictured: how many sessions' transcripts, and pictures of how many, the pages hold.
         problems: by session, why its page has no curves.
     """
 
     facts: StudyFacts
     findings: dict[str, int]
+    quoted: int
+    pictured: int
     problems: dict[str, str]
 
 
@@ -67,7 +72,8 @@ def build_report(
             progress(session_id, number, len(session_ids))
             write_session(pages, session_id)
         _write_study(pages, facts)
-    return ReportSummary(facts, pages.findings, pages.problems)
+    counts = {session_id: len(found) for session_id, found in pages.findings.items()}
+    return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems)
 
 
 def _write_study(pages: Pages, facts: StudyFacts) -> None:
@@ -79,16 +85,23 @@ def _write_study(pages: Pages, facts: StudyFacts) -> None:
         charts=study_charts(facts),
         agreement=agreement_rows(pages.study),
         pages=set(pages.findings),
-        findings=pages.findings,
+        findings={session_id: len(found) for session_id, found in pages.findings.items()},
+        quality=findings_chart(pages.findings),
         reasons=gather_reasons(facts.matrix),
-        notes=_notes(pages.options.disclosure),
+        notes=list(_notes(pages)),
     )
     (pages.site / "index.html").write_text(page, encoding="utf-8")
 
 
-def _notes(disclosure: Disclosure) -> list[str]:
-    inside = [what for what, there in (("transcripts", disclosure.text), ("pictures", disclosure.video)) if there]
-    return [f"This report holds {' and '.join(inside)} of the recordings."] if inside else []
+def _notes(pages: Pages) -> Iterator[str]:
+    """What of the recordings is in the pages; of what was asked for and is not, that it is not."""
+    asked = pages.options.disclosure
+    sessions = counted(len(pages.findings), "session")
+    for what, wanted, having in (("transcripts", asked.text, pages.quoted), ("pictures", asked.video, pages.pictured)):
+        if wanted and having:
+            yield f"This report holds {what} of {len(having)} of {sessions}."
+        elif wanted:
+            yield f"This report holds no {what}: they were asked for, and no session has any."
 
 
 def gather_reasons(matrix: Matrix) -> list[tuple[CellState, str, str, str]]:

@@ -49,9 +49,26 @@
     layout.legend = layout.legend || { orientation: "h", y: 1.02, yanchor: "bottom" };
     if (coarse) layout.dragmode = false; // a finger scrolls the page; the buttons zoom
     return Plotly.newPlot(holder, figure.data, layout, {
-      responsive: true, displaylogo: false, doubleClick: "reset",
-      modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d", "toImage"],
+      responsive: true, doubleClick: "reset",
+      displayModeBar: false, // it lies on the data, always so after a touch; the page's own buttons zoom
     });
+  }
+
+  // --- on paper: in light colours, and as wide as the page is there, whatever the screen is ---
+
+  function print(holders) {
+    const page = document.documentElement;
+    function prepare(printed) {
+      if (printed === page.classList.contains("paper")) return;
+      page.classList.toggle("paper", printed);
+      for (const holder of holders) {
+        const size = printed ? { width: holder.clientWidth, autosize: false } : { width: null, autosize: true };
+        Plotly.relayout(holder, Object.assign(theme(holder.layout), size));
+      }
+    }
+    window.matchMedia("print").addEventListener("change", (event) => prepare(event.matches));
+    window.addEventListener("beforeprint", () => prepare(true));
+    window.addEventListener("afterprint", () => prepare(false));
   }
 
   // --- zoom along time ---
@@ -172,6 +189,7 @@
     const timeline = document.getElementById("timeline"); // of the session's own files, of which clips are cut
     if (timeline) clips(timeline);
     spans();
+    print(holders);
     dark.addEventListener("change", () => holders.forEach((holder) => Plotly.relayout(holder, theme(holder.layout))));
     document.documentElement.dataset.drawn = String(holders.length);
   });
