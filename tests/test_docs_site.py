@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from support.installed import Installed, clean
 
 ROOT = Path(__file__).parent.parent
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
@@ -99,3 +102,21 @@ def test_the_reference_has_what_is_public(site: Path) -> None:
     classes = {name for name in storyframes.__all__ if isinstance(getattr(storyframes, name), type)}
     assert classes <= documented
     assert "read" in documented
+
+
+def test_the_stopwatch_runs_as_it_stands(installed: Installed, demo_study: Path, tmp_path: Path) -> None:
+    """From an empty folder with two recordings, by what was installed."""
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in ("p01-s01.avi", "p02-s01.avi"):
+        shutil.copy(demo_study / "videos" / name, folder)
+    command = [installed.python, ROOT / "docs/stopwatch.py", folder]
+    done = subprocess.run(command, cwd=tmp_path, env=clean(), capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = [line.split(" s  ")[1] for line in done.stdout.splitlines() if " s  " in line]
+    page = (ROOT / "docs/stopwatch.md").read_text()
+    assert len(steps) == 6
+    assert [step for step in steps[:-1] if f" s  {step}\n" not in page] == []
+    assert "2396 rows, 67 columns" in done.stdout
+    assert re.search(r"21 clips, mean loss \d", done.stdout)
+    assert (folder / "made/report/index.html").is_file()

@@ -130,7 +130,7 @@ def test_on_paper_it_is_light_and_nothing_is_cut(browser, site: Path, page: str)
     paper = 718
     with Visit(browser, site / page, scheme="dark") as visit:
         visit.page.emulate_media(media="print", color_scheme="dark")
-        visit.page.wait_for_function("document.documentElement.classList.contains('paper')")
+        visit.page.wait_for_selector("html.paper .xtick text[style*='27, 29, 34']", state="attached")
         ends = visit.page.evaluate(
             "[...document.querySelectorAll('.main-svg, table, p, img')].map(one => one.getBoundingClientRect())"
             ".map(box => Math.round(box.right - document.body.getBoundingClientRect().left))"
@@ -140,10 +140,11 @@ def test_on_paper_it_is_light_and_nothing_is_cut(browser, site: Path, page: str)
         assert visit.page.evaluate("getComputedStyle(document.querySelector('.xtick text')).fill") == "rgb(27, 29, 34)"
         assert visit.page.locator(".controls:visible, nav:visible, select:visible").count() == 0
         visit.page.emulate_media(media="screen", color_scheme="dark")
-        visit.page.wait_for_function("!document.documentElement.classList.contains('paper')")
-        visit.page.wait_for_function("getComputedStyle(document.querySelector('.xtick text')).fill.includes('236')")
-        widths = "document.querySelector('.main-svg').clientWidth === document.querySelector('.plot').clientWidth"
-        visit.page.wait_for_function(widths)
+        visit.page.wait_for_selector("html:not(.paper) .xtick text[style*='236, 238, 242']", state="attached")
+        drawn, holder = visit.page.evaluate(
+            "['.main-svg', '.plot'].map(one => document.querySelector(one).clientWidth)"
+        )
+        assert drawn == holder
         assert visit.wrong == []
 
 
