@@ -71,6 +71,13 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     assert [one for one in named if not (ROOT / one).exists()] == []
 
 
+def test_every_page_is_in_the_contents_of_the_site() -> None:
+    """What docs/index.md does not name is a warning of Sphinx, and that ends the build (tests/test_docs_site.py)."""
+    contents = (ROOT / "docs/index.md").read_text().split()
+    pages = {page.removeprefix("docs/").removesuffix(".md") for page in PAGES} - {"index"}
+    assert pages - set(contents) == set()
+
+
 def test_every_fault_names_a_test_that_exists() -> None:
     import re
 
