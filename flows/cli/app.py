@@ -36,6 +36,7 @@ from flows.cli import (
     models,
     pairs,
     plan,
+    release,
     report,
     score,
     statistics,
@@ -104,6 +105,7 @@ for command in (
     app.command()(command)
 app.add_typer(import_labels.import_app, name="import")
 app.add_typer(pairs.pairs_app, name="pairs")
+app.add_typer(release.release_app, name="release")
 app.add_typer(models.models_app, name="models")
 app.add_typer(extractors.extractors_app, name="extractors")
 app.add_typer(score.score_app, name="score")

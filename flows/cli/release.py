@@ -1,0 +1,77 @@
+"""``storyframes release``: a part of a feature store that may be given to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+
+MAKE = "make"
+
+
+class _MakeUnlessNamed(TyperGroup):
+    """``release FEATURES DEST`` is ``release make FEATURES DEST``."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = [MAKE, *args]
+        return super().parse_args(ctx, args)
+
+
+release_app = typer.Typer(
+    cls=_MakeUnlessNamed,
+    no_args_is_help=True,
+    help="Release a part of a feature store, without anything that says of whom it is: 'release FEATURES DEST --config "
+    "release.toml', 'release verify DEST'.",
+)
+
+
+@release_app.command(MAKE)
+def make(
+    features: FeaturesArgument,
+    dest: Annotated[Path, typer.Argument(help="The folder to make.")],
+    config: Annotated[Path, typer.Option("--config", help="What is released (docs/release.md).")],
+    key: Annotated[
+        Path | None,
+        typer.Option(help="File of the new names of ids, made if absent; beside DEST otherwise. Never give it away."),
+    ] = None,
+) -> None:
+    """Copy what the configuration names into a release; ids get new numbers, dates and machines are dropped."""
+    from storyframes.release.run import make_release
+    from storyframes.release.settings import read_settings
+    from storyframes.store.feature_store import FeatureStore
+
+    with usage_errors(), error_console().status("releasing") as spinner:
+        done = make_release(
+            FeatureStore(features),
+            dest,
+            read_settings(config),
+            key,
+            lambda feature: spinner.update(f"releasing {feature}"),
+        )
+    shown = console()
+    people = f" of {done.participants} participants" if done.participants else ""
+    shown.print(f"{escape(str(dest))}: {done.sessions} sessions{people}, {len(done.features)} features")
+    for line in done.left_out:
+        shown.print(f"left out {escape(line)}")
+    where = key or dest.with_name(f"{dest.name}.key.json")
+    shown.print(f"The key that leads back to the ids is {escape(str(where))}: keep it, and give it to nobody")
+
+
+@release_app.command()
+def verify(dest: Annotated[Path, typer.Argument(help="The release.")]) -> None:
+    """Tell whether every file of a release is as it was released, and nothing lies beside them, no key above all."""
+    from storyframes.release.manifest import verify_release
+
+    with usage_errors():
+        found = verify_release(dest)
+    for line in found:
+        console().print(escape(line))
+    if found:
+        raise typer.Exit(1)
+    console().print("[green]sound[/] every file is as it was released, and there are no others")

@@ -1,0 +1,95 @@
+"""Copying one feature of one session into a release, with nothing beside its values that could tell whose they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storyframes.features import STORIES
+from storyframes.release.pseudonyms import Key
+from storyframes.release.released_features import ReleasedFeature
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import current_path
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat, Current
+from storyframes.store.shards import Compression
+from storyframes.store.storage import Storage
+
+MOMENT_S = 946_684_800
+"""The time that everything in a release has: 2000-01-01, UTC."""
+_CREATED_AT = "2000-01-01T00:00:00.000000Z"
+_VERSION = "20000101T000000Z"
+HIDDEN_CAVEAT = "a caveat whose words are not public: ask the authors"
+_ROWS = 6_000  # copied at a time: memory does not grow with a session's length
+_ROLES = frozenset("participant robot agent interviewer experimenter therapist patient child parent teacher".split())
+_FEATURE_SETS = re.compile("ComParE_2016|GeMAPSv01[ab]|eGeMAPSv0[12][ab]?|emobase")
+
+
+def copy_feature(
+    store: FeatureStore, session_id: str, feature: str, released: ReleasedFeature, target: Storage, root: Path, key: Key
+) -> Current:
+    """Write a feature into the release; values are copied to the bit.
+
+    Args:
+        store: where it is.
+        session_id: the session, or ``stories``.
+        feature: the feature.
+        released: what of it.
+        target: the released store.
+        root: its folder.
+        key: the new names.
+
+    Raises:
+        StoreError: it cannot be read.
+        PublishError: it cannot be read back as it was written.
+    """
+    attributes = store.attributes(session_id, feature)
+    new = session_id if session_id == STORIES else key.names["sessions"][session_id]
+    with FeatureWriter(target, new, released.spec, Compression.ZSTD) as out:
+        out.attributes = _attributes(attributes, key)
+        out.caveats = {_caveat(text) for text in attributes.get("stamps", [])}
+        for name, array in released.arrays.items():
+            writer = out.array(name)
+            rows = store.describe(session_id, feature, array.source).shape[0]
+            for start in range(0, rows, _ROWS):
+                values = store.view(session_id, feature, start, min(start + _ROWS, rows), array=array.source)
+                if array.pieces:
+                    values = np.concatenate([values[..., piece] for piece in array.pieces], axis=-1)
+                writer.append(np.ascontiguousarray(values))
+        was = store.catalogue.set_index(["session_id", "feature"])["fingerprint"][session_id, feature]
+        current = out.publish(key.digest("fingerprint", str(was), repr(released.spec)), {})
+    return _timeless(current, root, key)
+
+
+def _caveat(text: str) -> str:
+    return text if text in list(Caveat) else HIDDEN_CAVEAT
+
+
+def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
+    """What a release says beside the values: by this list, and nothing else."""
+    kept: dict[str, Any] = {}
+    if isinstance(attributes.get("speakers"), list):
+        named = enumerate(attributes["speakers"], 1)
+        kept["speakers"] = [name if name in _ROLES else f"speaker_{number}" for number, name in named]
+    if isinstance(attributes.get("story_ids"), list):
+        kept["story_ids"] = [key.names["stories"][story] for story in attributes["story_ids"]]
+    if _FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
+        kept["feature_set"] = attributes["feature_set"]
+    return kept
+
+
+def _timeless(current: Current, root: Path, key: Key) -> Current:
+    """The version under a name that tells no time, its record and files without one."""
+    version = f"{_VERSION}-{key.digest('version', current.fingerprint)[:8]}"
+    folder = root / current.session_id / current.feature
+    os.rename(folder / current.version, folder / version)
+    files = {name: replace(file, mtime_ns=MOMENT_S * 10**9) for name, file in current.files.items()}
+    current = replace(current, version=version, created_at=_CREATED_AT, files=files, sequence=1, condemned=[])
+    (root / current_path(current.session_id, current.feature)).write_bytes(current.to_json())
+    return current

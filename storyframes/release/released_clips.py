@@ -1,0 +1,81 @@
+"""The clip index of a release: the same windows, under new ids, with the labels that are released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from storyframes.clips.windows import COLUMNS, weight_column
+from storyframes.features import FEATURES
+from storyframes.label_curves import column_of
+from storyframes.release.pseudonyms import Key
+from storyframes.release.settings import ReleaseError, ReleaseSettings
+
+EMPATHY = "empathy"
+_ENDS = ("stories", "story_id"), ("targets", "target")
+
+
+def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None:
+    """Give everything in the index that is an id a new name."""
+    key.number("participants", clips["participant_id"].dropna().astype(str))
+    key.number("stories", clips["story_id"].dropna().astype(str))
+    key.number("targets", set(clips["target"].dropna().astype(str)) - {*key.names["stories"]})
+    key.number("phases", set(clips["phase"].astype(str)) - {*settings.phases})
+
+
+def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
+    """See that the index has the labels that are to be released.
+
+    Raises:
+        ReleaseError: there is no such column of labels.
+    """
+    schemes = clips.attrs.get("schemes", {})
+    if unknown := [label for label in settings.labels if label not in clips or label not in schemes]:
+        raise ReleaseError(f"the clip index has no labels {unknown[0]!r}; it has {', '.join(schemes) or 'none'}")
+
+
+def released_clips(
+    clips: pd.DataFrame, key: Key, settings: ReleaseSettings, released: dict[str, set[str]]
+) -> pd.DataFrame:
+    """The index of a release, with ``attrs["schemes"]`` of its labels; by a list of columns, all others are left out.
+
+    Args:
+        clips: the store's index, of the sessions that are released.
+        key: the new names.
+        settings: which labels.
+        released: by session, the features that it has in the release.
+    """
+    schemes = clips.attrs.get("schemes", {})
+    index = pd.DataFrame({name: clips[name] for name in COLUMNS if name in clips})
+    index["session_id"] = clips["session_id"].map(key.names["sessions"])
+    index["participant_id"] = clips["participant_id"].map(key.names["participants"])
+    names = {phase: phase for phase in settings.phases}
+    index["phase"] = clips["phase"].map(key.names["phases"] | names)
+    index["story_id"] = clips["story_id"].map(key.names["stories"])
+    index["target"] = clips["target"].map(key.names["targets"] | key.names["stories"])
+    begin = clips["session_id"] + ":" + clips["phase"].astype(str) + ":" + clips["start_frame"].astype(str).str.zfill(6)
+    rest = [one[len(start) :] for one, start in zip(clips["clip_id"], begin, strict=True)]
+    ends = [f":@{target}" if end.startswith(":@") else end for end, target in zip(rest, index["target"], strict=True)]
+    index["clip_id"] = (
+        index["session_id"] + ":" + index["phase"] + ":" + index["start_frame"].astype(str).str.zfill(6) + ends
+    )
+    groups = index.groupby("split_group")["participant_id"].min().sort_values()
+    index["split_group"] = index["split_group"].map({group: number for number, group in enumerate(groups.index)})
+    if EMPATHY not in settings.labels:
+        index[EMPATHY] = pd.Series(pd.NA, index.index, "Int8")
+    for feature in dict.fromkeys([*FEATURES, *(name for of in released.values() for name in sorted(of))]):
+        index[column_of(feature)] = [feature in released.get(one, ()) for one in clips["session_id"]]
+    for label in _columns(settings.labels, clips):
+        index[label] = clips[label]
+    sort = ["session_id", "phase", "start_frame", "position", "target"]
+    index = index.sort_values(sort, kind="stable", ignore_index=True)
+    index["split_group"] = index["split_group"].astype("int32")
+    index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
+    return index
+
+
+def _columns(labels: Iterable[str], clips: pd.DataFrame) -> Iterable[str]:
+    """The columns of labels that are no others: values, and how sure their raters are."""
+    wanted = [column for label in labels for column in (label, weight_column(label))]
+    return [column for column in wanted if column in clips and column not in COLUMNS]

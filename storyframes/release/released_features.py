@@ -1,0 +1,163 @@
+"""Which arrays and columns of a feature are released, and what the release says they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from storyframes.clips.columns import ColumnTable
+from storyframes.features import FEATURES, STORIES, STORY_FEATURES
+from storyframes.label_curves import curve_spec, is_label_curve
+from storyframes.release.settings import ReleaseError
+from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER
+from storyframes.spec import MAIN_ARRAY, ArraySpec, FeatureSpec
+
+MEASURED = "measured"
+"""What the mask of a feature that this program does not know is called in a release."""
+
+
+@dataclass(frozen=True)
+class ReleasedArray:
+    """One array of a release.
+
+    Attributes:
+        source: its name in the store.
+        spec: what the release says it is.
+        pieces: columns that are taken of it; all without any.
+    """
+
+    source: str
+    spec: ArraySpec
+    pieces: tuple[slice, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReleasedFeature:
+    """One feature of a release.
+
+    Attributes:
+        spec: what the release says it is.
+        arrays: by their names in the release.
+        is_known: whether it is just what the built-in feature of its name is.
+    """
+
+    spec: FeatureSpec
+    arrays: Mapping[str, ReleasedArray]
+    is_known: bool
+
+
+def released_feature(
+    session_id: str, feature: str, stored: FeatureSpec, wanted: tuple[str, ...] | None
+) -> ReleasedFeature:
+    """What of a feature is released.
+
+    Of a built-in feature the release says what this program knows of it. Of any other nothing is taken over that the
+    configuration does not name: no sentence, no unit, no names of columns or of the mask.
+
+    Args:
+        session_id: the session, or ``stories``.
+        feature: the feature.
+        stored: what the store says that it is.
+        wanted: columns, groups and arrays that the configuration names; None for all.
+
+    Raises:
+        ReleaseError: there is no such column or array, or all is wanted of a feature that is not known.
+    """
+    builtin = _builtin(session_id, feature)
+    is_known = builtin is not None and _is_just(stored, builtin)
+    if wanted is None and not is_known:
+        raise ReleaseError(
+            f"{feature!r} is not built in, so nobody knows what is in all of it: name the columns and arrays to release"
+        )
+    base = builtin if is_known and builtin is not None else stored
+    arrays = _chosen(feature, stored, base, wanted, is_known)
+    for name in _beside(stored, arrays):
+        shown = MEASURED if name == stored.mask and not is_known else name
+        arrays[shown] = ReleasedArray(name, base.arrays[name] if is_known else _bare(stored.arrays[name]))
+    mask = next((name for name, array in arrays.items() if array.source == stored.mask), "") if stored.mask else ""
+    in_order = {
+        name: arrays[name] for name in sorted(arrays, key=lambda one: list(stored.arrays).index(arrays[one].source))
+    }
+    groups = _groups(base, in_order) if is_known else {}
+    about = base.about if is_known else "a feature of a plug-in; its authors say what it is"
+    spec = FeatureSpec(feature, about, {name: array.spec for name, array in in_order.items()}, groups, mask)
+    return ReleasedFeature(spec, in_order, is_known)
+
+
+def _builtin(session_id: str, feature: str) -> FeatureSpec | None:
+    if is_label_curve(feature):
+        return curve_spec(feature)
+    return (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
+
+
+def _is_just(stored: FeatureSpec, builtin: FeatureSpec) -> bool:
+    """Whether the store has arrays of the built-in feature, and no others."""
+    return stored.mask == builtin.mask and all(
+        name in builtin.arrays and _shape(array) == _shape(builtin.arrays[name])
+        for name, array in stored.arrays.items()
+    )
+
+
+def _shape(array: ArraySpec) -> tuple[object, ...]:
+    return array.axis, array.shape, array.dims, array.dtype, array.columns, array.joints
+
+
+def _chosen(
+    feature: str, stored: FeatureSpec, base: FeatureSpec, wanted: tuple[str, ...] | None, is_known: bool
+) -> dict[str, ReleasedArray]:
+    """The arrays that are wanted, with the columns that are."""
+    if wanted is None:
+        return {name: ReleasedArray(name, base.arrays[name]) for name in stored.arrays if name != SPEAKER}
+    named = [name for name in wanted if name in stored.arrays]
+    columns = [name for name in wanted if name not in stored.arrays]
+    arrays = {
+        name: ReleasedArray(name, base.arrays[name] if is_known else _bare(stored.arrays[name], feature))
+        for name in named
+    }
+    if not columns:
+        return arrays
+    if MAIN_ARRAY in named or MAIN_ARRAY not in stored.arrays or not stored.arrays[MAIN_ARRAY].columns:
+        raise ReleaseError(f"{feature!r} has no array {columns[0]!r} to release; it has {', '.join(stored.arrays)}")
+    for name in (MAIN_ARRAY, PER_FRAME):
+        if name not in stored.arrays or name in named or not stored.arrays[name].columns:
+            continue
+        table = ColumnTable(stored.arrays[name].columns, stored.groups if is_known and name == MAIN_ARRAY else {})
+        try:
+            picked = table.choose(columns)
+        except ValueError as error:
+            raise ReleaseError(f"{feature!r}: {error}") from None
+        array = base.arrays[name] if is_known else _bare(stored.arrays[name])
+        shape = (*array.shape[:-1], len(picked.names))
+        arrays[name] = ReleasedArray(name, replace(array, shape=shape, columns=picked.names), picked.pieces)
+    return arrays
+
+
+def _beside(stored: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> list[str]:
+    """What the chosen arrays are not to be used without: when their rows are, whose, and which are measurements."""
+    axes = {array.spec.axis for array in arrays.values()}
+    clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ()))}
+    ways = {FRAME_ROW[axis] for axis in axes if axis in FRAME_ROW}
+    found = [name for name in (*clocks, stored.mask, SPEAKER) if name in stored.arrays]
+    found = [name for name in found if stored.arrays[name].axis in axes] + [way for way in ways if way in stored.arrays]
+    return sorted({*found} - {array.source for array in arrays.values()})
+
+
+def _bare(array: ArraySpec, feature: str = "") -> ArraySpec:
+    """An array without what its extractor says of it; columns are numbered where they have names."""
+    columns = tuple(f"{feature}_{number:04d}" for number in range(array.shape[-1])) if array.columns and feature else ()
+    dims = tuple(f"dim{number}" for number in range(1, len(array.dims) + 1))
+    return replace(array, about="", units="", columns=columns, joints=(), dims=dims, optional=False)
+
+
+def _groups(base: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> dict[str, slice]:
+    """The groups of columns that are there as a whole, and side by side as before."""
+    if MAIN_ARRAY not in arrays:
+        return {}
+    columns, found = arrays[MAIN_ARRAY].spec.columns, {}
+    for name, group in base.groups.items():
+        of_group = base.columns[group]
+        if of_group and of_group[0] in columns:
+            first = columns.index(of_group[0])
+            if columns[first : first + len(of_group)] == of_group:
+                found[name] = slice(first, first + len(of_group))
+    return found

@@ -1,0 +1,271 @@
+"""From a feature store to a release."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from storyframes.features import STORIES, in_order
+from storyframes.release.card import citation, data_card
+from storyframes.release.copying import MOMENT_S, copy_feature
+from storyframes.release.croissant import croissant
+from storyframes.release.manifest import write_manifest
+from storyframes.release.pseudonyms import Key, read_key
+from storyframes.release.released_clips import check_labels, number_ids, released_clips
+from storyframes.release.released_features import ReleasedFeature, released_feature
+from storyframes.release.sensitivity import Sensitive, sensitivity
+from storyframes.release.settings import ReleaseError, ReleaseSettings
+from storyframes.store import catalogue, clip_table
+from storyframes.store.durable import flush_folder, flush_tree
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import CLIPS, create_store
+from storyframes.store.scratch import scratch_beside
+from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track
+
+STORE = "features"
+"""The feature store in a release."""
+_STORIES = f"{STORIES}/"
+_LONG_ENOUGH = 3  # characters of an id that a sentence holds by chance no more
+
+Progress = Callable[[str], None]
+"""Told which feature comes next, by its new name."""
+
+
+@dataclass
+class Release:
+    """What was released.
+
+    Attributes:
+        sessions: how many.
+        participants: how many, as far as the clip index knows.
+        features: what each is in the release; of the story texts as ``stories/<feature>``.
+        having: of each feature, how many sessions have it.
+        caveats: of each feature, in how many sessions which one.
+        rows: of the clip index.
+        labels: columns of labels.
+        left_out: what was left out, and why; a sentence each.
+        files: by path, size and SHA-256.
+    """
+
+    sessions: int = 0
+    participants: int = 0
+    features: dict[str, ReleasedFeature] = field(default_factory=dict)
+    having: dict[str, int] = field(default_factory=dict)
+    caveats: dict[str, dict[str, int]] = field(default_factory=dict)
+    rows: int = 0
+    labels: tuple[str, ...] = ()
+    left_out: list[str] = field(default_factory=list)
+    files: dict[str, dict[str, int | str]] = field(default_factory=dict)
+
+
+def make_release(
+    store: FeatureStore,
+    target: Path,
+    settings: ReleaseSettings,
+    key_file: Path | None = None,
+    progress: Progress = lambda feature: None,
+) -> Release:
+    """Write a release into a new folder, whole or not at all.
+
+    Args:
+        store: the store.
+        target: the folder.
+        settings: what is released.
+        key_file: which new name each id has; beside ``target`` without it. Where one is there already, the same ids
+            get the same names.
+        progress: told what comes next.
+
+    Raises:
+        ReleaseError: it cannot be made as asked.
+        StoreError: a feature cannot be read.
+        OSError: it cannot be written.
+    """
+    key_file = key_file or target.with_name(f"{target.name}.key.json")
+    _check_places(store, target, key_file)
+    clips = _clips(store, settings)
+    planned, left_out = _plan(store, settings)
+    sessions = sorted({session for session, _ in planned} - {STORIES})
+    key = read_key(key_file)
+    key.number("sessions", sessions)
+    if clips is not None:
+        clips = clips[clips["session_id"].isin(sessions)].copy()
+        number_ids(clips, key, settings)
+    for feature in {feature for session, feature in planned if session == STORIES}:
+        key.number("stories", store.story_ids(feature))
+    _check_texts(settings, store, key)
+    done = Release(len(sessions), labels=settings.labels, left_out=left_out)
+    target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    key.write(key_file)
+    with scratch_beside(target) as folder:
+        made = folder / "release"
+        made.mkdir(mode=0o700)
+        storage = create_store(made / STORE)
+        for (session, feature), released in _in_new_order(planned, key):
+            name = f"{_STORIES}{feature}" if session == STORIES else feature
+            progress(name)
+            current = copy_feature(store, session, feature, released, storage, made / STORE, key)
+            done.features.setdefault(name, released)
+            done.having[name] = done.having.get(name, 0) + 1
+            for caveat in current.caveats:
+                of_feature = done.caveats.setdefault(name, {})
+                of_feature[caveat] = of_feature.get(caveat, 0) + 1
+        catalogue.compact(storage)
+        if clips is not None:
+            _write_clips(clips, key, settings, planned, storage, done)
+        for path in [*(made / STORE).rglob(".*")]:
+            path.unlink()  # locks, which nobody holds any more
+        texts = {"README.md": data_card(done, settings), "CITATION.cff": citation(settings)}
+        for name, text in texts.items():
+            (made / name).write_text(text, encoding="utf-8")
+        (made / "croissant.json").write_text(croissant(done, settings, made), encoding="utf-8")
+        done.files = write_manifest(made)
+        _close(made)
+        if target.exists() or target.is_symlink():
+            raise ReleaseError(f"{target} is there already: give another place")
+        os.rename(made, target)
+        flush_folder(target.parent)
+    return done
+
+
+def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise ReleaseError(f"{target} is there already: give another place")
+    if key_file.resolve().is_relative_to(target.resolve()):
+        raise ReleaseError(f"{key_file} would be inside the release: the key leads back to the ids; keep it elsewhere")
+    if isinstance(store.storage, LocalStorage):
+        root = store.storage.root.resolve()
+        for place in (target, key_file):
+            if place.resolve().is_relative_to(root):
+                raise ReleaseError(f"{place} is inside the feature store: give a place outside of it")
+
+
+def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | None:
+    """The clip index of the sessions that are not left out; None where there is none."""
+    if catalogue.read_table(store.storage, CLIPS) is None:
+        if settings.labels:
+            raise ReleaseError(f"{store.storage.location} has no clip index, and so no labels {settings.labels[0]!r}")
+        return None
+    clips = store.clips()
+    if track := clips.attrs.get("track"):
+        raise ReleaseError(
+            f"the windows of the clip index are of the frames of the track {track!r}, and tracks are not released: "
+            "index the study with windows of the sessions' own frames"
+        )
+    check_labels(clips, settings)
+    return clips[~clips["session_id"].isin(settings.leave_out)]
+
+
+def _plan(store: FeatureStore, settings: ReleaseSettings) -> tuple[dict[tuple[str, str], ReleasedFeature], list[str]]:
+    """What of each session is released, and what is left out."""
+    if unknown := [one for one in settings.leave_out if one not in store.sessions]:
+        raise ReleaseError(f"leave_out: there is no session {unknown[0]!r}")
+    planned: dict[tuple[str, str], ReleasedFeature] = {}
+    for name, wanted in settings.features.items():
+        feature = name.removeprefix(_STORIES)
+        of_stories = [STORIES] if name.startswith(_STORIES) else []
+        having = [one for one in of_stories or store.sessions if store.has(one, feature)]
+        if not having:
+            raise ReleaseError(f"the store has no feature {name!r}; it has {', '.join(store.all_features)}")
+        for session in having:
+            if session in settings.leave_out:
+                continue
+            stored = store.spec(session, feature)
+            released = released_feature(session, feature, stored, wanted)
+            _check_allowed(store, session, name, released, settings)
+            planned[session, feature] = released
+    if not {session for session, _ in planned} - {STORIES}:
+        raise ReleaseError("no session is left to release")
+    return planned, _left_out(store, settings)
+
+
+def _check_allowed(
+    store: FeatureStore, session: str, name: str, released: ReleasedFeature, settings: ReleaseSettings
+) -> None:
+    feature = name.removeprefix(_STORIES)
+    provenance = store.attributes(session, feature).get("provenance", {})
+    columns = {array.source: array.spec.columns for array in released.arrays.values()}
+    for needed in sensitivity(feature, store.spec(session, feature), released.is_known, columns, provenance):
+        if needed is Sensitive.NEVER:
+            raise ReleaseError(
+                f"{name!r} holds vectors of single words, and the words can be read from them: never released"
+            )
+        if needed is Sensitive.BIOMETRIC and not settings.allow_biometric:
+            raise ReleaseError(
+                f"{name!r}, as it is asked for, is biometric: somebody can be recognised by it. Name fewer columns (of "
+                "openface: action_units, gaze, pose, bookkeeping), or set allow_biometric = true if all have agreed"
+            )
+        if needed is Sensitive.TEXT and not settings.allow_text_vectors:
+            raise ReleaseError(
+                f"{name!r} holds vectors of texts, or may: from them texts can be guessed. Set allow_text_vectors = "
+                "true if that may be"
+            )
+
+
+def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
+    """What the store has and the release has not, without a name that was not released."""
+    there = {name for session in [*store.sessions, STORIES] for track in store.tracks(session)
+             for name in ([f"{_STORIES}{one}" if session == STORIES else one for one in store.features(session)]
+                          if track == MAIN else ())}  # fmt: skip
+    stored = store.catalogue.loc[store.catalogue["version"].notna(), "feature"]
+    tracks = {feature_and_track(name)[1] for name in stored} - {MAIN}
+    found = []
+    if others := len(there - set(settings.features)):
+        found.append(f"{others} features of the store: not on the list of what is released")
+    if tracks:
+        found.append(f"{len(tracks)} other cameras and microphones: their clocks may tell dates")
+    if settings.leave_out:
+        found.append(f"{len(settings.leave_out)} sessions: left out by their owners")
+    found.append("labels that are not on the list; schemes that are private in the study never were in the store")
+    found.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
+    found.append("times and machines of the extraction, settings, paths, checksums of the recordings")
+    return found
+
+
+def _check_texts(settings: ReleaseSettings, store: FeatureStore, key: Key) -> None:
+    """See that what is said of the release names nobody."""
+    told = " ".join([settings.title, settings.description, settings.version, settings.url, *settings.phases])
+    words = set(re.findall(r"[\w.-]+", told))
+    ids = {one for kind in ("sessions", "participants") for one in key.names[kind]} | {*store.sessions}
+    if named := sorted(one for one in ids & words if len(one) >= _LONG_ENOUGH):
+        raise ReleaseError(f"the title, the description or the phases name {named[0]!r}, which is an id of the study")
+
+
+def _in_new_order(
+    planned: dict[tuple[str, str], ReleasedFeature], key: Key
+) -> Iterable[tuple[tuple[str, str], ReleasedFeature]]:
+    """By the new names, so that not even the order of writing tells the old ones."""
+    place = {name: number for number, name in enumerate(in_order(feature for _, feature in planned))}
+    return sorted(planned.items(), key=lambda one: (key.names["sessions"].get(one[0][0], STORIES), place[one[0][1]]))
+
+
+def _write_clips(
+    clips: pd.DataFrame,
+    key: Key,
+    settings: ReleaseSettings,
+    planned: dict[tuple[str, str], ReleasedFeature],
+    storage: Storage,
+    done: Release,
+) -> None:
+    having: dict[str, set[str]] = {}
+    for session, feature in planned:
+        having.setdefault(session, set()).add(feature)
+    having.pop(STORIES, None)
+    index = released_clips(clips, key, settings, having)
+    done.rows, done.participants = len(index), index["participant_id"].nunique()
+    catalogue.replace_table(storage, CLIPS, lambda: clip_table.to_table(index), row_group_size=16_384)
+
+
+def _close(folder: Path) -> None:
+    """Everything private until its owner gives it away, durable, and of one time."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    flush_tree(folder)
+    for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
+        os.utime(path, (MOMENT_S, MOMENT_S))

@@ -1,0 +1,108 @@
+"""What is to be released: an allow-list, from a TOML file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from storyframes.store.layout import StoreError
+
+ALL = "all"
+
+
+class ReleaseError(StoreError):
+    """A release cannot be made as asked; the message says what and why."""
+
+
+@dataclass(frozen=True)
+class ReleaseSettings:
+    """What is released, and what is said of it. Nothing is released that is not named here.
+
+    Attributes:
+        title, description, license, version, authors: for the data card, CITATION.cff and croissant.json; the licence
+            as SPDX has it.
+        url: where it will be found; empty where that is not known.
+        date: on which it is released, ``2026-11-22``; empty for none.
+        features: by feature (``stories/sbert`` of the story texts), columns, groups of columns and arrays; ``all`` for
+            all of a built-in feature.
+        labels: columns of labels of the clip index.
+        phases: phases that keep their names; others get numbers.
+        leave_out: sessions that are not released.
+        allow_biometric: whether features by which a person can be recognised may be.
+        allow_text_vectors: whether vectors of utterances and stories may be, from which texts can be guessed.
+    """
+
+    title: str
+    description: str
+    license: str
+    version: str
+    authors: tuple[str, ...]
+    url: str = ""
+    date: str = ""
+    features: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
+    allow_biometric: bool = False
+    allow_text_vectors: bool = False
+
+
+_LISTS = {"authors", "labels", "phases", "leave_out"}
+_SWITCHES = {"allow_biometric", "allow_text_vectors"}
+_NEEDED = ("title", "description", "license", "version", "authors", "features")
+
+
+def read_settings(path: Path) -> ReleaseSettings:
+    """The configuration of a release.
+
+    Raises:
+        ReleaseError: it is none; the message names the file, the key and the rule.
+        OSError: it cannot be read.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ReleaseError(f"{path}: is not TOML ({error})") from None
+    known = [one.name for one in fields(ReleaseSettings)]
+    if unknown := [key for key in content if key not in known]:
+        raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(known)}")
+    if lacking := [key for key in _NEEDED if not content.get(key)]:
+        raise ReleaseError(f"{path}: {lacking[0]!r} is missing or empty")
+    return ReleaseSettings(**{key: _checked(path, key, value) for key, value in content.items()})
+
+
+def _checked(path: Path, key: str, value: Any) -> Any:
+    if key == "features":
+        if not isinstance(value, dict):
+            raise ReleaseError(f"{path}: features is a table: openface = ['action_units']")
+        return {feature: _columns(path, feature, columns) for feature, columns in value.items()}
+    if key in _LISTS:
+        return _texts(path, key, value)
+    if key in _SWITCHES:
+        if not isinstance(value, bool):
+            raise ReleaseError(f"{path}: {key} = {value!r} is not true or false")
+        return value
+    if not isinstance(value, str):
+        raise ReleaseError(f"{path}: {key} = {value!r} is not a text in quotes")
+    if key == "date" and value and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        raise ReleaseError(f"{path}: date = {value!r} is not like 2026-11-22")
+    return value
+
+
+def _columns(path: Path, feature: str, columns: Any) -> tuple[str, ...] | None:
+    if "@" in feature:
+        raise ReleaseError(
+            f"{path}: {feature!r} is of another camera or microphone, whose clock may tell a date: tracks are not "
+            "released"
+        )
+    return None if columns == ALL else _texts(path, f"features.{feature}", columns)
+
+
+def _texts(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
+        raise ReleaseError(f"{path}: {key} = {value!r} is not a list of texts" + (f" or {ALL!r}" if "." in key else ""))
+    return tuple(value)
