@@ -67,7 +67,7 @@ TOGETHER = {
     ),
     "models of pictures": ("test_embed_image_features", "test_embed_images"),
     "training": (
-        "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",
+        "test_curve_training", "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",
         "test_reflection_story", "test_training", "test_training_clips", "test_training_command",
     ),
     "texts": (

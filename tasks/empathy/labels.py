@@ -74,13 +74,14 @@ def numbers(column: pd.Series) -> np.ndarray:
     return column.to_numpy(np.float64, na_value=np.nan)
 
 
-def scale_of(column: pd.Series, settings: TrainSettings) -> LabelScale:
+def scale_of(column: pd.Series, settings: TrainSettings, said: tuple[float, float] | None = None) -> LabelScale:
     """The scale of the label that is learned.
 
     Args:
         column: of the whole clip index; its smallest and largest label are the range where nothing else says it, so
             that runs of all seeds have one scale.
         settings: what is asked for.
+        said: the range that the label's own scheme says, where it says one.
 
     Raises:
         ValueError: there is only one value, so that there is no range, or labels are outside the range.
@@ -91,6 +92,8 @@ def scale_of(column: pd.Series, settings: TrainSettings) -> LabelScale:
         low, high = settings.label_range
     elif settings.label == "empathy":
         low, high = EMPATHY_RANGE
+    elif said is not None:
+        low, high = said
     elif isinstance(column.dtype, pd.CategoricalDtype):
         low, high = 0.0, float(len(column.cat.categories) - 1)
     else:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.label_curves import is_label_curve
 from storyframes.spec import Axis
 from tasks.empathy.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
 
@@ -172,6 +173,8 @@ class TrainSettings(BaseModel):
             raise ValueError(f"label_range={list(self.label_range)}: the first has to be less than the second")
         if self.preset == "regression" and self.label == "empathy":
             raise ValueError("the preset regression needs a label: name the scheme that is learned")
+        if is_label_curve(self.label) and (self.target != "none" or self.oversampling != "none"):
+            raise ValueError(f"the curve {self.label!r} is about no story, and interval: take --preset regression")
         if self.reflection_story == "chosen" and self.target == "none":
             raise ValueError('reflection_story = "chosen" needs labels about a story, and target = "none" has others')
         if self.label_scale == "unit" and self.label_range is not None and self.label_range[1] <= 0:

@@ -20,7 +20,9 @@ from storyframes.clips.samplers import ClipSampler, UniformSampler
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.clips.splits import SPLITS
 from storyframes.features import STORIES
+from storyframes.label_curves import is_label_curve
 from storyframes.store.feature_store import FeatureStore
+from tasks.empathy.curves import curve_labels, curve_range, hint
 from tasks.empathy.inputs import clip_inputs
 from tasks.empathy.labels import LabelScale, numbers, scale_of
 from tasks.empathy.settings import MODALITIES, TrainSettings
@@ -53,6 +55,7 @@ class Splits:
         scored: the clips of each split that there is, each once.
         copies: of each clip of ``scored``, how often it counts.
         scale: what is learned of its label.
+        label_of: by clip_id, the label as a number.
         stories: None where the label is about no story.
         dropped: clips of the phase that lack an input, a label or, where only chosen stories count, a chosen one.
     """
@@ -62,12 +65,13 @@ class Splits:
     scored: dict[str, ClipDataset]
     copies: dict[str, np.ndarray]
     scale: LabelScale
+    label_of: Mapping[str, float]
     stories: Stories | None
     dropped: int
 
     def labels(self, clips: pd.DataFrame) -> np.ndarray:
         """The labels as numbers, (n,) float64."""
-        return numbers(clips[self.scale.name])
+        return np.array([self.label_of[clip] for clip in clips["clip_id"]], np.float64)
 
     @property
     def digest(self) -> str:
@@ -99,7 +103,10 @@ def open_splits(
     """
     split = SplitSpec(seed if settings.split_seed is None else settings.split_seed, settings.split_shares)
     index = split.applied(store.clips())
-    _check(index, phase, settings)
+    if is_label_curve(settings.label) and settings.label in store.all_features:
+        index = index.assign(**{settings.label: curve_labels(store, index, settings)})
+        index.attrs["schemes"] = {**index.attrs.get("schemes", {}), settings.label: "interval"}
+    _check(index, store, phase, settings)
     wanted = pc.field("phase") == phase
     if settings.where is not None:
         wanted &= parse_filter(settings.where, index.columns)
@@ -141,8 +148,10 @@ def open_splits(
         counted = {name: _copies(training, order, scored[name]) for name, order in orders.items()}
     if sampler.total < 2:
         raise ValueError("a single clip is left to train with: no model can be")
-    scale = scale_of(index[settings.label], settings)
-    return Splits(training, sampler, scored, counted, scale, _stories(store, settings), dropped)
+    said = curve_range(store, settings.label) if is_label_curve(settings.label) else None
+    scale = scale_of(index[settings.label], settings, said)
+    labels = dict(zip(complete["clip_id"], numbers(complete[settings.label]).tolist(), strict=True))
+    return Splits(training, sampler, scored, counted, scale, labels, _stories(store, settings), dropped)
 
 
 def _of_chosen_stories(clips: pd.DataFrame) -> tuple[pd.DataFrame, int]:
@@ -159,7 +168,7 @@ def _of_chosen_stories(clips: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return clips[chosen].reset_index(drop=True), int(unsaid.sum())
 
 
-def _check(index: pd.DataFrame, phase: str, settings: TrainSettings) -> None:
+def _check(index: pd.DataFrame, store: FeatureStore, phase: str, settings: TrainSettings) -> None:
     phases = sorted(index["phase"].unique())
     if phase not in phases:
         raise ValueError(f"there is no phase {phase!r} in the clip index; there are {', '.join(phases) or 'none'}")
@@ -169,7 +178,7 @@ def _check(index: pd.DataFrame, phase: str, settings: TrainSettings) -> None:
         kind = f"is {schemes[settings.label]}" if settings.label in schemes else "is no scheme of the clip index"
         raise ValueError(
             f"the label {settings.label!r} {kind}: what is ordinal or interval can be learned "
-            f"({', '.join(numeric) or 'none there'})"
+            f"({', '.join(numeric) or 'none there'}){hint(store, settings.label)}"
         )
     if settings.oversampling != "none" and schemes[settings.label] != "ordinal":
         raise ValueError(
