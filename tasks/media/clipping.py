@@ -8,10 +8,9 @@ import av
 import numpy as np
 
 from tasks.media.container import RecordingError, open_container
+from tasks.media.full_scale import FULL, RUN
 from tasks.media.sound import NoAudioError
 
-RUN = 3  # samples in a row at full scale: a single one can be a peak that just fits
-_FULL = 32_766  # of 32,767: a resampler or a gain may take one away
 _JOIN_S = 0.2
 
 
@@ -56,7 +55,7 @@ def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, 
 
 def _add_runs(spans: list[tuple[float, float]], samples: np.ndarray, start_s: float, rate: int) -> None:
     """Add the runs in ``samples`` (channels, n), the first of which is at ``start_s``."""
-    full = (samples >= _FULL) | (samples <= -_FULL)
+    full = (samples >= FULL) | (samples <= -FULL)
     if samples.shape[1] < RUN or not full.any():
         return
     runs = np.lib.stride_tricks.sliding_window_view(full, RUN, axis=1).all(axis=2).any(axis=0)

@@ -9,6 +9,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.tables.finite_json import finite_json
 from storyframes.clips.splits import SPLITS
 from tasks.study.problems import SHOWN_OF_A_KIND
 
@@ -26,6 +27,21 @@ def clips_table(clips: pd.DataFrame) -> Table:
         numbers = [windows[phase], *(row[split] for split in splits), row.sum()]
         table.add_row(escape(str(phase)), *(str(number) for number in numbers))
     return table
+
+
+def clips_json(clips: pd.DataFrame, schemes: Mapping[str, str]) -> str:
+    """The same for scripts, with the columns of the index and how many clips have each label."""
+    counts = clips.groupby(["phase", "split"], observed=True).size()
+    content = {
+        "clips": len(clips),
+        "sessions": int(clips["session_id"].nunique()),
+        "by_phase_and_split": [
+            {"phase": str(phase), "split": str(split), "clips": int(count)} for (phase, split), count in counts.items()
+        ],
+        "labels": {name: {"level": level, "clips": int(clips[name].notna().sum())} for name, level in schemes.items()},
+        "columns": list(map(str, clips.columns)),
+    }
+    return finite_json(content)
 
 
 def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
-from tasks.media.clipping import RUN
+from tasks.media.full_scale import RUN
 
 
 def silence(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
