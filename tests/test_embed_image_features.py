@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,25 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support.outside_programs import write_colours
+from support.stores import local
 from support.studies import extract_session, make_study
 from support.tiny_image_models import timm_model, torchvision_weights, transformers_model
 
-from storyframes.features import OPENFACE_COLUMNS
+from storyframes import ClipDataset, ClipInput
+from storyframes.clips.windows import WindowSpec
+from storyframes.features import OPENFACE_COLUMNS, ArraySpec, Axis, FeatureSpec
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
 from tasks.extractors import frame_pass
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.image.faces import read_faces
+from tasks.extractors.embed.image.shape import ImageShape, torchvision_shape
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
+from tasks.index import build_clip_index, write_clip_index
 from tasks.media.recording import read_frames
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.models.torchvision_import import import_torchvision
+from tasks.study.load import load_study
 
 FRAMES = 45
 
@@ -201,6 +214,95 @@ def test_torchvisions_resnet50_as_a_section_gives_the_stored_values_of_the_built
     assert expected.dtype == got.dtype == np.float16
     assert len(np.unique(expected, axis=0)) == 3
     np.testing.assert_array_equal(got, expected)
+
+
+def test_planning_knows_how_wide_rows_are_without_loading_the_model(tmp_path: Path) -> None:
+    models = import_torchvision().models
+    for name in ("resnet18", "mobilenet_v3_small", "shufflenet_v2_x1_0", "densenet121", "efficientnet_b0", "swin_t"):
+        with torch.device("meta"):
+            linear = [one for one in models.get_model(name).modules() if isinstance(one, torch.nn.Linear)]
+        assert torchvision_shape(name) == ImageShape(linear[-1].in_features)
+    assert torchvision_shape("regnet_y_400mf") is None  # it is tried
+
+
+def test_a_row_too_large_for_float16_says_what_to_set(study: Path, colours: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(colours, tmp_path / "large"))
+    state = load_file(folder / "model.safetensors")
+    weight = next(name for name in state if name.endswith("patch_embeddings.projection.weight"))
+    state[weight] *= 1e6
+    save_file(state, folder / "model.safetensors", {"format": "pt"})
+    _, outcomes = extracted(study, tmp_path / "f", colour_section(folder, dtype="float16", engine="torch"))
+    assert re.search("does not fit float16, .* set dtype = 'float32'", outcomes["colour"].reason)
+
+
+def test_a_model_that_changes_between_planning_and_work_is_not_used(study: Path, colours: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(colours, tmp_path / "model"))
+    settings = ExtractorsSettings(embed=[colour_section(folder)]).resolved()
+    assert build_extractor(settings, "s", "colour").models()
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace('"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-6'))
+    with pytest.raises(ExtractionError, match="not those that they were when the work was planned"):
+        build_extractor(settings, "s", "colour").models()
+
+
+class Code:
+    """What a pickle could do."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("ran"),))
+
+
+@pytest.mark.parametrize("make", [timm_model, transformers_model])
+def test_a_pickle_is_not_run(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = make(tmp_path / "model", "vit")
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Code()}, folder / "pytorch_model.bin")
+    section = {"name": "bad", "kind": "image", "source": f"path:{folder}", "engine": "torch"}
+    _, outcomes = extracted(study, tmp_path / "f", section)
+    assert outcomes["bad"].status == "failed"
+    assert outcomes["bad"].reason
+    assert not (tmp_path / "ran").exists()
+
+
+def test_faces_by_the_landmarks_of_mediapipe_and_dope(tmp_path: Path) -> None:
+    """An array face_2d in pixels, NaN where no face was found; cut as far as the frame goes, black beyond it."""
+    points = np.array([[10, 20], [30, 24], [14, 40]], np.float32)
+    face = ArraySpec(Axis.FRAME, "float32", "", (3, 2), ("landmark", "xy"), columns=("x", "y"), units="pixels")
+    found = ArraySpec(Axis.FRAME, "uint8", "", fill=0)
+    spec = FeatureSpec("mediapipe", "", {"face_2d": face, "found": found}, mask="found")
+    create_store(tmp_path / "f")
+    with FeatureWriter(local(tmp_path / "f"), "s", spec) as out:
+        out.write("face_2d", np.stack([points, points * np.nan, points - [24, 0], points + 1000, points * 1e4, points]))
+        out.write("found", np.array([1, 1, 1, 1, 1, 0], np.uint8))
+        out.publish("f", {})
+    faces = read_faces(local(tmp_path / "f"), "s", "mediapipe", 0.25, 6, "x")
+    np.testing.assert_array_equal(faces.squares[0], [20, 30, 30])  # 20 pixels, and a quarter on each side
+    frame = np.random.default_rng(0).integers(1, 255, (48, 64, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(faces.cut(0, frame), frame[15:45, 5:35])
+    beyond = faces.cut(2, frame)
+    np.testing.assert_array_equal(beyond[:, 19:], frame[15:45, :11])
+    assert not beyond[:, :19].any()
+    assert [faces.cut(number, frame) for number in (1, 3, 4, 5)] == [None] * 4
+    for change, message in (({"frames": 7}, "has 6 rows"), ({"fingerprint": "g"}, "of other files or settings")):
+        with pytest.raises(ExtractionError, match=message):
+            read_faces(local(tmp_path / "f"), "s", "mediapipe", 0.25, **({"frames": 6, "section": "x"} | change))
+
+
+def test_a_clip_has_the_rows_of_its_frames_and_their_mask(colours: Path, tmp_path: Path) -> None:
+    write_study(tmp_path / "study", SyntheticStudy(sessions=1, seconds=16, width=64, height=48))
+    study = load_study(tmp_path / "study")
+    section = colour_section(colours, every_n_frames=4, engine="torch")
+    store, _ = extract_session(tmp_path / "study", tmp_path / "f", "colour", session_id="s0001", embed=[section])
+    windows = WindowSpec(window=8, stride=5, unlabelled="keep")
+    write_clip_index(build_clip_index(study, windows, store).clips, local(tmp_path / "f"))
+    dataset = ClipDataset(tmp_path / "f", [ClipInput("colour", columns=["colour_0000", "colour_0002"])])
+    values, mask = store.read("s0001", "colour"), store.read("s0001", "colour", array="valid")
+    assert len(dataset) > 10
+    for number in range(0, len(dataset), 7):
+        start = dataset.clips["start_frame"][number]
+        np.testing.assert_array_equal(dataset[number]["colour"], values[start : start + 8][:, [0, 2]])
+        np.testing.assert_array_equal(dataset[number]["colour_mask"], mask[start : start + 8] == 1)
 
 
 BAD = {

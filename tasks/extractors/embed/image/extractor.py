@@ -10,7 +10,7 @@ import numpy as np
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.tracks import of_track
-from tasks.extractors.base import ALL, Cost, Source, Tolerance
+from tasks.extractors.base import ALL, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
 from tasks.extractors.embed.image.encoder import Encoder, Library
 from tasks.extractors.embed.image.faces import Faces, read_faces
@@ -23,6 +23,7 @@ from tasks.extractors.frames import read_clock
 from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
 from tasks.extractors.image_networks.engine import Engine
 from tasks.extractors.image_networks.engines import open_engine
+from tasks.extractors.image_networks.settings import NetworkSettings
 from tasks.media.recording import FrameBatch
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
     not_values = frozenset({"cpus"})
 
     def __init__(self, settings: ImageSettings, common: Any) -> None:
-        super().__init__(settings.resolved(), common)
+        # Only the engine: what the model's files were is settled by planning, and must stay what it found.
+        super().__init__(NetworkSettings.resolved(settings), common)
 
     @property
     def after(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -151,6 +153,14 @@ class ImageWriter(EmbeddingWriter):
         super().finish()
         if MASK in self._out.spec.arrays:
             self._out.quality["frames_with_rows"] = self.measured / max(self.frames, 1)
+
+    def _write(self, rows: np.ndarray) -> None:
+        try:
+            super()._write(rows)
+        except ValueError as error:  # a number is too large for what is stored
+            raise ExtractionError(
+                f"[[embed]] {self._out.spec.name}: {error}, in which its rows are stored: set dtype = 'float32'"
+            ) from None
 
     def _chosen(self, batch: FrameBatch) -> tuple[np.ndarray, np.ndarray]:
         present = (batch.first + np.arange(len(batch))) % self._every == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,23 @@ from tasks.extractors.image_networks.settings import Precision
 _PLAIN = frozenset(
     "beit clip_vision_model deit dinov2 dinov2_with_registers dinov3_vit siglip siglip_vision_model vit".split()
 )
+# How wide torchvision's own rows are, so that planning need not load them; a model that is not here is tried.
+_TORCHVISION = {
+    r"resnet(18|34)|maxvit_t": 512,
+    r"convnext_(tiny|small)|swin(_v2)?_[ts]|vit_b_\d+": 768,
+    r"convnext_base|densenet121|googlenet|mobilenet_v3_small|shufflenet_v2_x(0_5|1_0|1_5)|swin(_v2)?_b|vit_l_\d+": 1024,
+    r"efficientnet_(b0|b1|v2_[sml])|mnasnet.*|mobilenet_v2|mobilenet_v3_large|vit_h_14": 1280,
+    r"efficientnet_b2": 1408,
+    r"convnext_large|efficientnet_b3": 1536,
+    r"densenet169": 1664,
+    r"efficientnet_b4": 1792,
+    r"densenet201": 1920,
+    r"(wide_)?resn(et|ext)(50|101|152).*|inception_v3|efficientnet_b5|shufflenet_v2_x2_0": 2048,
+    r"densenet161": 2208,
+    r"efficientnet_b6": 2304,
+    r"efficientnet_b7": 2560,
+    r"alexnet|vgg.*": 4096,
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,8 @@ def image_shape(encoder: Encoder) -> ImageShape:
         found = _transformers(encoder) if encoder.library is Library.TRANSFORMERS else None
         if encoder.library is Library.TIMM and encoder.layers == (-1,) and encoder.pool is Pool.MODEL:
             found = _timm(encoder)
+        if encoder.library is Library.TORCHVISION and encoder.pool is Pool.MODEL:
+            found = torchvision_shape(encoder.name)
         if found:
             return found
     return _tried(encoder)
@@ -68,6 +88,12 @@ def _timm(encoder: Encoder) -> ImageShape | None:
         return None
     weight = safetensors_shapes(encoder.weights).get(f"{classifier}.weight")
     return ImageShape(weight[1]) if weight and len(weight) == 2 else None
+
+
+def torchvision_shape(name: str) -> ImageShape | None:
+    """Of what goes into the last linear layer of a model of torchvision; None where it has to be tried."""
+    width = next((width for pattern, width in _TORCHVISION.items() if re.fullmatch(pattern, name)), None)
+    return None if width is None else ImageShape(width)
 
 
 def _config(encoder: Encoder) -> Mapping[str, Any]:
