@@ -51,6 +51,10 @@ nb_merge_streams = True
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # nothing is loaded from elsewhere
 
 
+if not os.environ.get("STORYFRAMES_DEMO"):
+    suppress_warnings.append("myst-nb.lexer")  # only a kernel says in which language cells are
+
+
 def notebooks_find_the_demo() -> None:
     """Each notebook begins in an empty folder with links to the demo and the examples, and finds our commands."""
     links = {

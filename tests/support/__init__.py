@@ -8,7 +8,8 @@ object store) · `synthetic_features` (a whole study's features, without any ext
 sessions with several devices) · `runs` (of models, and their predictions) · `planted_study` (features that tell
 ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
 
-Programs: `commands` (the storyframes command) · `terminals` (the command in a terminal) · `processes` (those of a run:
+Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
+`terminals` (the command in a terminal) · `processes` (those of a run:
 what they listen on, whether they live) · `opened_files` (what this process opens) · `work` (how much it does) ·
 `prefect_runs` (extractions through the flows).
 
