@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from flows.clusters.settings import load_cluster
 from flows.settings import Settings, load_settings
+from storyframes.spec import LABEL_PATTERN, NAME_PATTERN
 from storyframes.store.layout import ID_PATTERN
 from tasks.extractors.registry import registered
 from tasks.planning.selection import Selection
@@ -17,7 +18,11 @@ from tasks.planning.selection import Selection
 # checked against the study, whose messages are better.
 _SessionId = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
 _TrackName = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"})]
-_FeatureName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(registered())})]
+# The server cannot know what a configuration's [[embed]] sections and a study's curves are called.
+_FEATURE_NAME = f"^({NAME_PATTERN.pattern}|{LABEL_PATTERN.pattern})$"
+_FeatureName = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": _FEATURE_NAME, "examples": list(registered())})
+]
 # A deployment's flow starts in a folder of its own, where a relative path leads nowhere.
 _Path = Annotated[Path, WithJsonSchema({"type": "string", "format": "path", "pattern": "^/"})]
 _Location = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^(/|[a-z0-9]+://)"})]

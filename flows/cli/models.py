@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,38 +14,94 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 
 
 @models_app.command("list")
-def models_list() -> None:
-    """Show the model files: which are here, where they come from, under which licence."""
+def models_list(config: ConfigOption = None) -> None:
+    """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
     from flows.cli.tables.models import models_table
+    from flows.settings import load_settings
     from tasks.models import weights
 
-    console().print(models_table(list(weights.MODELS.values())))
+    with usage_errors():
+        settings = load_settings(config)
+    console().print(models_table(list(weights.MODELS.values()), settings.embed))
 
 
 @models_app.command("fetch")
-def models_fetch(names: Annotated[list[str], typer.Argument(help="As 'models list' shows them.")]) -> None:
-    """Download model files; each is checked by its SHA-256."""
+def models_fetch(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="As 'models list' shows them, or hf:OWNER/NAME, timm:NAME, torchvision:NAME@WEIGHTS."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Download models: by name, or all that a configuration's features need. Files are checked where a sum is known."""
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.embed.fetch import fetch_source, is_source
+    from tasks.models import weights
+
+    if not names and config is None:
+        fail("name what to fetch, or a configuration with --config", 2)
+    for name in names or ():
+        if name not in weights.MODELS and not is_source(name):
+            fail(
+                f"there is no model {name!r}; there are {', '.join(weights.MODELS)}, and hf:OWNER/NAME, timm:NAME and "
+                "torchvision:NAME@WEIGHTS",
+                2,
+            )
+    for name in names or ():
+        if name in weights.MODELS:
+            _fetch_file(name)
+            continue
+        try:
+            with error_console().status(f"fetching {escape(name)}"):
+                fetched = fetch_source(name)
+        except ExtractionError as error:
+            fail(str(error), 1)
+        console().print(f"{escape(str(fetched.path))}", soft_wrap=True)
+        console().print(escape(f'source = "{fetched.source}"\nrevision = "{fetched.revision}"'), soft_wrap=True)
+    if config is not None:
+        _fetch_for(config)
+
+
+def _fetch_file(name: str) -> None:
     from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
     from tasks.models import weights
 
-    for name in names:
-        if name not in weights.MODELS:
-            fail(f"there is no model {name!r}; there are {', '.join(weights.MODELS)}", 2)
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
-    for name in names:
-        with Progress(*columns, console=error_console()) as bars:
-            bar = bars.add_task(name, total=None)
+    with Progress(*columns, console=error_console()) as bars:
+        bar = bars.add_task(name, total=None)
 
-            def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
-                bars.update(bar, completed=done, total=total)
+        def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
+            bars.update(bar, completed=done, total=total)
 
-            try:
-                path = weights.fetch(weights.MODELS[name], show)
-            except weights.WeightsError as error:
-                bars.stop()
-                fail(str(error), 1)
-        console().print(escape(str(path)))
+        try:
+            path = weights.fetch(weights.MODELS[name], show)
+        except weights.WeightsError as error:
+            bars.stop()
+            fail(str(error), 1)
+    console().print(escape(str(path)))
+
+
+def _fetch_for(config: Path) -> None:
+    """What the features of a configuration need; one that cannot be had leaves the others alone."""
+    from flows.settings import load_settings
+    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.registry import build_extractors
+
+    with usage_errors():
+        settings = load_settings(config)
+    failed = []
+    for feature, extractor in build_extractors(settings, "").items():
+        if feature not in settings.features:
+            continue
+        try:
+            with error_console().status(f"fetching what {feature} needs"):
+                for path in extractor.fetch_models():
+                    console().print(f"{feature}: {escape(str(path))}", soft_wrap=True)
+        except ExtractionError as error:
+            failed.append(f"{feature}: {error}")
+    if failed:
+        fail("\n".join(failed), 1)
 
 
 @models_app.command("check")

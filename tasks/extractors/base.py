@@ -8,9 +8,10 @@ has one row for each video frame is better made of ``frame_pass.FrameExtractor``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from storyframes.features import FeatureSpec
@@ -204,6 +205,14 @@ class Extractor(ABC, Generic[S]):
             ExtractionError: a model is missing.
         """
         return {}
+
+    def fetch_models(self) -> Iterable[Path]:
+        """Get what :meth:`models` needs and is not here, from where it is published; gives where each file lies.
+
+        Raises:
+            ExtractionError: it cannot be had.
+        """
+        return ()
 
     def tools(self) -> Mapping[str, str]:
         """By name, the versions of tools and libraries that define the values."""

@@ -59,8 +59,9 @@ def compare_stores(
             found.mismatches.append(Mismatch(session_id, feature, f"only in {'A' if key in of_a else 'B'}"))
             continue
         pair = FeaturePair(a, b, of_a[key], of_b[key])
-        _compare_feature(pair, tolerances, tallies, found)
-        if not tolerances.knows(session_id, feature) and pair.label not in found.unknown:
+        allowed = tolerances.with_stored(session_id, feature, (a, b))
+        _compare_feature(pair, allowed, tallies, found)
+        if not allowed.knows(session_id, feature) and pair.label not in found.unknown:
             found.unknown.append(pair.label)
     for tally in tallies.values():
         found.columns += tally.columns()

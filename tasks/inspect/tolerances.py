@@ -1,14 +1,16 @@
 """How far two extractions of the same thing may lie apart and still be the same.
 
-What a feature's extractor declares holds where nothing else is given. A feature that no extractor here writes has to
-be exactly the same: nobody can tell what may differ.
+What a feature's extractor declares holds where nothing else is given; where none is installed, what the two stores
+themselves say (an embedding's extractor is made by a configuration, and writes it down). A feature of which neither is
+known has to be exactly the same: nobody can tell what may differ.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from storyframes.features import STORIES
 from storyframes.row_roles import value_names
@@ -31,10 +33,27 @@ class Tolerances:
     Attributes:
         exact: no differences at all, save where ``given`` says otherwise.
         given: by ``feature`` or ``feature.column``, instead of what extractors declare.
+        stored: by column or array, what the stores say of the feature in question; see :meth:`with_stored`.
     """
 
     exact: bool = False
     given: Mapping[str, float] = field(default_factory=dict)
+    stored: Mapping[str, Tolerance] | None = None
+
+    def with_stored(self, session_id: str, feature: str, stores: Iterable[FeatureStore]) -> Tolerances:
+        """The same for one feature, with what the stores say of it; where they say different things, the stricter."""
+        if _declared(session_id, feature) is not None:
+            return self
+        said = [_stored_tolerance(store.attributes(session_id, feature)) for store in stores]
+        if not said or any(one is None for one in said):
+            return self
+        known: list[Mapping[str, Tolerance]] = [one for one in said if one is not None]
+        keys = set.intersection(*(set(one) for one in known))
+        strict = {
+            key: Tolerance(min(one[key].absolute for one in known), min(one[key].relative for one in known))
+            for key in keys
+        }
+        return replace(self, stored=strict)
 
     def of(self, session_id: str, feature: str, array: str, column: str, *, whole: bool) -> Tolerance:
         """The tolerance of one column; ``whole`` numbers are the same or not, if nobody names just them."""
@@ -42,7 +61,7 @@ class Tolerances:
         for key in (f"{feature}.{column}", feature, f"{kind}.{column}", kind):  # of one track, then of all
             if key in self.given:
                 return Tolerance(self.given[key])
-        declared = _declared(session_id, feature) or {}
+        declared = _declared(session_id, feature) or self.stored or {}
         if self.exact:
             return Tolerance()
         for key in (column, array) if whole else (column, array, ALL):
@@ -53,7 +72,7 @@ class Tolerances:
     def knows(self, session_id: str, feature: str) -> bool:
         """Whether somebody said how far this feature's values may lie apart: the user, or its extractor."""
         given = feature in self.given or feature_and_track(feature)[0] in self.given
-        return self.exact or given or _declared(session_id, feature) is not None
+        return self.exact or given or self.stored is not None or _declared(session_id, feature) is not None
 
 
 def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
@@ -61,6 +80,17 @@ def _declared(session_id: str, feature: str) -> Mapping[str, Tolerance] | None:
     feature, _ = feature_and_track(feature)
     extractor = registered(Scope.STORIES if session_id == STORIES else Scope.SESSION).get(feature)
     return extractor.tolerance if extractor else None
+
+
+def _stored_tolerance(attributes: Mapping[str, Any]) -> Mapping[str, Tolerance] | None:
+    """What a group's attributes say; None where they say nothing, or nothing that can be understood."""
+    said = attributes.get("tolerance")
+    try:
+        found = {str(key): Tolerance(float(one[0]), float(one[1])) for key, one in said.items()}  # type: ignore[union-attr]
+    except (AttributeError, TypeError, ValueError, IndexError, KeyError):
+        return None
+    numbers = [number for one in found.values() for number in (one.absolute, one.relative)]
+    return found if all(math.isfinite(number) and number >= 0 for number in numbers) else None
 
 
 def parse_tolerances(texts: Iterable[str], *, exact: bool = False) -> Tolerances:

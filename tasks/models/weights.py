@@ -35,7 +35,8 @@ class ModelFile:
         name: what ``storyframes models`` calls it.
         filename: its name on this machine.
         url: where it is published.
-        sha256: of what the URL gives; empty where its authors publish none, and then it is not downloaded here.
+        sha256: of what the URL gives, or the beginning of it where no more is published; empty where its authors
+            publish none, and then it is not downloaded here.
         bytes: about how large that is.
         license: under which terms.
         about: which feature needs it.
@@ -174,7 +175,7 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     with scratch_beside(model.path) as scratch:
         download = scratch / "download"
         digest = _download(model, download, progress)
-        if digest != model.sha256:
+        if not digest.startswith(model.sha256):
             raise WeightsError(
                 f"{model.url} gave a file with SHA-256 {digest}, but {model.sha256} was published: nothing was kept"
             )

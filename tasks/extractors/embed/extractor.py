@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from storyframes.features import FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, ExtractionError, Extractor, Tolerance
+from tasks.extractors.embed.fetch import fetch_source
 from tasks.extractors.embed.local_model import LocalModel, find_model
 from tasks.extractors.embed.settings import EmbedSettings, Origin
 
@@ -89,14 +91,26 @@ class Embedding(Extractor[E]):
         _ = self.model, self.spec  # a layer that is not there is told before anything is decoded
         return find_model(self.settings).digests
 
+    def fetch_models(self) -> Iterable[Path]:
+        if self.settings.origin is Origin.PATH:
+            return []
+        return [fetch_source(f"{self.settings.source}@{self.settings.revision}").path]
+
     def check_tool(self) -> None:
         """Make sure, before any work, that the packages and the model are here.
 
         Raises:
             ExtractionError: something is missing; the message says how to get it.
         """
-        check_packages(self.settings)
+        for package in self.packages:
+            if find_spec(package) is None:
+                raise ExtractionError(f"[[embed]] {self.name} needs the package {package}: {EXTRA}")
         _ = self.model, self.spec
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What has to be installed for it."""
+        return (_NEEDS[self.settings.origin],)
 
     def note_model(self, out: FeatureWriter) -> None:
         """Write down beside the values which model they are of, its licence, and how far two extractions may differ."""
@@ -109,17 +123,6 @@ class Embedding(Extractor[E]):
         }
         out.attributes["device"] = str(self.settings.device)
         out.attributes["tolerance"] = {key: [one.absolute, one.relative] for key, one in self.tolerance.items()}
-
-
-def check_packages(settings: EmbedSettings) -> None:
-    """Refuse a section whose packages are not installed.
-
-    Raises:
-        ExtractionError: with the line that installs them.
-    """
-    package = _NEEDS[settings.origin]
-    if find_spec(package) is None:
-        raise ExtractionError(f"[[embed]] {settings.name} needs the package {package}: {EXTRA}")
 
 
 def layer_numbers(settings: EmbedSettings, depth: int) -> tuple[int, ...]:

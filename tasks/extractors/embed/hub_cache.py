@@ -23,19 +23,27 @@ def hub_repository(origin: Origin, name: str) -> str:
     return f"timm/{name}" if origin is Origin.TIMM else name
 
 
+def snapshot_of(repository: str, commit: str) -> Path:
+    """Where a model's files lie as they are at a commit, be they there or not."""
+    return hub_folder() / f"models--{repository.replace('/', '--')}" / "snapshots" / (commit or "-")
+
+
 def snapshot_folder(repository: str, commit: str, settings: EmbedSettings) -> Path:
     """The folder of a model's files as they are at a commit.
 
     Raises:
         ExtractionError: it is not here.
     """
-    snapshots = hub_folder() / f"models--{repository.replace('/', '--')}" / "snapshots"
-    folder = snapshots / commit
+    folder = snapshot_of(repository, commit)
     if folder.is_dir():
         return folder
-    others = sorted(other.name for other in snapshots.iterdir()) if snapshots.is_dir() else []
+    others = sorted(other.name for other in folder.parent.iterdir()) if folder.parent.is_dir() else []
     here = f" (here is {', '.join(others)})" if others else ""
     raise ExtractionError(
-        f"[[embed]] {settings.name}: {settings.source} at {commit} is not on this machine{here}; "
-        f"'storyframes models fetch {settings.source}@{commit}' gets it"
+        f"[[embed]] {settings.name}: {settings.source} at {commit} is not on this machine{here}; {how_to_get(settings)}"
     )
+
+
+def how_to_get(settings: EmbedSettings) -> str:
+    """The command that gets the model of a section, as the end of a sentence."""
+    return f"'storyframes models fetch {settings.source}@{settings.revision}' gets it"

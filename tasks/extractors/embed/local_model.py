@@ -15,7 +15,7 @@ from typing import Any
 
 from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.embed.hub_cache import hub_repository, snapshot_folder
+from tasks.extractors.embed.hub_cache import how_to_get, hub_repository, snapshot_folder
 from tasks.extractors.embed.model_files import deciding_files, weight_files
 from tasks.extractors.embed.settings import EmbedSettings, Origin
 from tasks.extractors.embed.torchvision_weights import find_weights
@@ -103,7 +103,10 @@ def _read_json(path: Path, settings: EmbedSettings, rule: str) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ExtractionError(f"[[embed]] {settings.name}: {settings.source} has no {path.name}: {rule}") from None
+        whole = f"; where it was not fetched whole, {how_to_get(settings)}" if settings.origin.on_hub else ""
+        raise ExtractionError(
+            f"[[embed]] {settings.name}: {settings.source} has no {path.name}: {rule}{whole}"
+        ) from None
     except (OSError, ValueError) as error:
         raise ExtractionError(
             f"[[embed]] {settings.name}: {path.name} of {settings.source} cannot be read ({type(error).__name__})"
@@ -119,6 +122,10 @@ def _refuse_remote_code(folder: Path, config: Mapping[str, Any], settings: Embed
     if "auto_map" in config:
         raise ExtractionError(
             f"[[embed]] {settings.name}: {settings.source} wants code of its own (auto_map in config.json); {refused}"
+        )
+    if (folder / "adapter_config.json").is_file():
+        raise ExtractionError(
+            f"[[embed]] {settings.name}: {settings.source} is an adapter of another model: merge it into that first"
         )
     if (folder / "modules.json").is_file():
         for module in _read_json(folder / "modules.json", settings, "it lists the parts of a model of sentences"):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.embed.hub_cache import how_to_get
 from tasks.extractors.embed.settings import EmbedSettings
 
 SAFETENSORS = "model.safetensors"
@@ -26,9 +27,10 @@ def weight_files(folder: Path, settings: EmbedSettings) -> tuple[Path, ...]:
         index = folder / f"{whole}.index.json"
         if index.is_file():
             return _parts(index, settings)
+    whole = f"; where it was not fetched whole, {how_to_get(settings)}" if settings.origin.on_hub else ""
     raise ExtractionError(
         f"[[embed]] {settings.name}: {settings.source} has neither {SAFETENSORS} nor {PICKLE}: other formats are not "
-        "loaded"
+        f"loaded{whole}"
     )
 
 

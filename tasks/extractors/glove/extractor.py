@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -65,6 +65,14 @@ class _FromVectors(Extractor[GloveSettings]):
 
     def models(self) -> Mapping[str, str]:
         return {"vectors": model_digest(vectors_file(self.settings))}
+
+    def fetch_models(self) -> Iterable[Path]:
+        if self.settings.vectors is not None:
+            return []
+        try:
+            return [weights.fetch(weights.MODELS["glove-840b"])]
+        except weights.WeightsError as error:
+            raise ExtractionError(str(error)) from None
 
 
 class Glove(_FromVectors):

@@ -5,7 +5,7 @@ The preprocessing is the weights' own, as torchvision defines it for PIL images,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,6 +52,9 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
     def models(self) -> Mapping[str, str]:
         return {"resnet50": self._model().digest}
 
+    def fetch_models(self) -> Iterable[Path]:
+        return [self._published()] if self.settings.path is None else []
+
     def open(self, source: Source, out: FeatureWriter) -> EmbeddingWriter:
         from tasks.extractors.resnet50.network import cropper
 
@@ -80,12 +83,12 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
             if not self.settings.path.is_file():
                 raise ExtractionError(f"[resnet50] path = {str(self.settings.path)!r} does not exist")
             return self.settings.path
-        published = PUBLISHED[self.settings.weights]
-        if found := weights.find(published):
+        if found := weights.find(PUBLISHED[self.settings.weights]):
             return found
-        if self.settings.allow_untrained:
-            return None
+        return None if self.settings.allow_untrained else self._published()
+
+    def _published(self) -> Path:
         try:
-            return weights.fetch(published)
+            return weights.fetch(PUBLISHED[self.settings.weights])
         except weights.WeightsError as error:
             raise ExtractionError(str(error)) from None

@@ -53,7 +53,7 @@ def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:
         if kind == "Pooling":
             width = _pooled(_read(part / "config.json", where), width)
         elif kind == "Dense":
-            width = int(_read(part / "config.json", where)["out_features"])
+            width = _dense(_read(part / "config.json", where), where)
         elif kind not in {"Transformer", *_SAME_WIDTH}:
             raise ExtractionError(f"{where} has a part {kind!r}, which is not supported: set pool = 'mean' or 'cls'")
         unit_length = kind == "Normalize"
@@ -68,6 +68,14 @@ def _pooled(config: Mapping[str, Any], width: int) -> int:
     """The width of a pooling: several ways stand side by side."""
     ways = sum(value is True for key, value in config.items() if key.startswith("pooling_mode_"))
     return width * max(ways, 1)
+
+
+def _dense(config: Mapping[str, Any], where: str) -> int:
+    """The width of a dense layer. Another activation than torch's would be replaced by a tanh, in silence."""
+    activation = str(config.get("activation_function", "torch."))
+    if not activation.startswith("torch."):
+        raise ExtractionError(f"{where} wants code of its own ({activation!r}), which is never run here")
+    return int(config["out_features"])
 
 
 def _read(path: Path, where: str) -> Any:
