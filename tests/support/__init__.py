@@ -18,14 +18,15 @@ Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's prog
 environment of its own) ·
 `container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
 (PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them) · `text_service` (a language model
-behind a URL, and a BART of random weights).
+behind a URL, and a BART of random weights) · `hub_server` (as much of the Hugging Face hub as fetching needs).
 
 Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
 way in which writers and gc can meet) · `strangers` (who try the ports of a run; `intruder` is the program).
 
 Plug-ins: `plug_ins` (installed, or written by a test) · `bad_extractors` (each breaks one rule of the contract).
 
-Models: `tiny_image_models` (of pictures, in the folders that timm, transformers and torchvision load).
+Models: `tiny_image_models` (of pictures, in the folders that timm, transformers and torchvision load) ·
+`tiny_text_models` (encoders of texts, with random weights).
 
 References: `torchvision_reference` (what torchvision makes of frames) · `dope` (DOPE's).
 """

@@ -14,6 +14,11 @@ from pathlib import Path
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+def _entry(folder: Path, name: str) -> dict[str, object]:
+    content = (folder / name).read_bytes()
+    return {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha256(content).hexdigest()}
+
+
 @contextmanager
 def hub_server(repositories: Mapping[str, Path], gated: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
     """Serve folders as repositories, each of one commit; gives the URL, and the list that requests are noted in."""
@@ -26,7 +31,7 @@ def hub_server(repositories: Mapping[str, Path], gated: tuple[str, ...] = ()) ->
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             asked.append(path)
-            api = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?", path)
+            api = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(?:revision|tree)/([^/]+))?", path)
             file = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
             found = api or file
             if found is None or found[1] not in repositories:
@@ -38,12 +43,16 @@ def hub_server(repositories: Mapping[str, Path], gated: tuple[str, ...] = ()) ->
             elif api:
                 folder = repositories[found[1]]
                 names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
-                told = {"id": found[1], "modelId": found[1], "sha": COMMIT, "siblings": [{"rfilename": n} for n in names]}
-                self._answer(200, json.dumps(told).encode(), **{"Content-Type": "application/json"})
+                siblings = [{"rfilename": name} for name in names]
+                told = {"id": found[1], "modelId": found[1], "sha": COMMIT, "siblings": siblings}
+                self._answer_json([_entry(folder, name) for name in names] if "/tree/" in path else told)
             else:
                 content = (repositories[found[1]] / found[3]).read_bytes()
                 etag = hashlib.sha256(content).hexdigest()
                 self._answer(200, content, **{"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT})
+
+        def _answer_json(self, told: object) -> None:
+            self._answer(200, json.dumps(told).encode(), **{"Content-Type": "application/json"})
 
         def _answer(self, status: int, content: bytes, **headers: str) -> None:
             self.send_response(status)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -42,29 +41,37 @@ class Embedding(Extractor[E]):
 
     def __init__(self, settings: E, common: CommonSettings) -> None:
         super().__init__(settings, common)
-        self._noted: Mapping[str, str] | None = None
+        self._model: LocalModel | None = None
+        self._spec: FeatureSpec | None = None
 
     @property
     def name(self) -> str:
         return self.settings.name
 
-    @cached_property
+    # No cached_property: with its code between, an error of ours would not be known as ours (tasks/extract.py), and its
+    # text would be withheld where texts are read.
+    @property
     def spec(self) -> FeatureSpec:  # type: ignore[override]
-        return self.make_spec(self.model)
+        if self._spec is None:
+            self._spec = self.make_spec(self.model)
+        return self._spec
 
-    @cached_property
+    @property
     def model(self) -> LocalModel:
         """The model's files.
 
         Raises:
             ExtractionError: they are not here, may not be loaded, or are others than when the work was planned.
         """
+        if self._model is not None:
+            return self._model
         model = find_model(self.settings)
         if self.settings.planned not in (None, model.digest):
             raise ExtractionError(
                 f"[[embed]] {self.name}: the files of {self.settings.source} are not those that they were when the "
                 "work was planned (or this worker has others): run the extraction again"
             )
+        self._model = model
         return model
 
     @abstractmethod
