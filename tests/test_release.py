@@ -127,6 +127,8 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     index["valence"] = generator.random(len(index)).astype(np.float32)
     index["valence_weight"] = np.float32(0.5)
     index["rater-hugo"] = pd.Categorical(["depressed"] * len(index))
+    index["reflected"] = True
+    index["seen_by"] = "Hugo"  # a column that only a later version has
     index["covered_greta-cam"] = np.float32(1)
     index.attrs = {
         "schemes": {"empathy": "ordinal", "valence": "interval", "rater-hugo": "nominal"},
@@ -138,6 +140,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
 
 def _write_session(root: Path, session: str, number: int) -> None:
     features = random_features(np.random.default_rng(number), 60)
+    features = {name: features[name] for name in ("frames", "openface", "opensmile", "glove", "sbert")}
     face = features["openface"]["values"]
     for group in ("landmarks_2d", "landmarks_3d", "shape", "eye_landmarks"):
         face[:, FEATURES["openface"].groups[group]] = BEFORE
@@ -165,6 +168,11 @@ def _write_session(root: Path, session: str, number: int) -> None:
             out.write("raters", np.ones(5, np.int16))
             out.attributes["raters"] = ["rater-hugo", "rater-ophelia"]
             out.publish("f00df00d", {})
+    with FeatureWriter(local(root), session, curve_spec("label.watch")) as out:
+        out.write("values", np.arange(5, dtype=np.float32))
+        out.write("time", 1710666000 + np.arange(5) / 1.0)
+        out.write("raters", np.ones(5, np.int16))
+        out.publish("f00df00d", {})
     with FeatureWriter(local(root), session, FEATURES["frames"], track="greta-cam") as out:
         out.write("time", 1710666000 + np.arange(60) / 15)
         out.publish("f00df00d", {})
@@ -275,6 +283,7 @@ def test_it_trains_on_the_same_clips(made: Made) -> None:
         row = after.clips.iloc[place[new]]
         assert row["participant_id"] == made.names["participants"][clip.participant_id]
         assert row["valence"] == clip.valence
+        assert row["reflected"]
         assert set(same) == set(other)
         for name in set(same) - {"index"}:
             np.testing.assert_array_equal(same[name], other[name], name)
@@ -348,6 +357,7 @@ def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureS
         ({'["wave",__"nod"]': '["annas_moves"]'}, "there is no column or group 'annas_moves'"),
         ({'["wave",__"nod"]': '["diary", "hugo"]'}, "there is no column or group 'hugo'"),
         ({'"action_units",': '"faces",'}, "there is no column or group 'faces'"),
+        ({"label.valence": "label.watch"}, "'label.watch' has times beyond 1,000,000 s (time)"),
         ({"openface__=": "face ="}, "the store has no feature 'face'"),
         ({"openface__=": '"openface@greta-cam" ='}, "tracks are not released"),
         ({'"empathy",__"valence"': '"anger"'}, "the clip index has no labels 'anger'"),

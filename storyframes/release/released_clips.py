@@ -13,7 +13,20 @@ from storyframes.release.pseudonyms import Key
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 
 EMPATHY = "empathy"
-_ENDS = ("stories", "story_id"), ("targets", "target")
+_HARMLESS = (
+    *(
+        "position",
+        "split",
+        "split_group",
+        "start_frame",
+        "stop_frame",
+        "start_s",
+        "stop_s",
+        "audio_start",
+        "audio_stop",
+    ),
+    *("sound_covered", "face_tracked", "face_confidence", "words", "frames_expected", "longest_gap_s", "reflected"),
+)  # whatever a later version of the index has besides is left out until it is named here
 
 
 def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None:
@@ -28,8 +41,13 @@ def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
     """See that the index has the labels that are to be released.
 
     Raises:
-        ReleaseError: there is no such column of labels.
+        ReleaseError: there is no such column of labels; or the index is of a format that lacks columns.
     """
+    if lacking := [name for name in COLUMNS if name not in clips]:
+        raise ReleaseError(
+            f"the clip index has no column {lacking[0]!r}, as those of older versions: 'storyframes index STUDY "
+            "FEATURES' writes it anew"
+        )
     schemes = clips.attrs.get("schemes", {})
     if unknown := [label for label in settings.labels if label not in clips or label not in schemes]:
         raise ReleaseError(f"the clip index has no labels {unknown[0]!r}; it has {', '.join(schemes) or 'none'}")
@@ -47,7 +65,7 @@ def released_clips(
         released: by session, the features that it has in the release.
     """
     schemes = clips.attrs.get("schemes", {})
-    index = pd.DataFrame({name: clips[name] for name in COLUMNS if name in clips})
+    index = pd.DataFrame({name: clips[name] for name in (*COLUMNS, *_HARMLESS) if name in _HARMLESS and name in clips})
     index["session_id"] = clips["session_id"].map(key.names["sessions"])
     index["participant_id"] = clips["participant_id"].map(key.names["participants"])
     names = {phase: phase for phase in settings.phases}
@@ -62,8 +80,8 @@ def released_clips(
     )
     groups = index.groupby("split_group")["participant_id"].min().sort_values()
     index["split_group"] = index["split_group"].map({group: number for number, group in enumerate(groups.index)})
-    if EMPATHY not in settings.labels:
-        index[EMPATHY] = pd.Series(pd.NA, index.index, "Int8")
+    is_rated = EMPATHY in settings.labels
+    index[EMPATHY] = clips[EMPATHY] if is_rated else pd.Series(pd.NA, index.index, "Int8")
     for feature in dict.fromkeys([*FEATURES, *(name for of in released.values() for name in sorted(of))]):
         index[column_of(feature)] = [feature in released.get(one, ()) for one in clips["session_id"]]
     for label in _columns(settings.labels, clips):
@@ -71,6 +89,7 @@ def released_clips(
     sort = ["session_id", "phase", "start_frame", "position", "target"]
     index = index.sort_values(sort, kind="stable", ignore_index=True)
     index["split_group"] = index["split_group"].astype("int32")
+    index = index[[*COLUMNS, *(name for name in index if name not in COLUMNS)]]
     index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
     return index
 

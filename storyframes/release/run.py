@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from storyframes.features import STORIES, in_order
@@ -33,6 +34,8 @@ STORE = "features"
 """The feature store in a release."""
 _STORIES = f"{STORIES}/"
 _LONG_ENOUGH = 3  # characters of an id that a sentence holds by chance no more
+
+_LONGEST_S = 1_000_000  # a recording of eleven days
 
 Progress = Callable[[str], None]
 """Told which feature comes next, by its new name."""
@@ -179,6 +182,7 @@ def _plan(store: FeatureStore, settings: ReleaseSettings) -> tuple[dict[tuple[st
             stored = store.spec(session, feature)
             released = released_feature(session, feature, stored, wanted)
             _check_allowed(store, session, name, released, settings)
+            _check_times(store, session, feature, released)
             planned[session, feature] = released
     if not {session for session, _ in planned} - {STORIES}:
         raise ReleaseError("no session is left to release")
@@ -206,6 +210,18 @@ def _check_allowed(
                 f"{name!r} holds vectors of texts, or may: from them texts can be guessed. Set allow_text_vectors = "
                 "true if that may be"
             )
+
+
+def _check_times(store: FeatureStore, session: str, feature: str, released: ReleasedFeature) -> None:
+    """See that times are seconds of a recording, as they should be, and do not count from 1970."""
+    for name in ("time", "start", "end"):
+        if name in released.arrays:
+            times = store.view(session, feature, array=released.arrays[name].source)
+            if np.abs(times[np.isfinite(times)]).max(initial=0) > _LONGEST_S:
+                raise ReleaseError(
+                    f"{feature!r} has times beyond {_LONGEST_S:,} s ({name}): they are no seconds of a recording, and "
+                    "may be dates; leave it out"
+                )
 
 
 def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
