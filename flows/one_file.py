@@ -29,7 +29,8 @@ from storyframes.store.parts import part_of
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
 from storyframes.store.scratch import make_scratch_folder, scratch_beside
 from tasks.extract import Outcome
-from tasks.extractors.registry import registered, unknown_feature
+from tasks.extractors.base import Scope
+from tasks.extractors.registry import extractor_classes, unknown_feature
 from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
 from tasks.one_file import SESSION, FileSource, extract_file, file_source
@@ -65,7 +66,7 @@ def extract_one(
     """
     settings = load_settings(config, sections)
     asked = {name: name.partition(".")[0] for name in features}
-    _check_asked(asked)
+    _check_asked(asked, settings)
     if cache is not False:
         root = cache_folder() if cache is True else cache
         with _as_in_a_worker():
@@ -81,19 +82,20 @@ def extract_one(
     return view
 
 
-def _check_asked(asked: Mapping[str, str]) -> None:
+def _check_asked(asked: Mapping[str, str], settings: Settings) -> None:
     """Refuse what there is not.
 
     Raises:
         SelectionError: no such feature, or no such part of it.
     """
+    there = extractor_classes(settings, Scope.SESSION)
     if not asked:
-        raise SelectionError(f"name a feature; there are {', '.join(registered())}")
+        raise SelectionError(f"name a feature; there are {', '.join(there)}")
     for name, feature in asked.items():
-        if feature not in registered():
-            raise SelectionError(unknown_feature(feature))
+        if feature not in there:
+            raise SelectionError(unknown_feature(feature, [model.name for model in settings.embed]))
         try:
-            part_of(registered()[feature].spec, name.partition(".")[2])
+            part_of(there[feature].spec, name.partition(".")[2])
         except StoreError as error:
             raise SelectionError(str(error)) from None
 

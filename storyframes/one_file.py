@@ -39,7 +39,7 @@ def extract(
     config: str | os.PathLike[str] | None = None,
     cache: bool | str | os.PathLike[str] = True,
     progress: Callable[[str], None] = lambda _: None,
-    **sections: Mapping[str, Any],
+    **sections: Any,
 ) -> ExtractedFile:
     """Features of one recording: no study, no server; the same extractors and checks as for a study of hundreds.
 
@@ -59,7 +59,8 @@ def extract(
         config: a TOML file (docs/configuration.md).
         cache: False keeps nothing: the features last as long as the result. A folder is used in the cache's place.
         progress: told what is under way.
-        **sections: of the configuration, by name, in the place of the file's: ``opensmile={"feature_set": …}``.
+        **sections: of the configuration, by name, in the place of the file's: ``opensmile={"feature_set": …}``,
+            ``embed=[{"name": …}]``.
 
     Returns:
         What came, and for what did not, why (``failed``).

@@ -41,14 +41,13 @@ TOGETHER = {
         "test_windows_in_seconds",
     ),
     "documents": (
-        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_export", "test_light_install",
-        "test_release", "test_report_light", "test_weights",
+        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_doctor", "test_export",
+        "test_light_install", "test_release", "test_report_light", "test_weights",
     ),
     "extractors": (
         "test_extending", "test_extract", "test_forecast", "test_gather", "test_one_file", "test_openface",
-        "test_outside_passes",
-        "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound", "test_tool_input",
-        "test_tool_process", "test_tracks",
+        "test_outside_passes", "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound",
+        "test_tool_input", "test_tool_process", "test_tracks",
     ),
     "loading": ("test_loader", "test_three_studies"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),

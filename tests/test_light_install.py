@@ -171,7 +171,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["show", root, "s00", "--json"],
         ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
         ["archive", root, f"{out}/archive"], ["export", root, f"{out}/a"], ["export", root, f"{out}/b", "--to", "csv"],
-        ["export", root, f"{out}/c", "--to", "npy"],
+        ["export", root, f"{out}/c", "--to", "npy"], ["doctor", root], ["doctor", root, "--json"],
     ]  # fmt: skip
     pipeline = [
         ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],
@@ -185,6 +185,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
     assert result.returncode == 0, result.stderr
     ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
     assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in pipeline], result.stderr
+    assert "the pipeline is not installed (av is not there): this installation reads and keeps stores" in result.stdout
     told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
     assert told == ["pip install 'storyframes[pipeline]'"] * len(pipeline), result.stderr
 

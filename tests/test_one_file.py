@@ -211,6 +211,9 @@ def test_keywords_stand_in_the_place_of_the_file_s(talk: Path, cache: Path, tmp_
     said = {"feature_set": "ComParE_2016"}
     both = storyframes.extract(talk, "opensmile", config=config, cache=cache, opensmile=said)
     assert width(both) == 65
+    network = {"name": "dino", "kind": "image", "source": "path:none"}  # a feature that the settings make
+    with pytest.raises(ExtractFileError, match="talk.avi: nothing that was asked for came of it:\n  dino: .*none"):
+        storyframes.extract(talk, "dino", cache=cache, embed=[network])
 
 
 def test_it_is_private_and_leaves_its_process_as_it_was(talk: Path) -> None:

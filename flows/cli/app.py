@@ -18,6 +18,7 @@ from flows.cli import (
     clips,
     compare,
     deploy,
+    doctor,
     evaluate,
     export,
     extract,
@@ -66,6 +67,7 @@ def _root(
 
 
 for command in (
+    doctor.doctor,
     init.init,
     study.check,
     sync.sync,

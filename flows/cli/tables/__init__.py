@@ -3,5 +3,5 @@
 ``study`` (of ``check``), ``clocks`` (of ``sync``), ``clips`` (of ``index``), ``status``, ``upkeep`` (of ``verify``
 and ``gc``), ``runs``, ``models``, ``extractors``, ``session`` (of ``show``), ``report``, ``comparison`` (of
 ``compare``), ``statistics`` (of ``agreement``, ``compare-ratings``, ``mixed``), ``pairs``, ``training`` (of
-``train``). ``finite_json`` writes what a script reads.
+``train``), ``doctor``. ``finite_json`` writes what a script reads.
 """

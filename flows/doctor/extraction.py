@@ -1,0 +1,108 @@
+"""What extraction uses: extractors and plug-ins, model files, container engines, GPUs. Needs the pipeline."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from flows.doctor.findings import Finding, State
+from flows.settings import Settings
+from tasks.extractors.openface.extractor import Backend
+from tasks.extractors.overview import ExtractorState, overview
+from tasks.extractors.registry import broken, build_extractors
+from tasks.inspect.human import human_bytes
+from tasks.models import weights
+from tasks.planning.selection import selected_extractors
+from tasks.tools.containers import ContainerError, EngineName, find_engine
+
+_PATIENCE_S = 20
+
+
+def look(settings: Settings, *, asked: bool) -> Iterator[Finding]:
+    """What there is; a feature that a configuration asks for and that cannot be made is a fault.
+
+    Args:
+        settings: of all extractors.
+        asked: whether somebody has said which features there are to be.
+    """
+    wanted = selected_extractors(build_extractors(settings, ""), settings.features)
+    states = overview(settings)
+    can = [state.feature for state in states if not state.missing]
+    yield Finding("extractors", State.HERE, ", ".join(can))
+    for state in states:
+        if state.missing:
+            how = State.FAULT if asked and state.feature in wanted else State.GAP
+            yield Finding(f"extractor {state.feature}", how, state.missing)
+    yield from _plug_ins(states)
+    yield from _faces(settings, can)
+    yield from _models()
+    yield _engines()
+    yield _gpus()
+
+
+def _plug_ins(states: list[ExtractorState]) -> Iterator[Finding]:
+    there = {state.origin for state in states if state.origin}
+    yield Finding("plug-ins", State.HERE, ", ".join(sorted(there)) or "none")
+    for point, why in broken().items():
+        advice = f"mend it, or 'pip uninstall {point.split()[0]}'"
+        yield Finding("plug-in that cannot be used", State.GAP, f"{point}: {why}", advice)
+
+
+def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
+    """Whether a default extraction gives faces of a video alone, and how to get them."""
+    if settings.section("openface").model_dump().get("backend") != Backend.CSV or "mediapipe" in can:
+        return
+    yield Finding(
+        "faces",
+        State.GAP,
+        "openface reads CSVs that OpenFace wrote before; of a video alone there are no faces",
+        "[openface] backend = 'container' or 'binary' (docs/openface.md; its licence is academic), or the plug-in "
+        "storyframes-mediapipe (docs/mediapipe.md)",
+    )
+
+
+def _models() -> Iterator[Finding]:
+    here = [model.name for model in weights.MODELS.values() if weights.find(model)]
+    yield Finding("models", State.HERE, ", ".join(here) or "none")
+    for model in weights.MODELS.values():
+        if model.name in here:
+            continue
+        size = f" ({human_bytes(model.bytes)})" if model.bytes else ""
+        advice = f"'storyframes models fetch {model.name}'{size}" if model.sha256 else f"put it at {model.path}"
+        yield Finding(f"model {model.name}", State.GAP, f"not here; for {model.about}", f"{advice}, if you want it")
+
+
+def _engines() -> Finding:
+    found = [name for name in EngineName if shutil.which(name)]
+    if found:
+        return Finding("container engines", State.HERE, ", ".join(found))
+    try:
+        find_engine()
+    except ContainerError as error:
+        return Finding("container engines", State.GAP, "none", str(error))
+    return Finding("container engines", State.HERE, "one that was installed this moment")
+
+
+def _gpus() -> Finding:
+    """What NVIDIA's driver shows, and whether the PyTorch that is installed can use one."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = "absent"
+    listed: list[str] = []
+    if tool := shutil.which("nvidia-smi"):
+        command = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+            listed = done.stdout.strip().splitlines() if done.returncode == 0 else []
+        except (OSError, subprocess.TimeoutExpired):
+            listed = []
+    if not listed:
+        what = f"none that nvidia-smi shows; features are made on processors (torch {torch})"
+        return Finding("GPU", State.HERE, what)
+    if "+cpu" in torch:
+        advice = "install PyTorch's build for it to compute there ([resnet50] device)"
+        return Finding("GPU", State.GAP, f"{'; '.join(listed)}, but torch {torch} is the build for processors", advice)
+    return Finding("GPU", State.HERE, f"{'; '.join(listed)} (torch {torch})")
