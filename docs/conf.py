@@ -26,7 +26,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "examples"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"storyframes {release}"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "show_prev_next": True}
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
+html_sidebars = {"**": ["globaltoc.html"]}  # all pages under the captions of index.md
 html_show_sourcelink = False
 html_copy_source = False
 
