@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
 TOGETHER = {
-    "the demo": ("test_cli", "test_docs_site", "test_report", "test_report_browser", "test_wheel"),
+    "the demo": ("test_cli", "test_docs_site", "test_report", "test_report_browser", "test_snippets", "test_wheel"),
     "small files": (
         "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
         "test_features", "test_imports", "test_leaks", "test_looking_at_tracks", "test_mixed", "test_pairs",
