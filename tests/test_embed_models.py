@@ -92,6 +92,7 @@ def of_folder(folder: Path, **more: Any) -> dict[str, Any]:
         ({"pool": "median"}, "'model', 'cls' or 'mean'"),
         ({"layer": [1, 1], "pool": "mean"}, "a layer is named twice"),
         ({"layer": 2}, "pool = 'model' is of the last layer"),
+        ({"precision": "tf32"}, "'tf32' is a GPU's"),
         ({"trust_remote_code": True}, "Extra inputs are not permitted"),
     ],
 )

@@ -195,6 +195,24 @@ def test_a_model_without_a_pooling_asks_for_one(models: Mapping[str, Path]) -> N
         TextEmbedding(section(models["bert"]), CommonSettings()).check_tool()
 
 
+def test_a_gpu_that_is_not_there_is_no_reason_to_compute_elsewhere(
+    models: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    settings = section(models["bert"], pool="mean", device="cuda", sessions_per_gpu=2)
+    assert TextEmbedding(settings, CommonSettings()).needs == {"GPU": 0.5}
+    with pytest.raises(ExtractionError, match="device = 'cuda', but torch finds no GPU here"):
+        embed(settings)
+
+
+def test_half_precision_computes_nearly_the_same(models: Mapping[str, Path]) -> None:
+    exact, _ = embed(section(models["bert"], pool="mean"), TEXTS[:2])
+    near, _ = embed(section(models["bert"], pool="mean", precision="bfloat16"), TEXTS[:2])
+    assert 0 < np.abs(near - exact).max() < 0.1
+
+
 def outcome_of(study: Path, root: Path, **model: Any) -> tuple[FeatureStore, Outcome]:
     given = {"name": "tiny", "kind": "text", "pool": "mean", **model}
     store, outcomes = extract_session(study, root, "tiny", embed=[given])

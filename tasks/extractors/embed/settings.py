@@ -117,6 +117,12 @@ class EmbedSettings(ExtractorSettings):
             raise ValueError("revision is for models of the hub and of torchvision: a folder is known by its content")
         return self
 
+    @model_validator(mode="after")
+    def _precision_is_the_devices(self) -> Self:
+        if self.precision is Precision.TF32 and self.device is not Device.CUDA:
+            raise ValueError("precision = 'tf32' is a GPU's: set device = 'cuda'")
+        return self
+
     @property
     def origin(self) -> Origin:
         return Origin(self.source.partition(":")[0])

@@ -15,7 +15,7 @@ from tasks.extractors.embed.extractor import layer_numbers
 from tasks.extractors.embed.local_model import LocalModel
 from tasks.extractors.embed.text.settings import TextPool, TextSettings
 from tasks.extractors.embed.text.shape import TextShape
-from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.image_networks.settings import Device, Precision
 from tasks.extractors.text_chunks import Chunk, chunks, embed_in_chunks
 from tasks.models.torchvision_import import import_torchvision
 
@@ -155,8 +155,11 @@ def open_encoder(model: LocalModel, settings: TextSettings, shape: TextShape) ->
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
     import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
+    import torch
     from transformers.utils.logging import disable_progress_bar
 
+    if settings.device is Device.CUDA and not torch.cuda.is_available():
+        raise ExtractionError(f"[[embed]] {settings.name}: device = 'cuda', but torch finds no GPU here")
     disable_progress_bar()
     try:
         if settings.pool is TextPool.MODEL:
