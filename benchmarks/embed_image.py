@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ import numpy as np
 import torch
 
 from benchmarks.long_session import repeat
-from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
+from benchmarks.measure import Measured, cpu_seconds, interleave, peak_memory_gb, print_machine
 from benchmarks.resnet50 import frames_720p
 from storyframes.store.shards import ShardWriter
 from tasks.extract import extract
+from tasks.extractors import frame_pass
 from tasks.extractors.embed.image.encoder import Encoder, Library, PreparedEncoder
 from tasks.extractors.frame_pass import BATCH_FRAMES
 from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
@@ -78,7 +80,8 @@ def print_beside_bare(root: Path, runs: int) -> None:
         engine = open_engine(model, NetworkSettings(engine="openvino"))
         images = model.preprocessing.images(frames)
         jobs[f"{name}: bare"] = partial(bare, engine, images)
-        jobs[f"{name}: ours"] = partial(through_the_writer, model, engine, frames, root)
+        row = engine.start(images[:1])().shape[1:]
+        jobs[f"{name}: ours"] = partial(through_the_writer, model, engine, frames, row, root)
     measured = interleave(jobs, runs)
     print(f"{'of a frame of 720p':<28} bare CPU-ms  ours CPU-ms  bare / ours")
     for name in MODELS:
@@ -86,10 +89,11 @@ def print_beside_bare(root: Path, runs: int) -> None:
         print(f"  {name:<26} {1000 * without:11.1f} {1000 * with_:12.1f} {without / with_:12.2f}")
 
 
-def through_the_writer(model: PreparedEncoder, engine: Engine, frames: np.ndarray, folder: Path) -> None:
+def through_the_writer(
+    model: PreparedEncoder, engine: Engine, frames: np.ndarray, row: tuple[int, ...], folder: Path
+) -> None:
     """What an extraction does with decoded frames: preprocessing, the network, the rows of the store."""
-    row = engine.start(model.preprocessing.images(frames[:1]))().shape[1:]
-    values = ShardWriter(folder / "rows", row, "float16", np.nan)
+    values = ShardWriter(Path(tempfile.mkdtemp(dir=folder)), row, "float16", np.nan)
     everything = np.ones(BATCH_FRAMES, bool)
     writer = EmbeddingWriter(lambda batch: (model.preprocessing.images(batch.rgb), everything), engine, values)
     for first in range(0, len(frames), BATCH_FRAMES):
@@ -106,7 +110,7 @@ def sections(root: Path, count: int) -> list[dict[str, Any]]:
 
 def study(folder: Path, seconds: float, times: int = 1) -> Path:
     if not folder.exists():
-        write_study(folder, SyntheticStudy(sessions=1, seconds=seconds))
+        write_study(folder, SyntheticStudy(sessions=1, seconds=seconds, width=1280, height=720))
         for video in (folder / "videos").glob("*.avi"):
             if times > 1:
                 repeat(video, times)
@@ -126,34 +130,52 @@ def extracted(folder: Path, store: Path, wanted: list[dict[str, Any]]) -> None:
                 raise SystemExit(f"{outcome.feature}: {outcome.reason}")
 
 
+class Decoding:
+    """Counts the CPU time that passes over frames take for decoding."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+
+    def __enter__(self) -> Decoding:
+        frame_pass.read_frames = self._read  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        frame_pass.read_frames = read_frames
+
+    def _read(self, *given: Any, **named: Any) -> Iterator[FrameBatch]:
+        batches = read_frames(*given, **named)
+        while True:
+            start = cpu_seconds()
+            batch = next(batches, None)
+            self.cpu_s += cpu_seconds() - start
+            if batch is None:
+                return
+            yield batch
+
+
 def print_sharing(root: Path, seconds: float, runs: int) -> None:
-    """Decoding's share: what a pass costs without its networks, once instead of three times."""
     folder = study(root / "study", seconds)
     three = sections(root, 3)
     fresh = iter(range(10_000))
+    decoding: dict[str, list[float]] = {}
 
-    def store() -> Path:
-        return root / f"store{next(fresh)}"
+    def passes(name: str, *wanted: list[dict[str, Any]]) -> None:
+        with Decoding() as decoded:
+            for one in wanted:
+                extracted(folder, root / f"store{next(fresh)}", one)
+        decoding.setdefault(name, []).append(decoded.cpu_s)
 
-    def apart() -> None:
-        for one in three:
-            extracted(folder, store(), [one])
-
-    (video,) = (folder / "videos").glob("*.avi")
     jobs: dict[str, Callable[[], object]] = {
-        "decoding alone": lambda: sum(len(batch) for batch in read_frames(video, BATCH_FRAMES)),
-        "one of three models": lambda: extracted(folder, store(), three),
-        "three of one model": apart,
+        "one pass, three models": lambda: passes("one pass, three models", three),
+        "three passes of one": lambda: passes("three passes of one", *([one] for one in three)),
     }
     measured: Mapping[str, Measured] = interleave(jobs, runs)
-    print(f"\nthree models of a session of {seconds:.0f} s, CPU-s (test_resnet, with its frames' times)")
+    print(f"\nthree models (test_resnet) of a session of {seconds:.0f} s in 720p")
     for name, result in measured.items():
-        print(f"  {name:<22} {result.cpu_s:6.2f}")
-    one, apart_ = measured["one of three models"].cpu_s, measured["three of one model"].cpu_s
-    decoding = measured["decoding alone"].cpu_s
-    shared = one - (apart_ - 3 * decoding)  # what is left of the one pass without what three have beside decoding
-    print(f"  one pass instead of three costs {one / apart_:.2f} of them; decoding is {decoding / one:.0%} of the one")
-    print(f"  decoding's share: three passes' {3 * decoding:.2f}, the one's {shared:.2f} CPU-s")
+        print(f"  {name:<22} {result.cpu_s:6.2f} CPU-s, {statistics.median(decoding[name][1:]):.2f} of it decoding")
+    shares = [statistics.median(decoding[name][1:]) for name in jobs]
+    print(f"  decoding of three passes is {shares[1] / shares[0]:.2f} x that of the one they share")
 
 
 def remember(root: Path, minutes: float) -> None:
