@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.ticks import ticks
-from tasks.extractors.opensmile.frame_means import FrameMeans
+from tasks.extractors.frame_means import FrameMeans
 from tasks.extractors.opensmile.settings import FeatureSet
 from tasks.extractors.opensmile.stream import DescriptorStream
 from tasks.media.container import RecordingError

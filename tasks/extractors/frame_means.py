@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from storyframes.store.publish import FeatureWriter
 from storyframes.ticks import ticks
+from tasks.extractors.frames import Clock
 
 
 class FrameMeans:
@@ -60,3 +64,25 @@ class FrameMeans:
         means = total[:count] / np.maximum(number[:count], 1)[:, None]
         means[number[:count] == 0] = np.nan
         return means.astype(np.float32)
+
+
+class FrameRows:
+    """The array ``per_frame`` of a feature of sound: the means of its rows over each frame.
+
+    Args:
+        clock: of the frames.
+        columns: of a row.
+        out: where the array is written.
+    """
+
+    def __init__(self, clock: Clock, columns: Sequence[str], out: FeatureWriter) -> None:
+        self._means = FrameMeans(clock.time, clock.end_s, len(columns))
+        self._rows = out.array("per_frame", columns)
+
+    def add(self, time: np.ndarray, rows: np.ndarray) -> None:
+        """Add rows: (n,) seconds, ascending and after those before, and their (n, columns) values."""
+        self._rows.append(self._means.add(time, rows))
+
+    def finish(self) -> None:
+        """Write the frames that are left, when there are no more rows."""
+        self._rows.append(self._means.rest())
