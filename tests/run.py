@@ -64,7 +64,7 @@ TOGETHER = {
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
         "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
     ),
-    "models of texts": ("test_embed_models", "test_embed_text"),
+    "models of texts": ("test_embed_models", "test_embed_sound", "test_embed_text"),
     "models of pictures": ("test_embed_image_features", "test_embed_images"),
     "training": (
         "test_curve_training", "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",

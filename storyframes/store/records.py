@@ -38,6 +38,9 @@ class Caveat(StrEnum):
     INTERLACED_VIDEO = "interlaced video"
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
+    CHUNKED_SOUND = (
+        "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by how it is made
+    )
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'
 
 

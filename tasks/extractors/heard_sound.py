@@ -1,4 +1,4 @@
-"""A session's sound as features of it read it: on the recording's clock, with what was missing noted beside the values."""
+"""A session's sound as its features read it: on the recording's clock, with what was missing noted beside values."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ way in which writers and gc can meet) · `strangers` (who try the ports of a run
 
 Plug-ins: `plug_ins` (installed, or written by a test) · `bad_extractors` (each breaks one rule of the contract).
 
-Models: `tiny_image_models` (of pictures, in the folders that timm, transformers and torchvision load) ·
+Models: `tiny_audio_models` (of sound, as transformers saves them) ·
+`tiny_image_models` (of pictures, in the folders that timm, transformers and torchvision load) ·
 `tiny_text_models` (encoders of texts, with random weights).
 
 References: `torchvision_reference` (what torchvision makes of frames) · `dope` (DOPE's).

@@ -3,5 +3,5 @@
 ``settings`` is what all sections share, ``kinds`` which kinds there are, with their extractors; ``extractor`` what
 these share. ``local_model`` finds a model's files: those of the hub in its cache (``hub_cache``), torchvision's in
 torch's (``torchvision_weights``); ``model_files`` tells which of them decide values. ``fetch`` gets a model, when
-somebody asks for it. The kinds are rooms: ``image``, ``text``.
+somebody asks for it. The kinds are rooms: ``audio``, ``image``, ``text``.
 """

@@ -12,15 +12,18 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tasks.extractors.base import Extractor, Scope
+from tasks.extractors.embed.audio.extractor import AudioEmbedding
+from tasks.extractors.embed.audio.settings import AudioSettings
 from tasks.extractors.embed.image.extractor import ImageEmbedding
 from tasks.extractors.embed.image.settings import ImageSettings
 from tasks.extractors.embed.settings import EmbedSettings, Kind
 from tasks.extractors.embed.text.extractor import StoryTextEmbedding, TextEmbedding
 from tasks.extractors.embed.text.settings import TextSettings
 
-AnyEmbedSettings = Annotated[ImageSettings | TextSettings, Field(discriminator="kind")]
+AnyEmbedSettings = Annotated[AudioSettings | ImageSettings | TextSettings, Field(discriminator="kind")]
 
 _EXTRACTORS: Mapping[Kind, Mapping[Scope, type[Extractor[Any]]]] = {
+    Kind.AUDIO: {Scope.SESSION: AudioEmbedding},
     Kind.IMAGE: {Scope.SESSION: ImageEmbedding},
     Kind.TEXT: {Scope.SESSION: TextEmbedding, Scope.STORIES: StoryTextEmbedding},
 }

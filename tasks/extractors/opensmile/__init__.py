@@ -1,2 +1,1 @@
-"""openSMILE: ``settings`` → ``extractor`` → ``stream`` (the library's descriptors, with its files in ``conf``).
-"""
+"""openSMILE: ``settings`` → ``extractor`` → ``stream`` (the library's descriptors, with its files in ``conf``)."""
