@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.planted_study import Nobody
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
+from support.training import train_and_be_killed
 
 from flows.benchmark import BenchmarkRequest, prepare_benchmark
 from storyframes.clips.dataset import ClipDataset
@@ -137,6 +138,7 @@ def test_a_run_with_rows_of_its_own_is_another_run_and_says_so(
     of_frames = settings(a=[{"input": "audio"}], t=[{"input": "words"}])
     assert open_run(store, name(model), of_frames).fingerprint != run.fingerprint
     assert "axis" not in of_frames.deciding()["a"][0]  # so that runs of before there was an axis stay done
+    train_and_be_killed(store, tmp_path / "again", name(model), 0, settings())
     again = train_run(store, name(model), settings(), tmp_path / "again", Nobody())
     assert (again.folder / "predictions.parquet").read_bytes() == (outcome.folder / "predictions.parquet").read_bytes()
 

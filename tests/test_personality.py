@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.planted_study import INPUTS, Nobody
-from support.training import name, quick, results, small
+from support.training import name, quick, results, small, train_and_be_killed
 from typer.testing import CliRunner
 
 from flows.benchmark import BenchmarkRequest, prepare_benchmark
@@ -144,6 +144,18 @@ def test_a_run_with_personality_is_another_run_of_another_name_and_holds_no_scor
     assert "AMER (personality) | v+t" in CliRunner().invoke(app, ["evaluate", str(tmp_path / "runs/p")]).stdout
     for path in (tmp_path / "runs").rglob("*"):
         assert not path.is_file() or str(ODD).encode() not in path.read_bytes()
+
+
+def test_what_was_killed_ends_with_the_same_bits_also_with_personality_and_components(
+    store: FeatureStore, tmp_path: Path
+) -> None:
+    asked = with_surveys(write_surveys(tmp_path / "study", some_scores()), epochs=3, pca=6)
+    whole = train_run(store, RUN, asked, tmp_path / "whole", Nobody())
+    assert read_run(whole.folder).variant == "pca 6, personality"
+    for after in (0, 5):
+        runs = tmp_path / f"killed{after}"
+        train_and_be_killed(store, runs, RUN, after, asked)
+        assert results(train_run(store, RUN, asked, runs, Nobody()).folder) == results(whole.folder)
 
 
 def test_a_missing_score_is_refused_or_the_mean_and_said(store: FeatureStore, tmp_path: Path) -> None:

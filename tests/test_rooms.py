@@ -73,6 +73,15 @@ def test_no_import_points_up_a_floor() -> None:
             assert FLOORS.index(name.split(".")[0]) >= floor, f"{module} imports {name}"
 
 
+def test_the_benchmark_stands_beside_extraction() -> None:
+    """What trains and scores needs of the tasks the study's tables alone, and nothing that extracts needs it."""
+    inside = {name for name in GRAPH if room(name) == "tasks.empathy"}
+    used = {room(each) for name in inside for each in GRAPH[name] if each.startswith("tasks.")}
+    assert used == {"tasks.empathy", "tasks.study"}
+    users = {room(name) for name in set(GRAPH) - inside if GRAPH[name] & inside and name.startswith("tasks.")}
+    assert users <= {"tasks.text", "tasks.inspect"}
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circle(GRAPH) == []
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ import torch
 from safetensors.torch import load
 from support.planted_study import Nobody
 from support.stores import local
-from support.training import name, quick, results, small
+from support.training import name, quick, results, small, train_and_be_killed
 
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
@@ -27,7 +25,7 @@ from tasks.empathy.moments import measure
 from tasks.empathy.opened import open_run
 from tasks.empathy.predict import compared, predict
 from tasks.empathy.predictions import read_predictions
-from tasks.empathy.run_folder import RunName, RunStatus, held, read_state
+from tasks.empathy.run_folder import RunStatus, held, read_state
 from tasks.empathy.run_record import read_run
 from tasks.empathy.runs import RunDiffersError, train_run
 from tasks.index import write_clip_index
@@ -36,31 +34,6 @@ from tasks.index import write_clip_index
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     return small(tmp_path_factory.mktemp("small"))
-
-
-@dataclass
-class Killed(Nobody):
-    """Kills its process after so many steps."""
-
-    after: int
-
-    def step(self) -> None:
-        self.after -= 1
-        if self.after < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def train_and_be_killed(store: FeatureStore, runs: Path, run: RunName, after: int) -> None:
-    """Train in another process that is killed after some steps."""
-    child = os.fork()
-    if not child:
-        try:
-            train_run(store, run, quick(), runs, Killed(after))
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 # --- to the bit ------------------------------------------------------------------------------------------------------
@@ -137,6 +110,17 @@ def test_frames_prepared_once_give_the_same_bits_and_in_half_the_size_nearly_the
     again = train_run(store, name("ef_lstm"), quick(bank="float32", epochs=1), tmp_path / "float32", Nobody())
     assert again.is_new
     assert made.stat().st_mtime_ns == before
+
+
+def test_a_model_scores_alike_out_of_a_bank_in_half_the_size(store: FeatureStore, tmp_path: Path) -> None:
+    opened, halved = (open_run(store, name("lf_lstm"), quick(bank=bank)) for bank in ("none", "bfloat16"))
+    torch.manual_seed(0)
+    model, dataset, stories = opened.make(), opened.splits.scored["test"], opened.splits.stories
+    read, held = (
+        predict(model, each.prepared(tmp_path).feed, dataset, stories, each.settings) for each in (opened, halved)
+    )
+    assert not np.array_equal(read, held)
+    assert np.corrcoef(read, held)[0, 1] > 0.9999
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------

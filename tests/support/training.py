@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 from storyframes.store.feature_store import FeatureStore
-from support.planted_study import Planted, planted, settings
+from support.planted_study import Nobody, Planted, planted, settings
 from tasks.empathy.run_folder import RunName
+from tasks.empathy.runs import train_run
 from tasks.empathy.settings import ModelName, TrainSettings
 
 RESULTS = ("model.safetensors", "predictions.parquet")
@@ -29,3 +33,30 @@ def name(model: str = "ef_lstm", seed: int = 0, modalities: tuple[str, ...] = ("
 def results(folder: Path) -> list[bytes]:
     """The weights and predictions of a run, to be compared."""
     return [(folder / each).read_bytes() for each in RESULTS]
+
+
+@dataclass
+class Killed(Nobody):
+    """Kills its process after so many steps."""
+
+    after: int
+
+    def step(self) -> None:
+        self.after -= 1
+        if self.after < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_and_be_killed(
+    store: FeatureStore, runs: Path, run: RunName, after: int, asked: TrainSettings | None = None
+) -> None:
+    """Train in another process that is killed after some steps."""
+    child = os.fork()
+    if not child:
+        try:
+            train_run(store, run, asked or quick(), runs, Killed(after))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
