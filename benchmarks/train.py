@@ -1,14 +1,16 @@
 """What it costs to train and to score with a model, one thread: steps, preparing batches, and encoding windows.
 
 Each number stands beside its baseline, interleaved with it in the same run: a loop with PyTorch's own LSTM as it comes,
-the matrix products that no step can do without, reading and z-scoring every clip, and encoding every clip. With a GPU
-the steps are measured there as well.
+the matrix products that no step can do without, reading and z-scoring every clip, and encoding every clip. Peak memory
+is that of processes of their own, which train on a bank, or on what they read. With a GPU the steps are measured there
+as well, with the bank on it.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from benchmarks.measure import interleave, print_machine
+from benchmarks.measure import interleave, peak_memory_gb, print_machine
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, UniformSampler
 from storyframes.clips.window_spec import WindowSpec
@@ -29,10 +31,10 @@ from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.empathy.feed import Feed, Loaded, open_bank
-from tasks.empathy.inputs import Preparation, clip_inputs, open_parts, rows_of
+from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.build import build
 from tasks.empathy.models.parts import Sequences, use_onednn
-from tasks.empathy.moments import measure
+from tasks.empathy.moments import Moments, measure
 from tasks.empathy.predict import WindowSampler
 from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings
 from tasks.index import write_clip_index
@@ -40,6 +42,7 @@ from tasks.index import write_clip_index
 WIDTHS = {"v": 2757, "a": 65, "t": 300}
 BATCH, STEPS = 64, 120
 SESSIONS, FRAMES = 6, 1200
+COMPONENTS = 256  # of v, with pca
 INPUTS = {name: [{"input": name}] for name in MODALITIES}
 
 
@@ -67,8 +70,13 @@ def stepping(model: nn.Module, given: Sequences, device: str, *, half: bool = Fa
     return step
 
 
-def made(name: ModelName, *, onednn: bool = True, **sizes: object) -> nn.Module:
-    model: nn.Module = build(name, WIDTHS, 384, TrainSettings.model_validate({name.value: sizes} if sizes else {}))
+def projected(given: Sequences) -> Sequences:
+    """The same batch with fewer columns of v."""
+    return Sequences({**given.values, "v": given.values["v"][..., :COMPONENTS].contiguous()}, given.masks)
+
+
+def made(name: ModelName, *, onednn: bool = True, widths: Mapping[str, int] = WIDTHS, **sizes: object) -> nn.Module:
+    model: nn.Module = build(name, widths, 384, TrainSettings.model_validate({name.value: sizes} if sizes else {}))
     use_onednn(model, onednn)
     return model
 
@@ -86,24 +94,18 @@ def print_steps() -> None:
         "EF-LSTM bfloat16, 2 layers, as PyTorch has it": stepping(
             made(ModelName.EF_LSTM, layers=2), given, "cpu", half=True
         ),
+        f"EF-LSTM float32, v on {COMPONENTS} components": stepping(
+            made(ModelName.EF_LSTM, onednn=False, widths=WIDTHS | {"v": COMPONENTS}), projected(given), "cpu"
+        ),
         "the first layer's products, float32": lambda: (flat @ weights, flat.T @ gradient),
     }
     took = {name: one.cpu_s for name, one in interleave(candidates, runs=3).items()}
     for name, seconds in took.items():
         print(f"{name:46} {1000 * seconds / BATCH:8.2f} ms a clip")
-    ours, plain, half, _, bound = took.values()
+    ours, plain, half, _, fewer, bound = took.values()
     print(f"ours / as PyTorch has it: {ours / plain:.2f} (wanted: at most .50 where oneDNN is slower, else 1.05)")
+    print(f"{COMPONENTS} components / all columns: {fewer / ours:.2f}")
     print(f"bfloat16 / products: {half / bound:.2f} (wanted: at most 2.0, with AMX)")
-
-
-def print_gpu() -> None:
-    if not torch.cuda.is_available():
-        print("there is no GPU: clips a second on one are not measured")
-        return
-    given = batch("cuda")
-    candidates = {name.value: stepping(made(name), given, "cuda") for name in ModelName}
-    for name, one in interleave(candidates, runs=5).items():
-        print(f"{name:40} {BATCH / one.wall_s:8.0f} clips a second on the GPU")
 
 
 def write_store(root: Path) -> FeatureStore:
@@ -141,11 +143,16 @@ class Some(UniformSampler):
         yield from list(super().__iter__())[: 4 * BATCH]
 
 
-def print_preparing(folder: Path) -> None:
-    store = write_store(folder / "features")
+def opened(folder: Path) -> tuple[ClipDataset, dict[str, list[Part]]]:
+    """The clips of the store in ``folder``, and what models are given of them."""
     settings = TrainSettings.model_validate(INPUTS)
-    dataset = ClipDataset(store, clip_inputs(settings, MODALITIES))
-    parts = open_parts(dataset, settings, MODALITIES)
+    dataset = ClipDataset(FeatureStore(folder / "features"), clip_inputs(settings, MODALITIES))
+    return dataset, open_parts(dataset, settings, MODALITIES)
+
+
+def print_preparing(folder: Path) -> None:
+    write_store(folder / "features")
+    dataset, parts = opened(folder)
     taking = {part.name: (lambda one, part=part: rows_of(one, part)) for own in parts.values() for part in own}
     preparation = Preparation(parts, measure(dataset, taking))  # type: ignore[arg-type]
     read = Loaded(preparation)
@@ -177,13 +184,83 @@ def print_preparing(folder: Path) -> None:
     print(f"each window once / each clip: {once / each:.2f} (wanted: at most .40, of three ratings)")
 
 
+def as_they_are(folder: Path) -> tuple[ClipDataset, Preparation]:
+    """The clips, and a preparation that measures nothing first: values are z-scores already."""
+    dataset, parts = opened(folder)
+    alike = {part.name: np.ones(part.width) for own in parts.values() for part in own}
+    return dataset, Preparation(parts, {name: Moments(one, 0 * one, one) for name, one in alike.items()})
+
+
+def train_some(folder: Path, name: str, kind: str) -> None:
+    """Train a model on a few batches, and score with it: out of the bank, which is read whole, or of what is read."""
+    dataset, preparation = as_they_are(folder)
+    if name == "nothing":
+        return
+    feed: Feed = Loaded(preparation)
+    if kind == "bank":
+        feed = open_bank(folder / "banks", 0, [dataset], preparation, "float32")
+        float(feed.values.sum())
+    model = made(ModelName(name), onednn=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for _, given in feed.batches(dataset, Some(dataset), BATCH):
+        optimizer.zero_grad()
+        model(given).square().mean().backward()
+        optimizer.step()
+    with torch.inference_mode():
+        for _, given in feed.batches(dataset, Some(dataset), BATCH):
+            model.eval()(given)
+
+
+def print_memory(folder: Path) -> None:
+    """Beyond the bank, whose pages count as the process's own while they are mapped."""
+    bank = max(path.stat().st_size for path in (folder / "banks").iterdir() if path.suffix == ".values") / 1e9
+    before = peak_memory_gb("benchmarks.train", f"{folder}::nothing::")
+    print(f"{'peak memory of a process that trains nothing':46} {before:5.2f} GB")
+    for name in ModelName:
+        held, read = (peak_memory_gb("benchmarks.train", f"{folder}::{name}::{kind}") for kind in ("bank", "read"))
+        print(f"{name:46} {held - bank:5.2f} GB above the bank, {read:5.2f} without one (wanted: at most 1.0)")
+
+
+def print_gpu(folder: Path) -> None:
+    if not torch.cuda.is_available():
+        print("there is no GPU: clips a second on one are not measured")
+        return
+    dataset, preparation = as_they_are(folder)
+    bank = open_bank(folder / "banks", 0, [dataset], preparation, "float32", "cuda")
+
+    def training(model: nn.Module):  # type: ignore[no-untyped-def]
+        optimizer = torch.optim.AdamW(model.to("cuda").train().parameters(), lr=1e-4)
+
+        def run() -> None:
+            for _, given in bank.batches(dataset, Some(dataset), BATCH):
+                optimizer.zero_grad()
+                model(given).square().mean().backward()
+                optimizer.step()
+            torch.cuda.synchronize()
+
+        return run
+
+    candidates = {name.value: training(made(name)) for name in ModelName}
+    for name, one in interleave(candidates, runs=5).items():
+        print(f"{name:46} {4 * BATCH / one.wall_s:8.0f} clips a second on the GPU, out of the bank there")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     torch.set_num_threads(1)
+    if asked := parser.parse_args().memory_of:
+        folder, name, kind = asked.split("::")
+        train_some(Path(folder), name, kind)
+        status = Path("/proc/self/status").read_text()
+        print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
+        return
     print_machine()
     print_steps()
-    print_gpu()
-    with tempfile.TemporaryDirectory() as folder:
-        print_preparing(Path(folder))
+    with tempfile.TemporaryDirectory() as temporary:
+        print_preparing(Path(temporary))
+        print_memory(Path(temporary))
+        print_gpu(Path(temporary))
 
 
 if __name__ == "__main__":
