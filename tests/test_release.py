@@ -400,3 +400,32 @@ def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
         with pytest.raises(ReleaseError, match=said):
             make_release(original, target, settings, key)
     assert [path.name for path in tmp_path.iterdir()] == ["release.toml"]
+
+
+def test_arrays_of_a_plug_in_are_released_as_a_whole_where_they_are_named(
+    original: FeatureStore, tmp_path: Path
+) -> None:
+    text = SETTINGS.partition("[features]")[0] + 'opensmile = ["F0final_sma"]\ngesture = ["values"]\n'
+    text = text.replace('opensmile = ["F0', '[features]\nopensmile = ["F0')
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    store = FeatureStore(tmp_path / "out/features")
+    names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
+    pitch = FEATURES["opensmile"].columns.index("F0final_sma")
+    for old, new in names.items():
+        assert store.columns(new, "gesture") == ("gesture_0000", "gesture_0001", "gesture_0002")
+        np.testing.assert_array_equal(store.read(new, "gesture"), original.read(old, "gesture"))
+        for array in ("values", "per_frame"):
+            assert store.columns(new, "opensmile", array) == ("F0final_sma",)
+            before = original.read(old, "opensmile", array=array)[:, [pitch]]
+            np.testing.assert_array_equal(store.read(new, "opensmile", array=array), before)
+
+
+def test_an_interrupted_release_leaves_its_key_alone(original: FeatureStore, tmp_path: Path) -> None:
+    def progress(feature: str) -> None:
+        if feature == "opensmile":
+            raise KeyboardInterrupt
+
+    place = tmp_path / "place"
+    with pytest.raises(KeyboardInterrupt):
+        make_release(original, place / "out", settings_of(tmp_path), progress=progress)
+    assert [path.name for path in place.iterdir()] == ["out.key.json"]
