@@ -40,7 +40,8 @@ def extract_file(
 
     names = [name for given in features for name in given.split(",") if name]
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
-    promise(GOES_ON)
+    if cache:
+        promise(GOES_ON)
     with usage_errors(), error_console().status("") as spinner:
         try:
             extracted = extract_one(
