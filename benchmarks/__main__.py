@@ -21,6 +21,7 @@ NAMES = (
     "resnet50",
     "gpu",
     "embed_image",
+    "embed_audio",
     "dope",
     "study",
     "long_session",

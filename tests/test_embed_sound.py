@@ -13,15 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.recordings import FPS, write_recording, write_wave
+from support.stores import local
 from support.studies import extract_session, make_study
 from support.tiny_audio_models import DEPTH, FAMILIES, GROUP, RATE, STRIDED, WIDTH, sound_model
 
+from storyframes import ClipDataset, ClipInput
+from storyframes.clips.windows import WindowSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
 from tasks.extract import Outcome
 from tasks.extractors.embed.audio.settings import AudioSettings
 from tasks.extractors.embed.audio.shape import FrontEnd
 from tasks.extractors.embed.audio.windows import Windows
+from tasks.index import build_clip_index, write_clip_index
+from tasks.media.synthesize import SyntheticStudy, write_study
+from tasks.study.load import load_study
 
 SECONDS = 12
 CLICK_S = np.arange(40) * 0.251 + 0.4 + np.random.default_rng(5).uniform(-0.03, 0.03, 40)
@@ -346,6 +352,32 @@ def test_a_track_with_sound_only_has_rows_and_none_for_frames(tmp_path: Path, mo
     assert str(outcomes["m@lapel"].status) == "done"
     assert set(store.spec("s", "m@lapel").arrays) == {"values", "time"}
     np.testing.assert_allclose(store.read("s", "m@lapel", array="time"), np.arange(99) * 0.02 + 0.0125)
+
+
+def test_a_clip_has_the_rows_of_its_seconds_at_their_own_rate_and_on_a_grid(
+    tmp_path: Path, models: dict[str, Path]
+) -> None:
+    write_study(tmp_path / "study", SyntheticStudy(sessions=1, seconds=16, width=64, height=48))
+    store, _ = extract_session(
+        tmp_path / "study", tmp_path / "f", "m", session_id="s0001", embed=[section("m", models["wav2vec2"])]
+    )
+    windows = WindowSpec(window=30, stride=15, unlabelled="keep")
+    write_clip_index(build_clip_index(load_study(tmp_path / "study"), windows, store).clips, local(tmp_path / "f"))
+    rows, time = store.read("s0001", "m"), store.read("s0001", "m", array="time")
+    frames = store.read("s0001", "m", array="per_frame")
+    native = ClipDataset(tmp_path / "f", [ClipInput("m")])
+    on_grid = ClipDataset(tmp_path / "f", [ClipInput("m", columns=["m_0003"], rate=10)])
+    per_frame = ClipDataset(tmp_path / "f", [ClipInput("m", axis="frame")])
+    assert len(native) > 5
+    for number, clip in enumerate(native.clips.itertuples()):
+        inside = rows[(time >= clip.start_s - 1e-7) & (time < clip.stop_s - 1e-7)]
+        mask = native[number]["m_mask"]
+        assert mask.sum() == len(inside) > 90
+        np.testing.assert_array_equal(native[number]["m"][mask], inside)
+        nearest = np.abs(time[:, None] - (clip.start_s + np.arange(20) / 10)).argmin(axis=0)
+        np.testing.assert_array_equal(on_grid[number]["m"][:, 0], rows[nearest, 3])
+        first = clip.start_frame
+        np.testing.assert_array_equal(per_frame[number]["m"], frames[first : first + 30])
 
 
 @pytest.mark.parametrize(
