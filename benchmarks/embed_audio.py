@@ -1,6 +1,6 @@
 """A model of sound as a feature, beside the bare network; and memory from 1 to 30 minutes.
 
-    python -m benchmarks.embed_audio [--runs 3] [--seconds 60] [--minutes 1 30]
+    python -m benchmarks.embed_audio [--runs 3] [--seconds 60] [--layers 12] [--minutes 1 30]
 
 A wav2vec 2.0 of the base model's size with random weights, one thread, float32. *Bare* is the network alone, on the
 samples of the very windows that extraction cuts; *without context* is the network on pieces of 30 s that do not
@@ -65,7 +65,7 @@ def model_folder(root: Path, name: str, **sizes: Any) -> Path:
 def study(folder: Path, seconds: float) -> Path:
     """A session with noise of so many seconds, written a second at a time."""
     folder.mkdir(exist_ok=True)
-    (folder / "sessions.csv").write_text("session_id,participant_id,video\ns,p,\n")
+    (folder / "sessions.csv").write_text("session_id,participant_id,video\ns,p,none.avi\n")
     (folder / "tracks.csv").write_text("session_id,track,audio\ns,lapel,s.wav\n")
     noise = np.random.default_rng(0)
     with wave.open(str(folder / "s.wav"), "wb") as file:
@@ -92,8 +92,8 @@ def bare(network: torch.nn.Module, windows: list[np.ndarray]) -> None:
             network(torch.from_numpy(window)[None])
 
 
-def print_beside_bare(root: Path, seconds: float, runs: int) -> None:
-    folder, model = study(root / "study", seconds), model_folder(root, "base")
+def print_beside_bare(root: Path, seconds: float, layers: int, runs: int) -> None:
+    folder, model = study(root / "study", seconds), model_folder(root, "base", num_hidden_layers=layers)
     from transformers import Wav2Vec2Model
 
     network = Wav2Vec2Model.from_pretrained(model).eval()
@@ -109,7 +109,7 @@ def print_beside_bare(root: Path, seconds: float, runs: int) -> None:
         "ours": lambda: extracted(folder, model, root / f"store{next(fresh)}"),
     }
     measured = interleave(jobs, runs)
-    print(f"wav2vec 2.0 base, {seconds:g} s of sound   CPU-s  bare / it")
+    print(f"{f'{layers} layers, {seconds:g} s of sound':<32}   CPU-s  bare / it")
     for name, result in measured.items():
         print(f"  {name:<30} {result.cpu_s:8.2f} {measured['bare'].cpu_s / result.cpu_s:10.2f}")
 
@@ -118,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--minutes", type=float, nargs="*", default=[1, 30])
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)
     arguments, _ = parser.parse_known_args()
@@ -134,7 +135,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         if arguments.runs:
-            print_beside_bare(root, arguments.seconds, arguments.runs)
+            print_beside_bare(root, arguments.seconds, arguments.layers, arguments.runs)
         model_folder(root, "small", **SMALL)
         print("\npeak memory of a process that extracts with a small network")
         for minutes in arguments.minutes:

@@ -336,6 +336,27 @@ def test_a_model_that_gives_nan_is_an_error_that_names_the_moment(tmp_path: Path
     assert "the model gives NaN or infinity for the sound at 0.01 s (and for 48 of the 49 rows around it)" in said
 
 
+@pytest.mark.parametrize(
+    ("weight", "refused"), [("encoder.layers.1.attention.q_proj.weight", True), ("masked_spec_embed", False)]
+)
+def test_weights_that_are_in_no_file_are_no_random_numbers(
+    tmp_path: Path, models: dict[str, Path], weight: str, refused: bool
+) -> None:
+    """transformers draws them, with a warning; what only training uses may be missing."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "model"
+    shutil.copytree(models["wav2vec2"], folder)
+    weights = load_file(folder / "model.safetensors")
+    del weights[weight]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    outcomes = heard(tmp_path, RATE, folder)
+    if refused:
+        assert f"has no weights for {weight} (1 in all)" in reason(outcomes, "m")
+    else:
+        assert str(outcomes["m"].status) == "done"
+
+
 def test_a_video_without_sound_lacks_the_input(tmp_path: Path, models: dict[str, Path]) -> None:
     write_recording(tmp_path / "v.mkv", 10)
     study = make_study(tmp_path, video="v.mkv")

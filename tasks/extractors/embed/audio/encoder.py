@@ -17,6 +17,7 @@ from tasks.extractors.image_networks.torch_engine import largest_batch_size
 from tasks.models.torchvision_import import import_torchvision
 
 _HALVES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+_UNUSED = "masked_spec_embed"  # of training
 _VARIANCE_FLOOR = 1e-7  # as the processors of these models add
 
 
@@ -57,9 +58,13 @@ class SoundEncoder:
             )
         torch.backends.cuda.matmul.allow_tf32 = precision is Precision.TF32
         try:
-            self._network, self._processor = _load(folder, shape, self._dtype)
+            self._network, self._processor, missing = _load(folder, shape, self._dtype)
         except Exception as error:  # whatever a library says of files that it does not like
             raise ExtractionError(f"{where} cannot be loaded ({type(error).__name__})") from error
+        if missing:
+            raise ExtractionError(
+                f"{where} has no weights for {missing[0]} ({len(missing)} in all): they would be random numbers"
+            )
         self._network = self._network.eval().to(self._device)
         self._check_front_end()
         self.batch_size = batch_size or (1 if self._device == "cpu" else 0)
@@ -147,8 +152,8 @@ class SoundEncoder:
             )
 
 
-def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any]:
-    """The network, and what makes spectrograms for it, if it wants them."""
+def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any, list[str]]:
+    """The network, what makes spectrograms for it, if it wants them, and which of its weights are in no file."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
     import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
     from transformers import AutoFeatureExtractor, AutoModel
@@ -156,7 +161,9 @@ def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any
 
     disable_progress_bar()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    network = AutoModel.from_pretrained(str(folder), dtype=dtype, **options)
+    network, told = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
+    missing = sorted(name for name in told["missing_keys"] if not name.endswith(_UNUSED))
     if not shape.window_rows:
-        return network, None
-    return network.get_encoder(), AutoFeatureExtractor.from_pretrained(str(folder), **options)
+        return network, None, missing
+    processor = AutoFeatureExtractor.from_pretrained(str(folder), **options)
+    return network.get_encoder(), processor, [name for name in missing if "encoder." in name]
