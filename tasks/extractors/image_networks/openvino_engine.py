@@ -8,6 +8,7 @@ sessions in two threads of one process do not wait for each other, and nothing o
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -97,4 +98,7 @@ def _converted(model: ImageModel) -> Any:
     """The network as OpenVINO's; its weights stay in memory once."""
     example = torch.zeros(1, *model.size, 3, dtype=torch.uint8)
     network = model.build()
-    return import_openvino().convert_model(network, example_input=example, input=[-1, *model.size, 3])
+    with warnings.catch_warnings():
+        # Conversion follows one image through the network and warns of every look at a size: sizes stay what they are.
+        warnings.simplefilter("ignore")
+        return import_openvino().convert_model(network, example_input=example, input=[-1, *model.size, 3])

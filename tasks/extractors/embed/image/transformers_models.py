@@ -84,9 +84,10 @@ def load(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackb
     """
     import_torchvision()
     from transformers import AutoModel
-    from transformers.utils.logging import disable_progress_bar
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     disable_progress_bar()
+    set_verbosity_error()  # what is missing is looked at here, and is an error
     safe = bool(list(folder.glob("*.safetensors")))
     try:
         model, found = AutoModel.from_pretrained(
