@@ -195,6 +195,23 @@ def test_a_model_without_a_pooling_asks_for_one(models: Mapping[str, Path]) -> N
         TextEmbedding(section(models["bert"]), CommonSettings()).check_tool()
 
 
+@pytest.mark.parametrize("pool", ["model", "mean"])
+@pytest.mark.parametrize(("lost", "fails"), [("encoder.layer.1.", True), ("pooler.", False)])
+def test_weights_that_are_in_no_file_are_an_error_not_random_numbers(
+    tmp_path: Path, pool: str, lost: str, fails: bool
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = make_sentence_model(tmp_path / "m")
+    state = {name: one for name, one in load_file(folder / "model.safetensors").items() if not name.startswith(lost)}
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    if not fails:
+        assert np.isfinite(embed(section(folder, pool=pool))[0]).all()
+        return
+    with pytest.raises(ExtractionError, match=r"16 weights .* are in none of its files, .* encoder.layer.1"):
+        embed(section(folder, pool=pool))
+
+
 def test_a_gpu_that_is_not_there_is_no_reason_to_compute_elsewhere(
     models: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

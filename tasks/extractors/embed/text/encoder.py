@@ -24,6 +24,7 @@ _USUAL_PIECES = 512  # where neither the model nor its tokenizer says how much i
 _UNLIMITED = 10**6  # tokenizers say 1e30 where they do not know
 # Their positions begin behind the number of the padding piece.
 _OFFSET_POSITIONS = ("roberta", "camembert", "mpnet", "longformer", "xmod", "luke", "ibert", "esm")
+_UNUSED = ("pooler.", "decoder.", "position_ids")  # of a network: hidden states are taken before, or elsewhere
 
 
 class TextEncoder(ABC):
@@ -176,6 +177,7 @@ def open_encoder(model: LocalModel, settings: TextSettings, shape: TextShape) ->
 def _open_sentence_encoder(model: LocalModel, settings: TextSettings, shape: TextShape) -> TextEncoder:
     from sentence_transformers import SentenceTransformer
 
+    _load_network(model, settings)  # sentence-transformers does not tell what it has made up
     loaded = SentenceTransformer(
         str(model.folder), device=str(settings.device), model_kwargs=_dtype(settings), local_files_only=True
     )
@@ -183,14 +185,32 @@ def _open_sentence_encoder(model: LocalModel, settings: TextSettings, shape: Tex
 
 
 def _open_pooled_encoder(model: LocalModel, settings: TextSettings, shape: TextShape) -> TextEncoder:
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    options = {"local_files_only": True, "trust_remote_code": False}
-    loaded = AutoModel.from_pretrained(str(model.folder), **options, **_dtype(settings))
+    loaded = _load_network(model, settings)
     if loaded.config.is_encoder_decoder:
         loaded = loaded.get_encoder()
-    tokenizer = AutoTokenizer.from_pretrained(str(model.folder), **options)
+    tokenizer = AutoTokenizer.from_pretrained(str(model.folder), local_files_only=True, trust_remote_code=False)
     return _PooledEncoder(loaded.eval().to(str(settings.device)), tokenizer, settings, shape)
+
+
+def _load_network(model: LocalModel, settings: TextSettings) -> Any:
+    """The network, all of whose weights that matter come from its files: transformers makes the others up.
+
+    Raises:
+        ExtractionError: some are in no file.
+    """
+    from transformers import AutoModel
+
+    options = {"local_files_only": True, "trust_remote_code": False, **_dtype(settings)}
+    loaded, told = AutoModel.from_pretrained(str(model.folder), output_loading_info=True, **options)
+    missing = sorted(name for name in told["missing_keys"] if not any(part in name for part in _UNUSED))
+    if missing:
+        raise ExtractionError(
+            f"[[embed]] {settings.name}: {len(missing)} weights of {settings.source} are in none of its files, for "
+            f"instance {missing[0]}: they would be random numbers"
+        )
+    return loaded
 
 
 def _dtype(settings: TextSettings) -> dict[str, Any]:
