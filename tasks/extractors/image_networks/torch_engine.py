@@ -88,7 +88,7 @@ class TorchEngine:
     def _forward(self, images: torch.Tensor) -> torch.Tensor:
         if self.device == "cuda":
             images = images.pin_memory().to(self.device, non_blocking=True)
-        with torch.inference_mode(), _numerics(self._tf32):
+        with torch.inference_mode(), numerics(self._tf32):
             return self._network(images).float()
 
     def _fitting_batch_size(self) -> int:
@@ -105,7 +105,7 @@ _numerics_lock = threading.Lock()
 
 
 @contextmanager
-def _numerics(tf32: bool) -> Iterator[None]:
+def numerics(tf32: bool) -> Iterator[None]:
     """cuDNN would use TF32 unasked, and its switch is the whole process's: one session at a time starts its kernels."""
     with _numerics_lock, torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32):
         yield

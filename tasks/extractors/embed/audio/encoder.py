@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.audio.shape import AudioShape
 from tasks.extractors.image_networks.settings import Device, Precision
-from tasks.extractors.image_networks.torch_engine import largest_batch_size
+from tasks.extractors.image_networks.torch_engine import largest_batch_size, numerics
 from tasks.models.torchvision_import import import_torchvision
 
 _HALVES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
@@ -56,7 +57,8 @@ class SoundEncoder:
             raise ExtractionError(
                 f"{where}: device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"
             )
-        torch.backends.cuda.matmul.allow_tf32 = precision is Precision.TF32
+        self._tf32 = precision is Precision.TF32
+        torch.backends.cuda.matmul.allow_tf32 = self._tf32
         try:
             self._network, self._processor, missing = _load(folder, shape, self._dtype)
         except Exception as error:  # whatever a library says of files that it does not like
@@ -118,7 +120,8 @@ class SoundEncoder:
         if self._device == "cuda":
             given = given.pin_memory().to(self._device, non_blocking=True)
         inner = any(layer < self._shape.depth for layer in self._layers)
-        with torch.inference_mode():
+        # On a GPU convolutions would be in TF32 unasked.
+        with torch.inference_mode(), numerics(self._tf32) if self._device == "cuda" else nullcontext():
             found = self._network(given.to(self._dtype), output_hidden_states=inner)
             states = [
                 # What leaves the last block is what the model gives out: with its last normalisation, if it has one.
