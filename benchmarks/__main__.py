@@ -19,6 +19,7 @@ NAMES = (
     "far_clips",
     "opensmile",
     "resnet50",
+    "bfloat16",
     "gpu",
     "embed_image",
     "embed_audio",

@@ -32,7 +32,7 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"
     TF32 = "tf32"  # float32 with products of 10-bit mantissas; NVIDIA GPUs only
-    BFLOAT16 = "bfloat16"
+    BFLOAT16 = "bfloat16"  # fast with AMX, and coarse: docs/performance.md
     FLOAT16 = "float16"
 
 
