@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.cli.run import run_extraction
+from flows.clusters.dask_cluster import DASK
 from flows.runs.recent import recent_runs
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
@@ -28,6 +29,15 @@ from tasks.empathy.settings import ModelName, load_train_settings
 
 pytestmark = pytest.mark.slow
 ONE: dict[str, dict[str, object]] = {"cluster": {"cpus": 1}}  # a worker less to start, where it is not about them
+
+
+@pytest.fixture
+def given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work whose worker died is not given to three more, each of which takes seconds to start.
+
+    That it is given to more, and then done, is in test_faults.py.
+    """
+    monkeypatch.setitem(DASK, "distributed.scheduler.allowed-failures", 0)
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +230,7 @@ def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Pa
     assert len(report.failed) == 4
 
 
+@pytest.mark.usefixtures("given_up_at_once")
 def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_study: Path, tmp_path: Path) -> None:
     tool = tmp_path / "FeatureExtraction"
     tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
@@ -245,7 +256,7 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     root = tmp_path / "features"
     code = (
         "from pathlib import Path; import sys; from support.prefect_runs import extract;"
-        "state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), only=['openface', 'opensmile']);"
+        f"state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), {ONE}, only=['openface', 'opensmile']);"
         "sys.exit(0 if state.name == 'Completed' else 1)"
     )
     command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]
@@ -284,6 +295,7 @@ def _say_nothing(work):
     return Completed(message="frames: 45 rows")
 
 
+@pytest.mark.usefixtures("given_up_at_once")
 @pytest.mark.parametrize(
     ("does", "status", "reason"),
     [

@@ -48,7 +48,8 @@ def crowd(tmp_path_factory) -> Path:
 
 def planned(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> Plan:
     create_store(root)
-    dope = {"min_size": 64, "max_size": 96} | dope
+    # Few boxes: here it matters what becomes of detections, not what they are of.
+    dope = {"min_size": 64, "max_size": 96, "rpn_post_nms_top_n": 20} | dope
     settings = ExtractorsSettings(dope=dope, resnet50={"allow_untrained": True} | (resnet50 or {}))
     return plan_extraction(load_study(study), root, settings, Selection(("s0001",), only))
 
