@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,18 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.delenv("PREFECT_API_URL", raising=False)
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """What the environment of a command needs to use a common server: for commands that are not about theirs."""
+    from support.one_server import GIVEN, one_server
+
+    if given := os.environ.get(GIVEN):
+        yield json.loads(given)
+        return
+    with one_server(tmp_path_factory.mktemp("server")) as environment:
+        yield environment
 
 
 @pytest.fixture

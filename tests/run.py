@@ -8,13 +8,18 @@ so that it is extracted once. So do, by their subject, those that start no clust
 of their time would go into starting pytest and into imports. Plug-ins bring tests of their own, in plugins/*/tests;
 the others see storyframes as it is without them.
 
+Commands that need a Prefect server and are not about it share one (support/one_server.py).
+
 One more at once than there are processors: the files with servers and clusters wait for most of their time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +27,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+
+from support.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
@@ -115,11 +122,11 @@ def prepare(state: Path) -> None:
     subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)
 
 
-def test(places: Sequence[str], state: Path) -> tuple[int, str, float]:
+def test(places: Sequence[str], state: Path, server: str) -> tuple[int, str, float]:
     """How pytest ended, what it printed, and the seconds that took."""
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", *places]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state)}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state), GIVEN: server}
     if places[0].startswith("plugins/"):
         environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
     done = subprocess.run(
@@ -141,9 +148,13 @@ def main() -> int:
     took: dict[str, float] = {}
     failed = []
     at_once = parser.parse_args().at_once
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
-        prepare(Path(folder))
-        running = {pool.submit(test, places, Path(folder)): (name, places) for name, places in groups().items()}
+    with contextlib.ExitStack() as stack:
+        state, used = (Path(stack.enter_context(tempfile.TemporaryDirectory())) for _ in range(2))
+        prepare(state)
+        shutil.copytree(state, used, dirs_exist_ok=True)
+        server = json.dumps(stack.enter_context(one_server(used)))
+        pool = stack.enter_context(ThreadPoolExecutor(at_once))
+        running = {pool.submit(test, places, state, server): (name, places) for name, places in groups().items()}
         for ended in as_completed(running):
             (name, places), (code, printed, took[name]) = running[ended], ended.result()
             print(f"===== {name}: {' '.join(places)} ({took[name]:.0f} s)\n{printed}", flush=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.commands import storyframes
+from support.commands import ONE_WORKER, storyframes
 from support.stores import publish_openface
 from support.terminals import in_terminal
 from typer.testing import CliRunner
@@ -180,11 +180,6 @@ def test_the_demo(demo) -> None:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def extract_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    config = folder / "storyframes.toml"
-    return storyframes("extract", folder / "study", folder / "features", "--config", config, *arguments)
-
-
 @pytest.mark.slow
 def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path: Path) -> None:
     folder, _ = demo
@@ -205,9 +200,10 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
 
 
 @pytest.mark.slow
-def test_one_feature_of_one_session_by_force(demo) -> None:
+def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
     folder, _ = demo
-    result = extract_demo(folder, "--session", "p01-s02", "--only", "opensmile", "--force")
+    forced = ("--session", "p01-s02", "--only", "opensmile", "--force", "--config", folder / "storyframes.toml")
+    result = storyframes("extract", folder / "study", folder / "features", *forced, environment=shared_server)
     assert result.returncode == 0
     assert "1 feature is due, 1 needs nothing done" in result.stderr
     assert "done p01-s02/opensmile: 2396 rows" in result.stderr
@@ -316,9 +312,10 @@ def test_verify_before_and_after_a_flipped_byte(demo) -> None:
 
 
 @pytest.mark.slow
-def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path) -> None:
+def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path, shared_server) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
-    result = storyframes("extract", study_copy, tmp_path / "features", "--only", "openface")
+    only = ("--only", "openface", *ONE_WORKER)
+    result = storyframes("extract", study_copy, tmp_path / "features", *only, environment=shared_server)
     assert result.returncode == 1
     assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
     assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout

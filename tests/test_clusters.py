@@ -180,10 +180,11 @@ class DyingWorker:
 
 
 @pytest.mark.slow
-def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: Path) -> None:
+def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: Path, shared_server) -> None:
     config = tmp_path / "c.toml"
     config.write_text(f'[dope]\ndevice = "cuda"\nmodel = "{__file__}"\n')
-    result = storyframes("extract", study_copy, tmp_path / "features", "--only", "dope", "--config", config)
+    asked = ("--only", "dope", "--config", config)
+    result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
     assert result.returncode == 1
     assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
 

@@ -83,7 +83,9 @@ def somebody_elses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_an_existing_scheduler_does_the_work(somebody_elses: Path, study_copy: Path, tmp_path: Path) -> None:
+def test_an_existing_scheduler_does_the_work(
+    somebody_elses: Path, study_copy: Path, tmp_path: Path, shared_server
+) -> None:
     cluster = somebody_elses / "cluster.yaml"
     command = ["extract", study_copy, tmp_path / "features", "--only", "openface", "--cluster", cluster]
     result = subprocess.run(
@@ -91,6 +93,7 @@ def test_an_existing_scheduler_does_the_work(somebody_elses: Path, study_copy: P
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env=os.environ | shared_server,
         timeout=250,
     )
     assert result.returncode == 0, result.stderr

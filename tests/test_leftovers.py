@@ -76,7 +76,7 @@ def test_the_output_and_all_that_the_tool_started_go_with_the_worker(
 
 
 def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
-    study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path
+    study_copy: Path, store_root: Path, tool: Path, temporary: Path, tmp_path: Path, shared_server
 ) -> None:
     command = [sys.executable, "-c", WORKER, str(study_copy), str(store_root), str(tool)]
     worker, pids = start(command, temporary, tmp_path)
@@ -86,7 +86,7 @@ def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     os.kill(pids[1], signal.SIGKILL)
     (left,) = outputs(temporary)
     command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--only", "frames"]
-    environment = os.environ | {"TMPDIR": str(temporary)}
+    environment = os.environ | {"TMPDIR": str(temporary)} | shared_server
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     assert not left.exists()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.commands import storyframes
 from support.studies import run
 
 from storyframes.store import catalogue
@@ -115,9 +116,8 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
     assert not any("does not exist" in reason for reason in reasons.values())
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=DEMO.parent, timeout=900)
+def command(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return storyframes(*arguments, folder=DEMO.parent, environment=environment)
 
 
 def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, store_root: Path, tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_every_command_goes_on_without_it_and_check_refuses(study_copy: Path, st
 
 
 @pytest.mark.slow
-def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path) -> None:
+def test_a_run_says_what_cannot_be_made_before_it_begins(study_copy: Path, store_root: Path, shared_server) -> None:
     """It is not up to date, so "needs nothing done" would be false."""
     (study_copy / "videos/p01-s01.avi").unlink()
     asked = ("--only", "frames", "--session", "p01-s01", "--session", "p01-s02")
-    first = command("extract", study_copy, store_root, *asked)
+    first = command("extract", study_copy, store_root, *asked, environment=shared_server)
     assert first.returncode == 1, first.stderr
     assert "1 feature is due, 0 need nothing done, 1 cannot be made\n" in first.stderr
     again = command("extract", study_copy, store_root, *asked)

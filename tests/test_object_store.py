@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import ONE_WORKER
 from support.object_stores import publish
 
 from storyframes.features import FEATURES
@@ -216,12 +217,13 @@ def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> 
 
 
 @pytest.mark.slow
-def test_the_command_line_on_an_object_store(url: str, s3) -> None:
+def test_the_command_line_on_an_object_store(url: str, s3, shared_server) -> None:
     def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=os.environ | s3, capture_output=True, text=True, timeout=900)
+        environment = os.environ | s3 | shared_server
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
 
-    extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")
+    extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile", *ONE_WORKER)
     assert extracted.returncode == 0, extracted.stderr
     assert "9 extracted" in extracted.stdout
     again = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,22 +53,24 @@ class House:
 
     Attributes:
         knowing: the environment of a process that has the plug-in.
+        server: what it needs to use a Prefect server.
     """
 
     study: Path
     store: Path
     config: Path
     knowing: dict[str, str]
+    server: Mapping[str, str]
 
     def storyframes(self, *arguments: object, knowing: bool = True) -> str:
         """What a command prints, which has to end well."""
-        done = storyframes(*arguments, environment=self.knowing if knowing else None)
+        done = storyframes(*arguments, environment={**self.server, **(self.knowing if knowing else {})})
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory, shared_server: Mapping[str, str]) -> House:
     folder = tmp_path_factory.mktemp("house")
     study = Path(shutil.copytree(ROOT / "demo/study", folder / "study"))
     config = folder / "storyframes.toml"
@@ -75,7 +78,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
         'features = ["frames", "brightness"]\n[brightness]\nnoise = 2.5\n[clips]\nwindow = 15\nstride = 5\n'
         "[cluster]\ncpus = 1\n"
     )
-    made = House(study, folder / "features", config, installed(install("storyframes-example", folder / "installed")))
+    knowing = installed(install("storyframes-example", folder / "installed"))
+    made = House(study, folder / "features", config, knowing, shared_server)
     made.storyframes("extract", study, made.store, "--config", config)
     return made
 

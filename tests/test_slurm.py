@@ -72,10 +72,10 @@ def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path) -> None:
+def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path, shared_server) -> None:
     result = storyframes(
         "extract", demo_study, tmp_path / "features", "--only", "openface", "--only", "opensmile",
-        "--cluster", slurm_file(tmp_path),
+        "--cluster", slurm_file(tmp_path), environment=shared_server,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "9 extracted" in result.stdout
@@ -104,7 +104,7 @@ def test_gpu_work_goes_to_the_job_with_a_gpu(cluster: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
-    cluster: Path, study_copy: Path, tmp_path: Path
+    cluster: Path, study_copy: Path, tmp_path: Path, shared_server
 ) -> None:
     tool = tmp_path / "FeatureExtraction"
     # The first run of each session hangs until its job is killed; later ones replay.
@@ -123,7 +123,10 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
         sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",
         "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
     ]  # fmt: skip
-    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = os.environ | shared_server
+    run = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     wait_for(lambda: (tmp_path / "p01-s01.tried").exists())
     (job,) = jobs()
     subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now"], check=True)

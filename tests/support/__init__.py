@@ -9,8 +9,9 @@ sessions with several devices) · `runs` (of models, and their predictions) · `
 ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
 
 Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
-`terminals` (the command in a terminal) · `processes` (those of a run:
-what they listen on, whether they live) · `opened_files` (what this process opens) · `work` (how much it does) ·
+`one_server` (a Prefect server for many commands) · `terminals` (the command in a terminal) · `processes` (those
+of a run: what they listen on, whether they live) · `opened_files` (what this process opens) ·
+`work` (how much it does) ·
 `prefect_runs` (extractions through the flows).
 
 Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·

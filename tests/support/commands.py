@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# For extractions of hardly anything: a second worker takes longer to start than what it does.
+ONE_WORKER = ("--cluster", str(Path(__file__).with_name("one_worker.yaml")))
 
 
 def storyframes(
