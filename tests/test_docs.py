@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def test_every_setting_is_documented_with_its_default() -> None:
         part = example.split(heading)[1].split("\n[")[0]
         for key in TypeAdapter(settings).json_schema()["properties"]:
             assert key in part, f"[{section}] {key} is not documented"
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "text"])
+def test_every_setting_of_a_model_is_documented(kind: str) -> None:
+    from flows.settings import Settings
+
+    text = (ROOT / "docs/models.md").read_text()
+    definitions = Settings.model_json_schema()["$defs"].values()
+    (section,) = [one for one in definitions if one.get("properties", {}).get("kind", {}).get("const") == kind]
+    for key in section["properties"]:
+        assert re.search(rf"\b{key}\b", text), f"[[embed]] {key} is not documented"
 
 
 def test_every_array_is_documented() -> None:

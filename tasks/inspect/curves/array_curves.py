@@ -38,7 +38,7 @@ def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterato
             names, values = tuple(column_names(spec) or [name]), _columns(feature, name, spec)
         else:
             names, unit, values = ("change",), "", row_change(feature, name)[:, None]
-        yield ArrayCurves(feature.name, name, names, unit, _time(feature, name, spec, frame_time), values)
+        yield ArrayCurves(feature.name, name, names, unit, row_times(feature, name, frame_time), values)
 
 
 def row_change(feature: StoredFeature, array: str) -> np.ndarray:
@@ -101,8 +101,17 @@ def _numbers(block: np.ndarray, spec: ArraySpec) -> np.ndarray:
     return values
 
 
-def _time(feature: StoredFeature, array: str, spec: ArraySpec, frame_time: np.ndarray) -> np.ndarray | None:
-    if spec.axis is Axis.FRAME:
+def column_blocks(feature: StoredFeature, array: str, columns: np.ndarray) -> Iterator[np.ndarray]:
+    """Some columns of an array, block by block: (n, columns) float64, NaN where there is no measurement."""
+    for block, missing in _measured_blocks(feature, array):
+        values = _numbers(block, feature.spec.arrays[array])[:, columns].astype(np.float64)
+        values[missing] = np.nan
+        yield values
+
+
+def row_times(feature: StoredFeature, array: str, frame_time: np.ndarray) -> np.ndarray | None:
+    """When each row of an array is, in seconds; None where the store does not say."""
+    if feature.spec.arrays[array].axis is Axis.FRAME:
         return frame_time
     times = feature.time_array(array)
     return feature.read(times) if times else None

@@ -9,6 +9,7 @@ from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN, of_track
 from tasks.inspect.curves.array_curves import read_array_curves
+from tasks.inspect.curves.heat_map import read_heat_map
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import VIEWS, is_text_vectors, read_speech
 from tasks.inspect.stored_feature import StoredFeature
@@ -38,6 +39,8 @@ def read_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> Sess
             view.read(feature, curves)
         elif not is_text_vectors(feature):
             curves.others += read_array_curves(feature, time)
+        if (heat_map := read_heat_map(feature, time)) is not None:
+            curves.heat_maps.append(heat_map)
     return curves
 
 

@@ -48,6 +48,31 @@ class ArrayCurves:
         return f"{self.title}: {len(self.values)} rows of {', '.join(self.names)}"
 
 
+@dataclass(frozen=True, repr=False)
+class HeatMap:
+    """Some columns of a feature of many, over time.
+
+    Attributes:
+        feature: which.
+        names: (c,) of the columns that are shown, spread evenly over all.
+        of: how many columns there are.
+        time: (m,) float64 seconds, of the first row of each cell.
+        values: (m, c) float64: the mean of a cell's rows, in standard deviations of the column over the session from
+            its mean; NaN where no row is a measurement or the column never changes.
+        rows: of a cell.
+    """
+
+    feature: str
+    names: tuple[str, ...]
+    of: int
+    time: np.ndarray
+    values: np.ndarray
+    rows: int
+
+    def __repr__(self) -> str:
+        return f"{self.feature}: {len(self.names)} of {self.of} columns in {len(self.time)} cells"
+
+
 @dataclass(repr=False)
 class SessionCurves:
     """The curves of one track; None where the store has nothing of the kind.
@@ -73,6 +98,7 @@ class SessionCurves:
         words: how many.
         clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
         others: the curves of all other features.
+        heat_maps: of features of many columns.
         troubles: what does not fit together, for a person.
         track: of which track; ``main`` are the session's own files.
     """
@@ -96,6 +122,7 @@ class SessionCurves:
     words: int | None = None
     clipped: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)
+    heat_maps: list[HeatMap] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     track: str = MAIN
 

@@ -20,6 +20,8 @@ CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip
 _DASHES = ("solid", "dot", "dash")
 _SIGNS = ("—", "···", "- -")
 _CLEAR_ORANGE = "rgba(213, 94, 0, 0)"
+_CLEAR_GREY = "rgba(119, 119, 124, 0)"
+_MOST_DEVIATIONS = 3  # of a column from its mean: full colour from there on
 _LANES = 8  # overlapping clips are drawn in this many rows
 _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
@@ -50,7 +52,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
         key: the chart's id on the page.
     """
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
-    rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves)]
+    rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
     of_main = curves.track == MAIN
     phase_ends = [phase.end_s for phase in table.phases if of_main]  # another device need not be there throughout
@@ -350,6 +352,31 @@ def _other_rows(curves: SessionCurves) -> Iterator[Row]:
             yield _lines(title, names, one.time, one.values, unit)
         else:
             yield Row(title, [_line(names[0], one.time, one.values[:, 0], unit=unit)], 80, {"zeroline": True})
+
+
+def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
+    for one in curves.heat_maps:
+        names = [_plain(name) for name in one.names]
+        note = "" if one.rows == 1 else f" (mean of {one.rows} rows)"
+        heat = go.Heatmap(
+            name=_plain(one.feature),
+            x=one.time.astype(np.float32),
+            y=names,
+            z=one.values.T.astype(np.float32),
+            zmin=-_MOST_DEVIATIONS,
+            zmax=_MOST_DEVIATIONS,
+            colorscale=[[0, BLUE], [0.5, _CLEAR_GREY], [1, ORANGE]],
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate=f"%{{y}} %{{z:.1f}} standard deviations{note}<br>%{{x:.2f}} s<extra></extra>",
+        )
+        some = f"{len(names)} of {one.of} columns" if len(names) < one.of else "its columns"
+        title = (
+            f"{_plain(one.feature)}, {some}: <span style='color:{BLUE}'>■</span> below, "
+            f"<span style='color:{ORANGE}'>■</span> above the column's mean over the session"
+        )
+        axis = {"autorange": "reversed", "type": "category", "showticklabels": False, "showgrid": False}
+        yield Row(title, [heat], 170, axis)
 
 
 def _plain(text: str) -> str:

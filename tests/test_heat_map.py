@@ -1,0 +1,95 @@
+"""The heat map of a feature of many columns: which columns, which rows of a cell, how far from the column's mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.stores import local
+
+from storyframes import FeatureStore
+from storyframes.features import feature_spec
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.curves.heat_map import MOST_CELLS, MOST_SHOWN
+from tasks.inspect.curves.read import read_curves
+from tasks.inspect.curves.session_curves import HeatMap
+from tasks.inspect.report.session import Timetable
+from tasks.inspect.report.timeline import timeline
+
+ROWS = 5_001  # several blocks; cells of 13 rows, the last one not full
+TIME = np.arange(ROWS) / 15 + 0.4
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    """A session with frames, openface that lost the face for a while, and resnet50 with a column that never changes."""
+    root = tmp_path_factory.mktemp("heat") / "features"
+    create_store(root)
+    generator = np.random.default_rng(0)
+    valid = np.ones(ROWS, np.uint8)
+    valid[100:200] = 0
+    pictures = generator.normal(3, 2, size=(ROWS, 2048)).astype(np.float16)
+    pictures[:, 2047] = 1
+    arrays = {
+        "frames": {"time": TIME},
+        "openface": {
+            "values": generator.normal(5, 3, size=(ROWS, 714)).astype(np.float32),
+            "valid": valid,
+            "confidence": np.ones(ROWS, np.float32),
+        },
+        "resnet50": {"values": pictures},
+    }
+    for feature, values in arrays.items():
+        with FeatureWriter(local(root), "s", feature_spec("s", feature)) as out:
+            for name, rows in values.items():
+                out.write(name, rows)
+            out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(root))
+    return FeatureStore(root)
+
+
+def by_hand(values: np.ndarray, columns: np.ndarray, rows: int) -> np.ndarray:
+    some = values[:, columns].astype(np.float64)
+    scores = (some - np.nanmean(some, axis=0)) / np.nanstd(some, axis=0)
+    return np.stack([_mean(scores[start : start + rows]) for start in range(0, len(some), rows)])
+
+
+def _mean(rows: np.ndarray) -> np.ndarray:
+    there = ~np.isnan(rows)
+    return np.where(there, rows, 0).sum(0) / there.sum(0)
+
+
+def of(store: FeatureStore) -> dict[str, HeatMap]:
+    return {one.feature: one for one in read_curves(store, "s").heat_maps}
+
+
+def test_cells_are_means_of_their_rows_in_standard_deviations(store: FeatureStore) -> None:
+    maps = of(store)
+    assert set(maps) == {"openface", "resnet50"}
+    for feature, one in maps.items():
+        assert (len(one.names), one.rows, one.values.shape) == (MOST_SHOWN, 13, (385, MOST_SHOWN))
+        assert len(one.time) <= MOST_CELLS
+        np.testing.assert_allclose(one.time, TIME[::13])
+        values = store.read("s", feature).astype(np.float64)
+        if feature == "openface":
+            values[100:200] = np.nan
+        columns = np.linspace(0, values.shape[1] - 1, MOST_SHOWN).round().astype(int)
+        assert one.names == tuple(np.array(store.columns("s", feature))[columns])
+        with np.errstate(invalid="ignore"):
+            expected = by_hand(values, columns, 13)
+        np.testing.assert_allclose(one.values, expected, atol=1e-6)
+    assert np.isnan(maps["openface"].values[8:15]).all()  # rows 104 to 194: no face
+    assert np.isnan(maps["resnet50"].values[:, -1]).all()
+
+
+def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStore) -> None:
+    curves = read_curves(store, "s")
+    curves.heat_maps.append(HeatMap("%{x}<b>", ("%{y}", "<i>"), 2, TIME[:3], np.zeros((3, 2)), 1))
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    drawn = {trace.name: trace for trace in chart.figure.data if trace.type == "heatmap"}
+    assert len(drawn["resnet50"].y) == MOST_SHOWN
+    assert "mean of 13 rows" in drawn["resnet50"].hovertemplate
+    assert list(drawn["%&#123;x}&lt;b&gt;"].y) == ["%&#123;y}", "&lt;i&gt;"]
+    assert "48 of 2048 columns" in chart.alt
