@@ -25,7 +25,7 @@ class Hit(BaseModel):
     def _serialize(self) -> Any:
         os.kill(os.getpid(), int(sys.argv[1]))
 
-def work():
+def work(prog_name):
     try:
         Hit().model_dump()
     except Exception as error:  # as Prefect makes a failed run of it
