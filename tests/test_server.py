@@ -92,14 +92,14 @@ def test_a_configured_server_is_asked_who_it_is(
         ("extract", "127.0.0.1:4200/api"),
     ],
 )
-def test_a_server_that_cannot_be_reached_is_one_sentence_before_anything_is_planned(
+def test_a_server_that_cannot_be_reached_is_one_sentence_before_anything_is_extracted(
     demo_study: Path, tmp_path: Path, url: str, command: str
 ) -> None:
     arguments = [command] if command == "runs" else [command, demo_study, tmp_path / "features"]
     refused = storyframes(*arguments, environment={"PREFECT_API_URL": url})
     *before, said = refused.stderr.splitlines()
     assert refused.returncode == 2
-    assert before == ([] if command == "runs" else [f"asking the Prefect server at {url} …"])
+    assert before == ([] if command == "runs" else ["planning …", f"asking the Prefect server at {url} …"])
     assert said.startswith("error ")
     assert refused.stdout == ""
 
