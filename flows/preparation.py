@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -49,8 +49,12 @@ class Preparation:
     began: float
 
 
-def prepare(request: ExtractionRequest) -> Preparation:
+def prepare(request: ExtractionRequest, planning: Callable[[], None] = lambda: None) -> Preparation:
     """Read, check and plan what a run needs; makes the feature store where there is none, and notes whose it is.
+
+    Args:
+        request: what is asked for.
+        planning: called once all is checked, before anything is planned.
 
     Whoever watches the run is told of the planning. What is due is so at this moment: a task looks again before it
     extracts anything, so nothing is lost if another run makes it meanwhile.
@@ -66,6 +70,7 @@ def prepare(request: ExtractionRequest) -> Preparation:
     storage = create_store(request.features)
     _check_writable(storage)
     remember_study(storage, study, replace=request.replace_study)
+    planning()
     began = time.monotonic()
     scratch.sweep()  # what an earlier run left on this machine when it was killed
     cpus = settings.cluster.processors if isinstance(settings.cluster, LocalCluster) else 1

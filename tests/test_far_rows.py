@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,20 @@ def test_what_is_gone_or_cut_is_an_error(root: Path, tmp_path: Path, monkeypatch
     np.testing.assert_array_equal(
         store.read("s0", "openface", 180, 300), FeatureStore(root).read("s0", "openface", 180, 300)
     )
+
+
+@pytest.mark.parametrize("is_far", [True, False])
+def test_a_store_that_nobody_uses_lets_go_of_its_maps_at_once(root: Path, tmp_path: Path, is_far: bool) -> None:
+    store = far(root, cache=tmp_path / "cache") if is_far else FeatureStore(root)
+    store.will_need("s0", "openface", 0, 60)
+    store.view("s0", "openface", 0, 60)
+    gone = weakref.ref(store)
+    gc.disable()  # a circle of references would keep the files busy until it is looked for
+    try:
+        del store
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_a_cache(root: Path, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
         out.write("time", np.arange(70.0))
         version = out.publish("f", {}).version
     store = FeatureStore.__new__(FeatureStore)
-    store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "cache_bytes": 0})
+    store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "kept": (None, 0)})
     array = store.array("a", "frames", "time")
     assert array[69] == 69
     storage.remove([f"a/frames/{version}/time/c/0"])

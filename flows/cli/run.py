@@ -42,8 +42,7 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
     """
     interruption.promise(interruption.GOES_ON)
     with RunProgress(console) as progress, watched_by(progress):
-        progress.starting("planning")
-        preparation = prepare(request)
+        preparation = prepare(request, lambda: progress.starting("planning"))
         for line in not_read(preparation.study):
             console.print(line)
         if not preparation.plan.work:

@@ -100,8 +100,14 @@ class OwnServer:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _wait_until_healthy(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while time.monotonic() < deadline and self._process.poll() is None:
+        deadline, starts = time.monotonic() + _START_TIMEOUT_S, 1
+        while time.monotonic() < deadline:
+            ended = self._process.poll()
+            if ended is not None:
+                if ended >= 0 or starts == _STARTS:
+                    break
+                self._start()  # somebody killed it, which is no fault of its own
+                starts += 1
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):  # noqa: S310
                 return
             time.sleep(0.1)

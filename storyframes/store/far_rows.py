@@ -25,6 +25,9 @@ from storyframes.store.storage import Ranges, Tail
 
 REQUESTS_AT_ONCE = 64
 _MOST_OF_A_REQUEST = 4 * 2**20  # bytes: longer runs of chunks are fetched in parts, side by side
+ArrayKey = tuple[str, str, str]
+"""The session, the feature and the name of an array."""
+OpenArray = Callable[[str, str, str], Any]
 _FETCHED_WHOLE = 2**20  # bytes: arrays up to this size are one request, whatever is read of them
 
 
@@ -52,41 +55,42 @@ class Opening:
 
     Args:
         fetchers: the threads that open.
-        open_array: opens the array of a session, a feature and a name.
     """
 
-    def __init__(self, fetchers: Fetchers, open_array: Callable[[str, str, str], Any]) -> None:
-        self._fetchers, self._open_array = fetchers, open_array
-        self._under_way: dict[tuple[str, str, str], Future[Any]] = {}
+    def __init__(self, fetchers: Fetchers) -> None:
+        self._fetchers = (
+            fetchers  # what opens comes with each call: kept here, it would keep a store and its maps alive
+        )
+        self._under_way: dict[ArrayKey, Future[Any]] = {}
         self._process, self._lock = os.getpid(), threading.Lock()
 
-    def begin(self, array: tuple[str, str, str], start: int, stop: int) -> None:
+    def begin(self, open_array: OpenArray, array: ArrayKey, start: int, stop: int) -> None:
         """Open the array meanwhile, and then fetch rows of it."""
 
         def fetch(opened: Future[Any]) -> None:
             if opened.exception() is None:  # an error is told to who reads
                 opened.result().will_need(start, stop)
 
-        self._future(array).add_done_callback(fetch)
+        self._future(open_array, array).add_done_callback(fetch)
 
-    def end(self, array: tuple[str, str, str]) -> Any:
+    def end(self, open_array: OpenArray, array: ArrayKey) -> Any:
         """The array, opened.
 
         Raises:
             StoreError: it cannot be opened.
         """
-        opened = self._future(array)
+        opened = self._future(open_array, array)
         try:
             return opened.result()
         finally:
             self._under_way.pop(array, None)
 
-    def _future(self, array: tuple[str, str, str]) -> Future[Any]:
+    def _future(self, open_array: OpenArray, array: ArrayKey) -> Future[Any]:
         if self._process != os.getpid():  # forked: those who were opening are not here
             self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
         with self._lock:
             if array not in self._under_way:
-                self._under_way[array] = self._fetchers.submit(self._open_array, *array)
+                self._under_way[array] = self._fetchers.submit(open_array, *array)
             return self._under_way[array]
 
 

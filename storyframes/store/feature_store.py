@@ -108,7 +108,7 @@ class FeatureStore:
         memory = CACHE_BYTES if cache_bytes is None or folder else cache_bytes
         self._kept = Kept(ChunkCache(memory), folder, Fetchers())
         self._arrays: dict[tuple[str, str, str], Rows] = {}
-        self._opening = Opening(self._kept.fetchers, self._open)
+        self._opening = Opening(self._kept.fetchers)
 
     def __repr__(self) -> str:
         counts = Counter(feature for session_id, feature in self._versions if session_id != STORIES)
@@ -215,7 +215,7 @@ class FeatureStore:
             stop = self._stop(
                 self.describe(session_id, feature, array).shape[0], (session_id, feature, array), start, stop
             )
-            self._opening.begin((session_id, feature, array), start, stop)
+            self._opening.begin(self._open, (session_id, feature, array), start, stop)
             return
         source, stop = self._checked(session_id, feature, start, stop, array)
         source.will_need(start, stop)
@@ -395,7 +395,7 @@ class FeatureStore:
         opened = self._arrays.get((session_id, feature, array))
         if opened is None:  # two threads may both open it: one of the two stays
             key = (session_id, feature, array)
-            opened = self._arrays[key] = self._opening.end(key) if self.is_far else self._open(*key)
+            opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
         return opened
 
     def _open(self, session_id: str, feature: str, array: str) -> Rows:
