@@ -29,7 +29,6 @@ from storyframes.store.layout import StoreError, create_store
 from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardLayout
-from storyframes.store.storage import StorageError
 
 pytest.importorskip("obstore")
 ROWS = 700
@@ -225,7 +224,7 @@ def test_what_is_gone_or_cut_is_an_error(root: Path, tmp_path: Path, monkeypatch
     shard.unlink()
     store.will_need("s0", "openface", 180, 300)
     for reader in (store, far(folder)):
-        with pytest.raises(StorageError, match="does not exist: was its version removed by gc"):
+        with pytest.raises(StoreError, match="does not exist: was its version removed by gc"):
             reader.read("s0", "openface", 180, 300)
     shard.write_bytes(content)
     np.testing.assert_array_equal(

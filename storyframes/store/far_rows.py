@@ -106,8 +106,16 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def shard_tail(place: Ranges, path: str, layout: ShardLayout) -> Tail | None:
-    """The end of a shard whose chunks all lie in row order, uncompressed; None where they do not."""
-    tail = place.tail(path, layout.file_bytes - layout.data_bytes)
+    """The end of a shard whose chunks all lie in row order, uncompressed; None where they do not.
+
+    Raises:
+        StoreError: it is gone.
+        StorageError: the place cannot be reached.
+    """
+    try:
+        tail = place.tail(path, layout.file_bytes - layout.data_bytes)
+    except FileNotFoundError as error:
+        raise StoreError(str(error)) from None
     return tail if tail.size == layout.file_bytes and tail.content == layout.index() else None
 
 
@@ -233,6 +241,8 @@ class FarRows:
                 chunks[number] = chunk.reshape(-1, *self.shape[1:])[:rows]
             self._keep(first, content, chunks)
             return chunks
+        except FileNotFoundError as error:
+            raise StoreError(str(error)) from None
         finally:
             with self._lock:
                 for number in range(first, stop):
