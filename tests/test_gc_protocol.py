@@ -44,7 +44,7 @@ def read(storage: Storage) -> str:
     """What a reader gets, who opens the store and reads all."""
     store = FeatureStore.__new__(FeatureStore)
     try:
-        store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "cache_bytes": 0})
+        store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "kept": (None, 0)})
         values = store.read("a", "frames", array="time")
     except (StoreError, StorageError):
         return "an error"

@@ -79,9 +79,9 @@ class Opening:
         Raises:
             StoreError: it cannot be opened.
         """
-        opened = self._future(open_array, array)
+        opened = self._under_way.get(array) if self._process == os.getpid() else None
         try:
-            return opened.result()
+            return open_array(*array) if opened is None else opened.result()
         finally:
             self._under_way.pop(array, None)
 
@@ -172,7 +172,7 @@ class FarRows:
         if self._copy and self._copy.has(first, last):
             return self._copy.rows[start:stop]
         fetched: dict[int, np.ndarray] = {}
-        for arrival in self._ask(first, last):
+        for arrival in self._ask(first, last, here=True):
             fetched |= arrival.result()
         if self._copy and self._copy.has(first, last):
             return self._copy.rows[start:stop]
@@ -196,18 +196,34 @@ class FarRows:
         kept = self._cache.get((self._far.key, number))
         return self._fetch(number, number + 1)[number] if kept is None else kept
 
-    def _ask(self, first: int, stop: int) -> set[Future[dict[int, np.ndarray]]]:
-        """Begin to fetch those of the chunks that are not here; what is under way for them."""
+    def _ask(self, first: int, stop: int, *, here: bool = False) -> set[Future[dict[int, np.ndarray]]]:
+        """Begin to fetch those of the chunks that are not here; what is under way for them.
+
+        Args:
+            first, stop: the chunks [first, stop).
+            here: whoever asks waits for them: this thread fetches as well, so that a lone request needs no other.
+        """
         if self._far.layout.data_bytes <= _FETCHED_WHOLE and first < stop:
             first, stop = 0, self._far.layout.chunks
         if self._process != os.getpid():  # forked: those who were fetching are not here
             self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
+        own: Future[dict[int, np.ndarray]] = Future()
         with self._lock:
             missing = [number for number in range(first, stop) if number not in self._under_way and self._lacks(number)]
-            for begin, end in self.requests(missing):
+            requests = list(self.requests(missing))
+            mine = requests.pop() if here and requests else None
+            for begin, end in requests:
                 arrival = self._far.fetchers.submit(self._fetch, begin, end)
                 self._under_way |= dict.fromkeys(range(begin, end), arrival)
-            return {self._under_way[number] for number in range(first, stop) if number in self._under_way}
+            if mine:
+                self._under_way |= dict.fromkeys(range(*mine), own)
+            arrivals = {self._under_way[number] for number in range(first, stop) if number in self._under_way}
+        if mine:
+            try:
+                own.set_result(self._fetch(*mine))
+            except BaseException as error:
+                own.set_exception(error)
+        return arrivals
 
     def _lacks(self, number: int) -> bool:
         if self._copy and self._copy.has(number, number + 1):
