@@ -125,7 +125,7 @@ def prepare(state: Path) -> None:
 def test(places: Sequence[str], state: Path, server: str) -> tuple[int, str, float]:
     """How pytest ended, what it printed, and the seconds that took."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", *places]
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=5", "--durations-min=8", *places]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state), GIVEN: server}
     if places[0].startswith("plugins/"):
         environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
