@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from prefect import get_run_logger, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, State
+from prefect.states import State
 
 from benchmarks.noop_work import noop
+from flows.gather import Bundle
+from flows.in_turn import do_in_turn
 from flows.work import describe
 from tasks.extract import Work
 
 
-@task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
-def noop_task(work: Work) -> State:
+@task(name="extract", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
+def noop_task(bundle: Bundle[Work]) -> State:
     """As ``extract_task``, which see."""
-    logger = get_run_logger()
-    logger.info("%s: started", work.name)
-    outcomes = noop(work)
-    for outcome in outcomes:
-        logger.info("%s", describe(outcome))
-    message = "; ".join(f"{outcome.feature}: {outcome.rows} rows" for outcome in outcomes)
-    return Completed(message=message, data=outcomes)
+    return do_in_turn(bundle, noop, describe)

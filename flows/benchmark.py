@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, Failed, State
+from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.cluster_work import KindOfWork, do_on_cluster
@@ -22,6 +23,8 @@ from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
 from flows.clusters.training_preflight import check_training_workers
+from flows.gather import Bundle
+from flows.in_turn import do_in_turn
 from flows.interruption import heeded
 from flows.runs.artifacts import ProgressArtifact
 from flows.runs.result import end_state
@@ -130,15 +133,10 @@ def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
     )
 
 
-@task(name="train", task_run_name="{unit.name}", cache_policy=NO_CACHE)
-def train_task(unit: TrainingUnit) -> State:
-    """One run of the grid; the state tells the truth."""
-    logger = get_run_logger()
-    logger.info("%s: started", unit.name)
-    outcome = train_unit(unit)
-    logger.info("%s", _describe(outcome))
-    message = outcome.reason or ("trained" if outcome.is_new else "done before")
-    return (Failed if outcome.failed else Completed)(message=message, data=(outcome,))
+@task(name="train", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
+def train_task(bundle: Bundle[TrainingUnit]) -> State:
+    """Runs of the grid; the state tells the truth."""
+    return do_in_turn(bundle, lambda unit: (train_unit(unit),), _describe)
 
 
 def _describe(outcome: TrainingOutcome) -> str:
@@ -177,7 +175,14 @@ def _train(request: BenchmarkRequest) -> BenchmarkResult:
             told(outcome)
 
     training = KindOfWork(
-        "train-models", train_task, lambda unit: unit.needs, lambda unit, why: (as_left(unit, why),), _describe, _check
+        name="train-models",
+        task=train_task,
+        needs=lambda unit: unit.needs,
+        cost_s=lambda unit: math.inf,  # each takes minutes: it goes alone
+        left=lambda unit: None,  # a run that is done may be the one that this was to take the place of
+        lost=lambda unit, why: (as_left(unit, why),),
+        describe=_describe,
+        check=_check,
     )
     outcomes = do_on_cluster(units, prepared.cluster, training, finished)
     result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)

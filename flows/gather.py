@@ -9,16 +9,20 @@ from __future__ import annotations
 import heapq
 import queue
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, Protocol, TypeVar
 
 TRIES = 3  # of what failed for a reason that may pass
-# Units of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for
-# the next unit; not all there are: each costs the scheduler and a worker some 70 KB as long as it waits there.
+# Tasks of one kind that are submitted at the same time. More than any cluster has workers for: none of them waits for
+# the next task; not all there are: each costs the scheduler and a worker some 70 KB as long as it waits there.
 AT_ONCE = 256
+# What a task should be worth, CPU-seconds: so many that what it costs to give out is below one percent of it.
+WORTH_S = 20.0
+MOST = 200  # units of a task, however little they cost: what they are expected to cost is a guess
+PARTS = 4  # as many tasks for each worker, where there is less to do than would fill tasks for all of them
 
 
 class Unit(Protocol):
@@ -49,6 +53,22 @@ U = TypeVar("U", bound=Unit)
 O = TypeVar("O", bound=Outcome)  # noqa: E741 - beside U
 
 
+class Bundle(Generic[U]):
+    """Units of work that go to one worker, which does them one after the other.
+
+    Not a dataclass: Prefect looks into those, field by field, whenever a task is handed on.
+    """
+
+    def __init__(self, units: Iterable[U]) -> None:
+        self.units = tuple(units)
+
+    @property
+    def name(self) -> str:
+        """For whoever looks at the tasks: names of 40 sessions would tell nobody anything."""
+        more = len(self.units) - 1
+        return f"{self.units[0].name} and {more} more" if more else self.units[0].name
+
+
 class Future(Protocol):
     """What a submission gives back."""
 
@@ -68,16 +88,28 @@ class Workplace(ABC, Generic[U, O]):
         """Which workers can do it: units of one kind do not take the places of another's."""
 
     @abstractmethod
-    def submit(self, unit: U, rank: int) -> Future:
-        """Have it done; the smaller its rank, the sooner."""
+    def cost_s(self, unit: U) -> float:
+        """CPU-seconds that it is expected to take; infinity for one that always goes alone."""
 
     @abstractmethod
-    def read(self, future: Any, unit: U) -> Sequence[O]:
-        """The outcomes of a unit that has ended.
+    def workers(self, unit: U) -> int:
+        """How many units of its kind can be done at the same time, at least one."""
+
+    @abstractmethod
+    def submit(self, bundle: Bundle[U], rank: int) -> Future:
+        """Have it done; the smaller the rank, the sooner."""
+
+    @abstractmethod
+    def read(self, future: Any, bundle: Bundle[U]) -> Sequence[Sequence[O]]:
+        """Of each of the units of a bundle that has ended, its outcomes.
 
         Raises:
             WorkerLostError: nobody is left to tell them.
         """
+
+    @abstractmethod
+    def left(self, unit: U) -> Sequence[O] | None:
+        """The outcomes of a unit whose worker died, where it had ended before; None where it is not known to have."""
 
     @abstractmethod
     def lost(self, unit: U) -> Sequence[O]:
@@ -88,7 +120,7 @@ class Workplace(ABC, Generic[U, O]):
         """An outcome stands: nothing more is tried."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class _Ranked(Generic[U]):
     """A unit of work, its place in the order in which all should begin, and its kind."""
 
@@ -101,14 +133,16 @@ class _Ranked(Generic[U]):
 class Gather(Generic[U, O]):
     """Submits work in the right order and gathers its outcomes; nothing that happens to one unit stops the others.
 
-    Work begins in the order in which it is given, so many units of each kind at once. A unit waits until those that
-    make what it ``awaits`` have ended, well or not; what it makes of their failure is its own business. What failed for
-    a reason that may pass is tried again when the rest is done. Work whose workers died may be innocent (another task
-    in the same process did it), so at the very end each such unit is tried once more, alone.
+    Work begins in the order in which it is given, so many tasks of each kind at once. Short units of one kind go
+    several to a task, as many as are worth giving out, but never so many that workers have none (see ``_together``). A
+    unit waits until those that make what it ``awaits`` have ended, well or not; what it makes of their failure is its
+    own business. What failed for a reason that may pass is tried again when the rest is done. Work whose workers died
+    may be innocent (another task in the same process did it, or a neighbour in its own), so at the very end each such
+    unit is tried once more, alone.
 
     Attributes:
         workplace: where the work is done.
-        at_once: how many units of a kind are submitted at the same time.
+        at_once: how many tasks of a kind are submitted at the same time.
     """
 
     workplace: Workplace[U, O]
@@ -116,11 +150,12 @@ class Gather(Generic[U, O]):
     _ranked: list[_Ranked[U]] = field(default_factory=list)
     _order: TopologicalSorter[int] = field(default_factory=TopologicalSorter)  # of the ranks: what waits for what
     _ready: dict[Hashable, list[_Ranked[U]]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind
-    _running: Counter[Hashable] = field(default_factory=Counter)
-    _ended: queue.SimpleQueue[tuple[Future, _Ranked[U]]] = field(default_factory=queue.SimpleQueue)
+    _tasks: Counter[Hashable] = field(default_factory=Counter)  # that are submitted and have not ended
+    _units: Counter[Hashable] = field(default_factory=Counter)  # in them
+    _ended: queue.SimpleQueue[tuple[Future, list[_Ranked[U]]]] = field(default_factory=queue.SimpleQueue)
     _tries: Counter[int] = field(default_factory=Counter)
     _again: list[_Ranked[U]] = field(default_factory=list)
-    _suspects: list[_Ranked[U]] = field(default_factory=list)
+    _suspects: deque[_Ranked[U]] = field(default_factory=deque)
     _outcomes: list[O] = field(default_factory=list)
 
     def run(self, work: Iterable[U]) -> list[O]:
@@ -130,7 +165,7 @@ class Gather(Generic[U, O]):
             ValueError: units wait for each other, so none of them could ever begin; nothing was submitted.
         """
         self._ranked = [_Ranked(rank, unit, self.workplace.kind(unit)) for rank, unit in enumerate(work)]
-        self._order = TopologicalSorter(_awaited(self._ranked))
+        self._order = _order_of(self._ranked)
         try:
             self._order.prepare()
         except CycleError as error:
@@ -142,7 +177,7 @@ class Gather(Generic[U, O]):
             if self._again:
                 self._put_again()
             else:
-                self._try_alone(self._suspects.pop(0))
+                self._try_alone(self._suspects.popleft())
             self._drain()
         return self._outcomes
 
@@ -160,46 +195,80 @@ class Gather(Generic[U, O]):
         heapq.heappush(self._ready[each.kind], each)
 
     def _keep_busy(self) -> bool:
-        """Submit as many units as there is room for; returns whether any runs."""
+        """Submit as many tasks as there is room for; returns whether any runs."""
         for kind, ready in self._ready.items():
-            while ready and self._running[kind] < self.at_once:
-                self._submit(heapq.heappop(ready))
-        return self._running.total() > 0
+            while ready and self._has_room(kind, ready[0].unit):
+                self._submit(self._together(kind, ready))
+        return self._tasks.total() > 0
 
-    def _submit(self, each: _Ranked[U]) -> None:
-        self._running[each.kind] += 1
-        self._tries[each.rank] += 1
-        submitted = self.workplace.submit(each.unit, each.rank)
-        submitted.add_done_callback(lambda future: self._ended.put((future, each)))
+    def _has_room(self, kind: Hashable, unit: U) -> bool:
+        """As many units may be submitted as tasks, or tasks enough that no worker has to wait for its next."""
+        tasks, units = self._tasks[kind], self._units[kind]
+        return tasks < self.at_once and (units < self.at_once or tasks < 2 * self.workplace.workers(unit))
 
-    def _next(self) -> tuple[Future, _Ranked[U]]:
-        """Wait until one of the submitted units has ended, and give it back with its future."""
-        future, each = self._ended.get()
-        self._running[each.kind] -= 1
-        return future, each
+    def _together(self, kind: Hashable, ready: list[_Ranked[U]]) -> list[_Ranked[U]]:
+        """The next units that go to one worker, the first in the order of those that are ready.
+
+        They are worth ``WORTH_S``, as well as that can be told, and no more than each worker's share of what is there
+        to do in ``PARTS`` parts.
+        """
+        share = (len(ready) + self._units[kind]) // (PARTS * self.workplace.workers(ready[0].unit))
+        together = [heapq.heappop(ready)]
+        worth_s = self.workplace.cost_s(together[0].unit)
+        while ready and len(together) < min(share, MOST):
+            worth_s += self.workplace.cost_s(ready[0].unit)
+            if worth_s > WORTH_S:
+                break
+            together.append(heapq.heappop(ready))
+        return together
+
+    def _submit(self, together: list[_Ranked[U]]) -> None:
+        first = together[0]
+        self._tasks[first.kind] += 1
+        self._units[first.kind] += len(together)
+        self._tries.update(each.rank for each in together)
+        submitted = self.workplace.submit(_bundle(together), first.rank)
+        submitted.add_done_callback(lambda future: self._ended.put((future, together)))
+
+    def _next(self) -> tuple[Future, list[_Ranked[U]]]:
+        """Wait until one of the submitted tasks has ended, and give back its units with its future."""
+        future, together = self._ended.get()
+        self._tasks[together[0].kind] -= 1
+        self._units[together[0].kind] -= len(together)
+        return future, together
 
     def _drain(self) -> None:
-        """Submit and read units until nothing runs any more."""
+        """Submit and read tasks until nothing runs any more."""
         while self._keep_busy():
-            future, each = self._next()
+            future, together = self._next()
             try:
-                outcomes = self.workplace.read(future, each.unit)
+                outcomes = self.workplace.read(future, _bundle(together))
             except WorkerLostError:
+                self._suspect(together)
+                continue
+            for each, of_it in zip(together, outcomes, strict=True):
+                if self._tries[each.rank] < TRIES and any(outcome.transient for outcome in of_it):
+                    self._again.append(each)  # whatever of it is done is skipped then
+                else:
+                    self._settle(each, of_it)
+
+    def _suspect(self, together: list[_Ranked[U]]) -> None:
+        """Settle what had ended before the worker died; what had not, or had not begun, is tried alone at the end."""
+        for each in together:
+            ended = self.workplace.left(each.unit)
+            if ended is None:
                 self._suspects.append(each)
-                continue
-            if self._tries[each.rank] < TRIES and any(outcome.transient for outcome in outcomes):
-                self._again.append(each)  # whatever of it is done is skipped then
-                continue
-            self._settle(each, outcomes)
+            else:
+                self._settle(each, ended)
 
     def _try_alone(self, suspect: _Ranked[U]) -> None:
-        self._submit(suspect)
-        future, each = self._next()
+        self._submit([suspect])
+        future, together = self._next()
         try:
-            outcomes = self.workplace.read(future, each.unit)
+            (outcomes,) = self.workplace.read(future, _bundle(together))
         except WorkerLostError:
-            outcomes = self.workplace.lost(each.unit)
-        self._settle(each, outcomes)
+            outcomes = self.workplace.lost(suspect.unit)
+        self._settle(suspect, outcomes)
 
     def _settle(self, each: _Ranked[U], outcomes: Sequence[O]) -> None:
         for outcome in outcomes:
@@ -209,10 +278,19 @@ class Gather(Generic[U, O]):
         self._put_what_waits_no_more()
 
 
-def _awaited(ranked: Sequence[_Ranked[Any]]) -> Mapping[int, set[int]]:
-    """By rank, the ranks of the units that it waits for; of what is not in this run there are none."""
+def _bundle(together: Iterable[_Ranked[U]]) -> Bundle[U]:
+    return Bundle(each.unit for each in together)
+
+
+def _order_of(ranked: Sequence[_Ranked[Any]]) -> TopologicalSorter[int]:
+    """The ranks, each after those of the units that it waits for; what is not in this run is not waited for."""
+    awaited = {made for each in ranked for made in each.unit.awaits}
     making: dict[Hashable, list[int]] = defaultdict(list)
     for each in ranked:
         for made in each.unit.makes:
-            making[made].append(each.rank)
-    return {each.rank: {rank for made in each.unit.awaits for rank in making.get(made, ())} for each in ranked}
+            if made in awaited:
+                making[made].append(each.rank)
+    order: TopologicalSorter[int] = TopologicalSorter()
+    for each in ranked:
+        order.add(each.rank, *{rank for made in each.unit.awaits for rank in making.get(made, ())})
+    return order

@@ -1,35 +1,32 @@
-"""Extracting what is due: one Prefect task per session and feature, or features that share a pass over the frames."""
+"""Extracting what is due: a session's feature, or features that share a pass over the frames, is a unit of work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from prefect import get_run_logger, task
+from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.states import Completed, Failed, State
+from prefect.states import State
 from prefect.tasks import Task
 
 from flows.cluster_work import KindOfWork, do_on_cluster
 from flows.clusters.preflight import check_workers
 from flows.clusters.settings import ClusterSettings
+from flows.gather import Bundle
+from flows.in_turn import do_in_turn
+from storyframes.features import STORIES
 from storyframes.store.location import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work, extract, not_done, published
-from tasks.extractors.registry import build_extractor
+from tasks.extractors.registry import ExtractorsSettings, build_extractor
+
+_UNKNOWN_S = 2.5
 
 
-@task(name="extract", task_run_name="{work.name}", cache_policy=NO_CACHE)
-def extract_task(work: Work) -> State:
-    """One unit of work; the state tells the truth, its data is the small outcomes."""
-    logger = get_run_logger()
-    logger.info("%s: started", work.name)
-    outcomes = extract(work)
-    for outcome in outcomes:
-        logger.info("%s", describe(outcome))
-    message = "; ".join(outcome.reason or f"{outcome.feature}: {outcome.rows} rows" for outcome in outcomes)
-    if any(outcome.status is Status.FAILED for outcome in outcomes):
-        return Failed(message=message, data=outcomes)
-    return Completed(message=message, data=outcomes)
+@task(name="extract", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
+def extract_task(bundle: Bundle[Work]) -> State:
+    """Units of work, one after the other; the state tells the truth, its data is the small outcomes."""
+    return do_in_turn(bundle, extract, describe)
 
 
 def describe(outcome: Outcome) -> str:
@@ -44,7 +41,7 @@ def do_work(
     work: Sequence[Work],
     cluster: ClusterSettings,
     finished: Callable[[Outcome], None],
-    extract_one: Task[[Work], State] = extract_task,
+    extract_some: Task[[Bundle[Work]], State] = extract_task,
 ) -> list[Outcome]:
     """Extract what is due on a cluster; see :func:`flows.cluster_work.do_on_cluster`.
 
@@ -52,13 +49,33 @@ def do_work(
         work: from planning, in the order in which it should begin.
         cluster: what to run on.
         finished: told of every outcome that stands.
-        extract_one: the task that does one unit of work.
+        extract_some: the task that does the units of a bundle.
 
     Raises:
         ClusterError: the cluster cannot do this work; nothing of it was started.
     """
-    extraction = KindOfWork("extract-features", extract_one, needs_of, _as_stored, describe, check_workers)
+    extraction = KindOfWork(
+        "extract-features", extract_some, needs_of_units(), cost_of, _published, _as_stored, describe, check_workers
+    )
     return do_on_cluster(work, cluster, extraction, finished)
+
+
+def cost_of(unit: Work) -> float:
+    """CPU-seconds that a unit is expected to take; so much that few go together where no header says."""
+    return unit.cost or _UNKNOWN_S
+
+
+def needs_of_units() -> Callable[[Work], Mapping[str, float]]:
+    """:func:`needs_of`, which looks once for all units that are alike but for their session."""
+    known: dict[tuple[int, tuple[str, ...], bool], tuple[ExtractorsSettings, Mapping[str, float]]] = {}
+
+    def needs(unit: Work) -> Mapping[str, float]:
+        key = id(unit.settings), unit.features, unit.session_id == STORIES
+        if key not in known:
+            known[key] = unit.settings, needs_of(unit)  # kept, so that no other settings get their id
+        return known[key][1]
+
+    return needs
 
 
 def needs_of(unit: Work) -> Mapping[str, float]:
@@ -69,6 +86,16 @@ def needs_of(unit: Work) -> Mapping[str, float]:
         for resource, amount in extractor.needs.items():
             needs[resource] = max(amount, needs.get(resource, 0))
     return needs
+
+
+def _published(unit: Work) -> Sequence[Outcome] | None:
+    """The outcomes of work whose worker could not tell them, where all of it was published."""
+    outcomes = []
+    for feature in unit.features:
+        if (outcome := published(unit, feature)) is None:
+            return None
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _as_stored(unit: Work, reason: str) -> Sequence[Outcome]:

@@ -50,7 +50,8 @@ class Work:
             one with the right fingerprint is this work done, by whomever. Of other features any will do.
         after: features of the same track that must have ended before this begins, well or not, where they are due as
             well.
-        cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first.
+        cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first. 0 where nothing
+            says how long the recording is.
     """
 
     store: str
@@ -113,6 +114,10 @@ class Outcome:
     bytes: int = 0
     seconds: float = 0.0
     caveats: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return self.status is Status.FAILED
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from support.opened_files import below, files_opened
 from support.planted_study import QUICK, Planted, planted
 from support.prefect_runs import extract, request
+from support.processes import wait_for
 from support.stores import local
 from typer.testing import CliRunner
 
@@ -139,15 +141,16 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     began = tmp_path / "began"
 
     @task(cache_policy=NO_CACHE)
-    def note(work):
+    def note(bundle):
         import time
 
+        (work,) = bundle.units
         with began.open("a") as file:
             file.write(f"{work.cost:g}\n")
         if work.cost == 2:
             time.sleep(4)  # what waited for the clock is submitted meanwhile
         outcome = Outcome(work.session_id, work.features[0], Status.DONE)
-        return Completed(data=(outcome,))
+        return Completed(data=((outcome,),))
 
     asked = request(small_study, tmp_path / "features", only=["frames", "opensmile"])
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
@@ -270,36 +273,25 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     assert FeatureStore(root).sessions == ["s0001", "s0002"]
 
 
-def _publish_and_die(work):
-    import os
-    import signal
-
-    from tasks.extract import extract
-
-    extract(work)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _publish_and_say_nothing(work):
+def _publish_and_say_nothing(bundle):
     from prefect.states import Completed
 
     from tasks.extract import extract
 
-    extract(work)
+    for unit in bundle.units:
+        extract(unit)
     return Completed(message="frames: 45 rows")  # its data went with the worker
 
 
-def _say_nothing(work):
+def _say_nothing(bundle):
     from prefect.states import Completed
 
     return Completed(message="frames: 45 rows")
 
 
-@pytest.mark.usefixtures("given_up_at_once")
 @pytest.mark.parametrize(
     ("does", "status", "reason"),
     [
-        (_publish_and_die, Status.DONE, ""),
         (_publish_and_say_nothing, Status.DONE, ""),
         (_say_nothing, Status.FAILED, "the task ended as Completed, and what came of it was lost with its worker"),
     ],
@@ -324,6 +316,70 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     assert (outcome.status, outcome.reason, outcome.rows > 0) == (status, reason, status is Status.DONE)
     (entry,) = catalogue.scan(local(tmp_path / "features"))
     assert entry.status is status
+
+
+@pytest.mark.usefixtures("given_up_at_once")
+def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
+    server, small_study: Path, tmp_path: Path
+) -> None:
+    """Of twelve units in four tasks: the 2nd raises, the 5th kills its worker; each other is extracted, and once."""
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.clusters.settings import LocalCluster
+    from flows.in_turn import do_in_turn
+    from flows.work import describe, do_work
+    from storyframes.store.layout import create_store
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
+
+    begun = tmp_path / "begun"
+
+    @task(name="extract", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
+    def extract_or_die(bundle):
+        import os
+        import signal
+
+        from tasks.extract import extract
+
+        def do(unit):
+            with begun.open("a") as file:
+                file.write(f"{unit.session_id}\n")
+            if unit.session_id == "s05":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if unit.session_id == "s02":
+                raise ValueError("what somebody said")
+            return extract(unit)
+
+        return do_in_turn(bundle, do, describe)
+
+    asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
+    create_store(asked.features)
+    (clock,) = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection).work
+    names = [f"s{number:02d}" for number in range(1, 13)]
+    work = [replace(clock, source=replace(clock.source, session_id=name)) for name in names]
+    told: list[str] = []
+    outcomes = do_work(work, LocalCluster(cpus=1), lambda outcome: told.append(outcome.session_id), extract_or_die)
+    assert (sorted(told), len(outcomes)) == (names, 12)
+    failed = {outcome.session_id: outcome.reason for outcome in outcomes if outcome.failed}
+    assert failed.pop("s02") == "the task raised ValueError"
+    assert failed.pop("s05").startswith("every worker that tried it died, also when it ran alone")
+    assert failed == {}
+    assert Counter(begun.read_text().split()) == Counter([*names, "s05"])
+    entries = {entry.session_id: entry.status for entry in catalogue.scan(local(tmp_path / "features"))}
+    assert entries == {name: Status.FAILED if name in ("s02", "s05") else Status.DONE for name in names}
+    wait_for(lambda: _task_runs().get("s01/frames and 2 more"))
+    state = _task_runs()["s01/frames and 2 more"]
+    assert (state.name, state.is_failed()) == ("PartialSuccess", True)
+    assert state.message == "1 of 3 failed: s02/frames: the task raised ValueError"
+
+
+def _task_runs():
+    """By name, the state of the task runs that have ended."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return {run.name: run.state for run in client.read_task_runs() if run.state and run.state.is_final()}
 
 
 def test_a_grid_of_models_is_trained_and_what_fails_stops_nothing_else(server: str, tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from flows.gather import AT_ONCE, TRIES, Gather, WorkerLostError
+from flows.gather import AT_ONCE, MOST, PARTS, TRIES, WORTH_S, Bundle, Gather, WorkerLostError
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
 from tasks.extractors.base import Source
@@ -25,37 +29,72 @@ def chain(session_id: str) -> tuple[Work, Work, Work]:
 
 
 class Fake:
-    """A workplace where a unit ends at once, as ``behaviour`` says for it and the number of the try."""
+    """A workplace where a task ends at once, as ``behaviour`` says for each unit of it and the number of the try.
 
-    def __init__(self, behaviour=lambda unit, attempt: "done", at_once: int = AT_ONCE) -> None:
+    ``lost`` kills the worker before anything is told, ``published`` does so after the unit has published.
+    """
+
+    def __init__(
+        self,
+        behaviour=lambda unit, attempt: "done",
+        at_once: int = AT_ONCE,
+        cost_s: float = math.inf,
+        workers: int = 1,
+    ) -> None:
         self.behaviour = behaviour
         self.at_once = at_once
-        self.most: Counter[str] = Counter()  # of a kind at the same time
+        self.cost = cost_s
+        self.count = workers
+        self.most: Counter[str] = Counter()  # tasks of a kind at the same time
         self.now: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.order: list[str] = []
+        self.tasks: list[list[str]] = []
+        self.published: set[str] = set()
         self.open = 0
         self.told: list[Outcome] = []
 
     def kind(self, work: Work) -> str:
         return "GPU" if "resnet50" in work.features else "CPU"
 
-    def submit(self, work: Work, rank: int):
-        self.tries[work.name] += 1
-        self.order.append(work.name)
-        self.open += 1
-        self.now[self.kind(work)] += 1
-        self.most |= self.now
-        return Ended((work, self.behaviour(work, self.tries[work.name])))
+    def cost_s(self, work: Work) -> float:
+        return work.cost or self.cost
 
-    def read(self, future, work: Work):
+    def workers(self, work: Work) -> int:
+        return self.count
+
+    def submit(self, bundle: Bundle[Work], rank: int):
+        units = bundle.units
+        self.tries.update(work.name for work in units)
+        self.order += [work.name for work in units]
+        self.tasks.append([work.name for work in units])
+        self.open += 1
+        self.now[self.kind(units[0])] += 1
+        self.most |= self.now
+        assert {self.kind(work) for work in units} == {self.kind(units[0])}
+        happened = []
+        for work in units:
+            happened.append(self.behaviour(work, self.tries[work.name]))
+            if happened[-1] != "lost":
+                self.published.add(work.name)
+            if happened[-1] in ("lost", "published"):
+                break
+        return Ended(happened)
+
+    def read(self, future, bundle: Bundle[Work]):
+        units = bundle.units
         self.open -= 1
-        self.now[self.kind(work)] -= 1
-        what = future.value[1]
-        if what == "lost":
+        self.now[self.kind(units[0])] -= 1
+        if future.value[-1] in ("lost", "published"):
             raise WorkerLostError
+        return [self.outcomes(work, what) for work, what in zip(units, future.value, strict=True)]
+
+    def outcomes(self, work: Work, what: str):
         status = Status.DONE if what == "done" else Status.FAILED
         return [Outcome(work.session_id, f, status, reason=what, transient=what == "transient") for f in work.features]
+
+    def left(self, work: Work):
+        return self.outcomes(work, "done") if work.name in self.published else None
 
     def lost(self, work: Work):
         return [Outcome(work.session_id, feature, Status.FAILED, reason="lost alone") for feature in work.features]
@@ -67,6 +106,9 @@ class Fake:
         outcomes = Gather(self, self.at_once).run(work)
         assert self.told == outcomes
         assert self.open == 0
+        assert Counter(f"{outcome.session_id}/{outcome.feature}" for outcome in outcomes) == Counter(
+            f"{each.session_id}/{feature}" for each in work for feature in each.features
+        )
         return {f"{outcome.session_id}/{outcome.feature}": outcome.reason for outcome in outcomes}
 
 
@@ -201,7 +243,128 @@ def test_nothing_to_do() -> None:
     assert Fake().run() == {}
 
 
-def test_units_of_work_are_small_enough_to_submit_by_the_thousand(tmp_path: Path) -> None:
-    import pickle
+def short(count: int, cost: float = 0.0) -> list[Work]:
+    """A clock each of so many sessions."""
+    return [replace(unit(f"s{number:05d}", "frames"), cost=cost) for number in range(count)]
 
-    assert len(pickle.dumps(unit("a", "openface"))) < 4_000
+
+def test_short_units_travel_so_many_together_as_are_worth_a_task() -> None:
+    fake = Fake()
+    fake.run(*short(400, WORTH_S / 5))
+    assert [len(task) for task in fake.tasks] == [5] * 80
+    assert fake.order == sorted(fake.order)
+
+
+def test_long_units_go_alone_beside_short_ones() -> None:
+    fake = Fake()
+    long = [replace(unit(f"long{number}", "frames"), cost=cost) for number, cost in enumerate((900, 21, 20))]
+    fake.run(*long, *short(80, 2.0))
+    assert [len(task) for task in fake.tasks] == [1, 1, 1, *[10] * 8]
+
+
+def test_however_little_units_cost_no_task_has_them_all() -> None:
+    fake = Fake(cost_s=1e-9)
+    fake.run(*short(1_500))
+    assert max(len(task) for task in fake.tasks) == MOST
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7, 100])
+@pytest.mark.parametrize("sessions", [1, 3, 40, 300])
+def test_few_units_are_shared_out_among_all_workers(workers: int, sessions: int) -> None:
+    fake = Fake(cost_s=0.01, workers=workers)
+    fake.run(*short(sessions))
+    longest = max(len(task) for task in fake.tasks)
+    assert longest <= max(1, sessions // (PARTS * workers))
+    assert len(fake.tasks) >= min(sessions, PARTS * workers)
+
+
+def test_units_of_different_kinds_do_not_travel_together() -> None:
+    fake = Fake(cost_s=0.01)
+    fake.run(*(unit(f"s{number}", feature, after=()) for number in range(60) for feature in ("openface", "resnet50")))
+    assert max(len(task) for task in fake.tasks) > 1  # each task is of one kind: the workplace sees to that
+
+
+def test_what_waits_for_units_of_a_task_begins_when_it_has_ended() -> None:
+    fake = Fake(cost_s=1.0)
+    sessions = [f"s{number:02d}" for number in range(32)]
+    fake.run(*(unit(name, feature) for feature in ("frames", "openface") for name in sessions))
+    place = {name: task for task, names in enumerate(fake.tasks) for name in names}
+    assert all(place[f"{name}/frames"] < place[f"{name}/openface"] for name in sessions)
+    assert max(len(task) for task in fake.tasks) == 8
+
+
+def test_of_a_task_only_the_unit_that_may_pass_is_tried_again() -> None:
+    fake = Fake(lambda work, attempt: "transient" if work.session_id == "s00003" else "done", cost_s=1.0)
+    reasons = fake.run(*short(80))
+    assert Counter(reasons.values()) == {"done": 79, "transient": 1}
+    assert Counter(fake.tries.values()) == {1: 79, TRIES: 1}
+
+
+def test_of_a_task_whose_worker_dies_only_what_had_not_ended_is_tried_alone() -> None:
+    def behaviour(work: Work, attempt: int) -> str:
+        return "lost" if work.session_id == "s00005" else "done"
+
+    fake = Fake(behaviour, cost_s=1.0)
+    reasons = fake.run(*short(80))
+    assert {name for name, what in reasons.items() if what != "done"} == {"s00005/frames"}
+    again = [name for name, tries in fake.tries.items() if tries == 2]
+    assert again == [f"s{number:05d}/frames" for number in range(5, 20)]
+    assert fake.tasks[-15:] == [[name] for name in again]
+
+
+ENDS = ("done", "failed", "transient", "lost", "published")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([(), ("frames",), ("frames", "x"), ("gone",)]),
+            st.sampled_from([0.0, 0.01, 1.0, 6.0, 30.0]),
+            st.lists(st.sampled_from(ENDS), min_size=1, max_size=4),
+            st.booleans(),
+        ),
+        max_size=60,
+    ),
+    st.integers(1, 5),
+    st.integers(1, 4),
+)
+def test_every_unit_ends_exactly_once_whatever_happens(plan, at_once: int, workers: int) -> None:
+    """``run`` compares what was told with what there was to do."""
+    work, ends = [], {}
+    for number, (after, cost, happens, gpu) in enumerate(plan):
+        feature = "resnet50" if gpu else "openface"
+        group = f"g{number // 6}"  # those of one group make what others of it wait for
+        name = {3: "frames", 5: "x"}.get(number % 6, f"{feature}{number}" if not gpu else feature)
+        each = Work("store", Source(group, {}), (name,), ExtractorsSettings(), after=after, cost=cost)
+        if name not in ("frames", "x") and each.name not in ends:
+            work.append(each)
+        elif name in ("frames", "x"):
+            work.append(replace(each, after=()))
+        else:
+            continue
+        ends[each.name] = happens
+
+    def behaviour(each: Work, attempt: int) -> str:
+        return ends[each.name][min(attempt, len(ends[each.name])) - 1]
+
+    fake = Fake(behaviour, at_once, cost_s=2.5, workers=workers)
+    fake.run(*work)
+    assert all(tries <= TRIES + 1 for tries in fake.tries.values())
+
+
+def test_what_a_task_of_many_units_carries_is_flat() -> None:
+    """The settings, the largest part, travel once with all the units of a task."""
+    of_all = ExtractorsSettings()
+    alone = [Work("store", Source(f"s{number}", {}), ("openface",), of_all) for number in range(41)]
+    one, many = (len(pickle.dumps(Bundle(units))) for units in (alone[:1], alone))
+    assert one < 4_000
+    assert (many - one) / 40 < 0.1 * one
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [(["a"], "a/frames"), (["a", "b"], "a/frames and 1 more"), (list("abcdef"), "a/frames and 5 more")],
+)
+def test_a_task_is_called_by_its_first_unit_and_how_many_more(names: list[str], shown: str) -> None:
+    assert Bundle([unit(name, "frames") for name in names]).name == shown

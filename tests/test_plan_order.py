@@ -12,7 +12,7 @@ from storyframes.store.layout import create_store
 from tasks.extract import Work
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.cost import expected_cost, recording_s
+from tasks.planning.cost import cost_together, recording_s
 from tasks.planning.order import most_expensive_first
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
@@ -57,6 +57,11 @@ def test_everything_waits_for_its_sessions_frames_alone(uneven_study: Path, tmp_
     work = planned(uneven_study, tmp_path / "features").work
     first = {(unit.session_id == "stories" or unit.features == ("frames",), unit.after) for unit in work}
     assert first == {(True, ()), (False, ("frames",))}
+
+
+def expected_cost(features: tuple[str, ...], settings: ExtractorsSettings, length_s: float) -> float:
+    cost = cost_together(features, settings)
+    return cost.start_s + length_s * cost.cpu_s_per_s
 
 
 def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: Path) -> None:

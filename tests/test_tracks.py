@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from support.studies import run
 from flows.cli.plan import forecast_table, summary
 from flows.cli.repair_advice import repair_advice
 from flows.cli.tables.status import status_tables
-from flows.gather import Gather
+from flows.gather import Bundle, Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, OPENFACE_COLUMNS, in_order
@@ -295,13 +296,22 @@ class _AtOnce:
     def kind(self, unit: Work) -> str:
         return "any"
 
-    def submit(self, unit: Work, rank: int) -> _Ended:
-        self.begun.append(unit.name)
+    def cost_s(self, unit: Work) -> float:
+        return math.inf
+
+    def workers(self, unit: Work) -> int:
+        return 1
+
+    def submit(self, bundle: Bundle[Work], rank: int) -> _Ended:
+        self.begun.append(bundle.name)
         return _Ended()
 
-    def read(self, future: object, unit: Work) -> tuple[()]:
+    def read(self, future: object, bundle: Bundle[Work]) -> tuple[tuple[()]]:
         self.together.append(set(self.begun))
-        return ()
+        return ((),)
+
+    def left(self, unit: Work) -> None:
+        """Nothing dies here."""
 
     def lost(self, unit: Work) -> tuple[()]:
         return ()

@@ -66,11 +66,11 @@ class Cost:
 
     Attributes:
         cpu_s_per_s: CPU-seconds for each second of a recording with 15 frames a second.
-        start_s: CPU-seconds whatever its length: loading a model, publishing.
+        start_s: CPU-seconds whatever its length, in a process that has done one before: loading a model, publishing.
     """
 
     cpu_s_per_s: float = 0.03
-    start_s: float = 1.0
+    start_s: float = 0.1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import av
 
-from tasks.extractors.base import Input, Source
+from tasks.extractors.base import Cost, Input, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.media.container import RecordingError, open_container
 from tasks.media.video_header import VideoHeader, read_header
@@ -45,9 +45,7 @@ def header_length_s(header: VideoHeader) -> float:
     return header.promised_s or 0.0
 
 
-def expected_cost(
-    features: tuple[str, ...], settings: ExtractorsSettings, length_s: float, session_id: str = ""
-) -> float:
-    """CPU-seconds, in order of magnitude, of extracting these features in one go of a recording of this length."""
+def cost_together(features: tuple[str, ...], settings: ExtractorsSettings, session_id: str = "") -> Cost:
+    """What extracting these features in one go costs."""
     costs = [build_extractor(settings, session_id, feature).cost for feature in features]
-    return max(cost.start_s for cost in costs) + length_s * sum(cost.cpu_s_per_s for cost in costs)
+    return Cost(sum(cost.cpu_s_per_s for cost in costs), max(cost.start_s for cost in costs))
