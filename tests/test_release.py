@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import stat
@@ -29,6 +30,7 @@ from storyframes.label_curves import curve_spec
 from storyframes.release.copying import HIDDEN_CAVEAT
 from storyframes.release.manifest import verify_release
 from storyframes.release.run import make_release
+from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings, read_settings
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue, maintenance
@@ -54,6 +56,7 @@ PLANTED = [
         "/home/",
     ),
     *("rater-", "quarrel", "greta", "SECRET", "1710666000", "story_share", "f00df00d", "depressed", "ophelia"),
+    *("wrote of zebedee", "17.03.2024"),
 ]
 """Each stands somewhere in the store, and nowhere in a release; in small and in capital letters."""
 PLUG_IN = FeatureSpec(
@@ -79,7 +82,7 @@ version = "1.0"
 authors = ["The authors"]
 url = "https://example.org/stories"
 date = "2026-11-22"
-labels = ["empathy", "valence"]
+labels = ["empathy", "valence", "mood"]
 phases = ["reflection"]
 leave_out = ["withdrawn-2024-05-05"]
 allow_biometric = true
@@ -127,11 +130,26 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     index["valence"] = generator.random(len(index)).astype(np.float32)
     index["valence_weight"] = np.float32(0.5)
     index["rater-hugo"] = pd.Categorical(["depressed"] * len(index))
+    withdrawn = index["session_id"] == SESSIONS[3]
+    moods = [
+        "never on 17.03.2024",
+        "calm",
+        "wrote of Zebedee",
+        "torn",
+    ]  # in the order of the scheme; the first by nobody
+    index["mood"] = pd.Categorical.from_codes(np.where(withdrawn, 2, np.arange(len(index)) % 2 * 2 + 1), moods)
     index["reflected"] = True
+    index["told_to"] = pd.Categorical(["the robot", "Bertil-1"] * (len(index) // 2))
     index["seen_by"] = "Hugo"  # a column that only a later version has
     index["covered_greta-cam"] = np.float32(1)
     index.attrs = {
-        "schemes": {"empathy": "ordinal", "valence": "interval", "rater-hugo": "nominal"},
+        "schemes": {
+            "empathy": "ordinal",
+            "valence": "interval",
+            "mood": "nominal",
+            "told_to": "nominal",
+            "rater-hugo": "nominal",
+        },
         "clocks": {SESSIONS[0]: {"greta-cam": [[1710666000.0], [0.0]]}},
     }
     write_clip_index(index, local(root))
@@ -266,7 +284,10 @@ def test_the_release_is_a_sound_store_with_the_same_values(made: Made) -> None:
         np.testing.assert_array_equal(store.read(new, "gesture"), made.store.read(old, "gesture")[:, :2])
         assert store.attributes(new, "sbert")["speakers"] == ["participant", "speaker_2"]
         assert store.attributes(new, "openface")["stamps"] == sorted([HIDDEN_CAVEAT, "interlaced video"])
-    assert set(store.story_ids("sbert")) == set(made.names["stories"].values())
+    assert store.story_ids("sbert") == tuple(sorted(made.names["stories"].values()))
+    old_of = {new: old for old, new in made.names["stories"].items()}
+    before = [made.store.story_ids("sbert").index(old_of[new]) for new in store.story_ids("sbert")]
+    np.testing.assert_array_equal(store.read(STORIES, "sbert"), made.store.read(STORIES, "sbert")[before])
 
 
 def test_it_trains_on_the_same_clips(made: Made) -> None:
@@ -277,6 +298,7 @@ def test_it_trains_on_the_same_clips(made: Made) -> None:
     assert len(before) == len(after) > 20
     place = {clip_id: number for number, clip_id in enumerate(after.clips["clip_id"])}
     phases = made.names["phases"] | {"reflection": "reflection"}
+    place_of_mood = {"calm": 1, "torn": 3}
     for number, clip in enumerate(before.clips.itertuples()):
         new = f"{made.names['sessions'][clip.session_id]}:{phases[clip.phase]}:{clip.start_frame:06d}:{clip.position}"
         same, other = before[number], after[place[new]]
@@ -284,6 +306,8 @@ def test_it_trains_on_the_same_clips(made: Made) -> None:
         assert row["participant_id"] == made.names["participants"][clip.participant_id]
         assert row["valence"] == clip.valence
         assert row["reflected"]
+        assert row["mood"] == clip.mood
+        assert after.clips["mood"].cat.categories.get_loc(row["mood"]) == place_of_mood[clip.mood]
         assert set(same) == set(other)
         for name in set(same) - {"index"}:
             np.testing.assert_array_equal(same[name], other[name], name)
@@ -318,10 +342,12 @@ def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
     (folder / "README.md").write_text("changed")
     (folder / "CITATION.cff").unlink()
     (folder / "link").symlink_to("README.md")
+    (folder / "features/anna muster").mkdir()
+    os.mkfifo(folder / "pipe")
     code, said = verified(folder)
     assert code == 1
     assert sorted(line.partition(":")[0] for line in said.splitlines()) == [
-        "CITATION.cff", "README.md", "features/notes.txt", "link", "names.json",
+        "CITATION.cff", "README.md", "features/anna muster", "features/notes.txt", "link", "names.json", "pipe",
     ]  # fmt: skip
     assert "names.json: is the key that leads back to the ids" in said
     (folder / "manifest.json").write_text("{")
@@ -331,7 +357,9 @@ def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
 
 
 def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureStore, tmp_path: Path) -> None:
-    small = settings_of(tmp_path, SETTINGS.partition("openface =")[0].replace('labels = ["empathy", "valence"]', ""))
+    small = settings_of(
+        tmp_path, SETTINGS.partition("openface =")[0].replace('labels = ["empathy", "valence", "mood"]', "")
+    )
     first, again, other = (tmp_path / name for name in ("first", "again", "other"))
     make_release(original, first, small)
     key = tmp_path / "first.key.json"
@@ -361,9 +389,18 @@ def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureS
         ({"label.valence": "label.watch"}, "'label.watch' has times beyond 1,000,000 s (time)"),
         ({"openface__=": "face ="}, "the store has no feature 'face'"),
         ({"openface__=": '"openface@greta-cam" ='}, "tracks are not released"),
-        ({'"empathy",__"valence"': '"anger"'}, "the clip index has no labels 'anger'"),
-        ({'"empathy",__"valence"': '"covered_greta-cam"'}, "the clip index has no labels 'covered_greta-cam'"),
+        ({'"empathy",__"valence",__"mood"': '"anger"'}, "the clip index has no labels 'anger'"),
+        ({'"empathy",__"valence",__"mood"': '"covered_greta-cam"'}, "the clip index has no labels 'covered_greta-cam'"),
         ({"people__who": "cleo-2024-04-01 who"}, "name 'cleo-2024-04-01', which is an id"),
+        ({"stories.": "cleo-2024-04-01."}, "name 'cleo-2024-04-01', which is an id"),
+        ({"people__who": "(CLEO-1) who"}, "name 'cleo-1', which is an id"),
+        ({'"empathy",__"valence",__"mood"': '"told_to"'}, "the label 'told_to' names 'bertil-1', which is an id"),
+        (
+            {'["reflection"]': '["reflexion"]'},
+            "the clip index has no phase 'reflexion'; it has reflection, story_share",
+        ),
+        ({"2026-11-22": "2026-02-30"}, "date = '2026-02-30' is not like 2026-11-22"),
+        ({'"CC-BY-4.0"': '"CC BY 4.0"'}, "license = 'CC BY 4.0' is not an identifier of SPDX"),
         ({"license__=": "licence ="}, "there is no key 'licence'"),
         ({'version__=__"1.0"\n': ""}, "'version' is missing"),
         ({"allow_biometric__=__true": 'allow_biometric = "yes"'}, "allow_biometric = 'yes' is not true or false"),
@@ -429,3 +466,38 @@ def test_an_interrupted_release_leaves_its_key_alone(original: FeatureStore, tmp
     with pytest.raises(KeyboardInterrupt):
         make_release(original, place / "out", settings_of(tmp_path), progress=progress)
     assert [path.name for path in place.iterdir()] == ["out.key.json"]
+
+
+@pytest.mark.parametrize(
+    ("provenance", "is_of_texts"),
+    [
+        ({"inputs": {"video": {}}}, False),
+        ({"inputs": {"video": {}}, "tools": {"opencv": "4", "feature openface": "0a"}}, False),
+        ({"inputs": {"video": {}}, "tools": {"feature frames": "0a", "feature sbert": "0b"}}, True),
+        ({"inputs": {"video": {}}, "tools": {"feature summaries": "0c"}}, True),  # of a plug-in: who knows
+        ({"inputs": {"audio": {}, "transcript": {}}}, True),
+        ({"inputs": {}}, True),
+        ({}, True),
+    ],
+)
+def test_what_was_made_of_texts_needs_their_permission(provenance: dict[str, Any], is_of_texts: bool) -> None:
+    needed = {Sensitive.BIOMETRIC, Sensitive.TEXT} if is_of_texts else {Sensitive.BIOMETRIC}
+    assert sensitivity("gesture", PLUG_IN, False, {}, provenance) == needed
+
+
+def test_phases_and_times_that_would_mislead(original: FeatureStore, tmp_path: Path) -> None:
+    """A phase that bears the new name of another, and windows by the clock on the wall."""
+    root = tmp_path / "features"
+    shutil.copytree(original.storage.location, root)
+    for column, change, said in (
+        ("phase", lambda phase: phase.replace("reflection", "phase0001"), "is also the new name of another phase"),
+        ("stop_s", lambda time: time + 1710666000, "windows beyond 1,000,000 s"),
+    ):
+        index = original.clips()
+        index[column] = index[column].map(change)
+        write_clip_index(index, local(root))
+        phase = "phase0001" if column == "phase" else "reflection"
+        settings = settings_of(tmp_path, SETTINGS.replace('["reflection"]', f'["{phase}"]'))
+        with pytest.raises(ReleaseError, match=said):
+            make_release(FeatureStore(root), tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ import numpy as np
 
 from storyframes.features import STORIES
 from storyframes.release.pseudonyms import Key
-from storyframes.release.released_features import ReleasedFeature
+from storyframes.release.released_features import ReleasedArray, ReleasedFeature
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import current_path
 from storyframes.store.publish import FeatureWriter
@@ -53,18 +53,34 @@ def copy_feature(
     new = session_id if session_id == STORIES else key.names["sessions"][session_id]
     with FeatureWriter(target, new, released.spec, Compression.ZSTD) as out:
         out.attributes = _attributes(attributes, key)
+        order = _order_of_stories(out.attributes) if session_id == STORIES else None
         out.caveats = {_caveat(text) for text in attributes.get("stamps", [])}
         for name, array in released.arrays.items():
             writer = out.array(name)
+            if order is not None:
+                writer.append(_columns(store.read(session_id, feature, array=array.source)[order], array))
+                continue
             rows = store.describe(session_id, feature, array.source).shape[0]
             for start in range(0, rows, _ROWS):
                 values = store.view(session_id, feature, start, min(start + _ROWS, rows), array=array.source)
-                if array.pieces:
-                    values = np.concatenate([values[..., piece] for piece in array.pieces], axis=-1)
-                writer.append(np.ascontiguousarray(values))
+                writer.append(_columns(values, array))
         was = store.catalogue.set_index(["session_id", "feature"])["fingerprint"][session_id, feature]
         current = out.publish(key.digest("fingerprint", str(was), repr(released.spec)), {})
     return _timeless(current, root, key)
+
+
+def _columns(values: np.ndarray, array: ReleasedArray) -> np.ndarray:
+    if array.pieces:
+        values = np.concatenate([values[..., piece] for piece in array.pieces], axis=-1)
+    return np.ascontiguousarray(values)
+
+
+def _order_of_stories(attributes: dict[str, Any]) -> list[int]:
+    """The rows in the order of their new names, which are sorted in place: the study's own order tells the old ones."""
+    new = attributes["story_ids"]
+    order = sorted(range(len(new)), key=new.__getitem__)
+    attributes["story_ids"] = [new[row] for row in order]
+    return order
 
 
 def _caveat(text: str) -> str:

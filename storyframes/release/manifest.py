@@ -43,7 +43,10 @@ def verify_release(folder: Path) -> list[str]:
         if path.is_symlink():
             found.append(f"{name}: is a link")
         elif path.is_dir():
-            continue
+            if not any(path.iterdir()):
+                found.append(f"{name}: is an empty folder, which does not belong to the release")
+        elif not path.is_file():
+            found.append(f"{name}: is no file")  # a pipe, perhaps, which nobody could read to its end
         elif name == MANIFEST or name in known:
             if name in known and (path.stat().st_size, sha256_file(path)) != known[name]:
                 found.append(f"{name}: is not as it was released")

@@ -35,13 +35,16 @@ def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None
     key.number("stories", clips["story_id"].dropna().astype(str))
     key.number("targets", set(clips["target"].dropna().astype(str)) - {*key.names["stories"]})
     key.number("phases", set(clips["phase"].astype(str)) - {*settings.phases})
+    numbered = {name for phase, name in key.names["phases"].items() if phase not in settings.phases}
+    if both := sorted(numbered & {*settings.phases}):
+        raise ReleaseError(f"phases: {both[0]!r} is also the new name of another phase; let it get a number as well")
 
 
 def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
-    """See that the index has the labels that are to be released.
+    """See that the index has the labels and phases that are to be released.
 
     Raises:
-        ReleaseError: there is no such column of labels; or the index is of a format that lacks columns.
+        ReleaseError: there is no such column of labels, no such phase; or the index is of a format that lacks columns.
     """
     if lacking := [name for name in COLUMNS if name not in clips]:
         raise ReleaseError(
@@ -51,6 +54,9 @@ def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
     schemes = clips.attrs.get("schemes", {})
     if unknown := [label for label in settings.labels if label not in clips or label not in schemes]:
         raise ReleaseError(f"the clip index has no labels {unknown[0]!r}; it has {', '.join(schemes) or 'none'}")
+    phases = sorted({*clips["phase"].astype(str)})
+    if unknown := [phase for phase in settings.phases if phase not in phases]:
+        raise ReleaseError(f"phases: the clip index has no phase {unknown[0]!r}; it has {', '.join(phases)}")
 
 
 def released_clips(
@@ -85,13 +91,25 @@ def released_clips(
     for feature in dict.fromkeys([*FEATURES, *(name for of in released.values() for name in sorted(of))]):
         index[column_of(feature)] = [feature in released.get(one, ()) for one in clips["session_id"]]
     for label in _columns(settings.labels, clips):
-        index[label] = clips[label]
+        index[label] = _without_unused_names(clips[label])
     sort = ["session_id", "phase", "start_frame", "position", "target"]
     index = index.sort_values(sort, kind="stable", ignore_index=True)
     index["split_group"] = index["split_group"].astype("int32")
     index = index[[*COLUMNS, *(name for name in index if name not in COLUMNS)]]
     index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
     return index
+
+
+def _without_unused_names(column: pd.Series) -> pd.Series:
+    """A column whose names are only those that its rows have: the others may be what somebody wrote who is left out.
+
+    Every name keeps its place, so that a class has the same number as in the store.
+    """
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    used = {*column.dropna()}
+    names = enumerate(column.cat.categories, 1)
+    return column.cat.rename_categories([name if name in used else f"unused_{number:04d}" for number, name in names])
 
 
 def _columns(labels: Iterable[str], clips: pd.DataFrame) -> Iterable[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from storyframes.features import STORIES, in_order
+from storyframes.features import FEATURES, STORIES, in_order
 from storyframes.release.card import citation, data_card
 from storyframes.release.copying import MOMENT_S, copy_feature
 from storyframes.release.croissant import croissant
@@ -21,6 +21,7 @@ from storyframes.release.released_clips import check_labels, number_ids, release
 from storyframes.release.released_features import ReleasedFeature, released_feature
 from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings
+from storyframes.spec import Axis
 from storyframes.store import catalogue, clip_table
 from storyframes.store.durable import flush_folder, flush_tree
 from storyframes.store.feature_store import FeatureStore
@@ -102,7 +103,7 @@ def make_release(
         number_ids(clips, key, settings)
     for feature in {feature for session, feature in planned if session == STORIES}:
         key.number("stories", store.story_ids(feature))
-    _check_texts(settings, store, key)
+    _check_texts(settings, store, clips, key)
     done = Release(len(sessions), labels=settings.labels, left_out=left_out)
     target.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
@@ -162,6 +163,11 @@ def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | Non
             "index the study with windows of the sessions' own frames"
         )
     check_labels(clips, settings)
+    if np.nanmax(np.abs(clips[["start_s", "stop_s"]].to_numpy(float)), initial=0) > _LONGEST_S:
+        raise ReleaseError(
+            f"the clip index has windows beyond {_LONGEST_S:,} s: their times are no seconds of a recording, and may "
+            "be dates"
+        )
     return clips[~clips["session_id"].isin(settings.leave_out)]
 
 
@@ -181,6 +187,8 @@ def _plan(store: FeatureStore, settings: ReleaseSettings) -> tuple[dict[tuple[st
                 continue
             stored = store.spec(session, feature)
             released = released_feature(session, feature, stored, wanted)
+            if session == STORIES and {array.spec.axis for array in released.arrays.values()} != {Axis.STORY}:
+                raise ReleaseError(f"{name!r} has rows that are no stories: they cannot be put into another order")
             _check_allowed(store, session, name, released, settings)
             _check_times(store, session, feature, released)
             planned[session, feature] = released
@@ -244,13 +252,34 @@ def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
     return found
 
 
-def _check_texts(settings: ReleaseSettings, store: FeatureStore, key: Key) -> None:
-    """See that what is said of the release names nobody."""
-    told = " ".join([settings.title, settings.description, settings.version, settings.url, *settings.phases])
-    words = set(re.findall(r"[\w.-]+", told))
+def _check_texts(settings: ReleaseSettings, store: FeatureStore, clips: pd.DataFrame | None, key: Key) -> None:
+    """See that what is said of the release names nobody, and no label does."""
+    told = [settings.title, settings.description, settings.version, settings.url]
     ids = {one for kind in ("sessions", "participants") for one in key.names[kind]} | {*store.sessions}
-    if named := sorted(one for one in ids & words if len(one) >= _LONG_ENOUGH):
-        raise ReleaseError(f"the title, the description or the phases name {named[0]!r}, which is an id of the study")
+    ids = {one for one in ids if len(one) >= _LONG_ENOUGH}
+    if named := _named(ids, [*told, *settings.phases]):
+        raise ReleaseError(f"the title, the description or the phases name {named!r}, which is an id of the study")
+    for feature, wanted in settings.features.items():
+        is_builtin = feature.removeprefix(_STORIES) in FEATURES
+        if not is_builtin and (named := _named(ids, [feature, *(wanted or ())])):
+            raise ReleaseError(
+                f"the feature {feature!r} or a column of it names {named!r}, which is an id of the study"
+            )
+    if clips is None:
+        return
+    for label in settings.labels:
+        names = clips[label].dropna().unique() if not pd.api.types.is_numeric_dtype(clips[label]) else ()
+        if named := _named(ids, [label, *(str(name) for name in names)]):
+            raise ReleaseError(
+                f"the label {label!r} names {named!r}, which is an id of the study: take it off the list"
+            )
+
+
+def _named(ids: Iterable[str], texts: Iterable[str]) -> str | None:
+    """The first of the ids that stands in a text by itself, in small or in capital letters."""
+    told = "\n".join(texts).casefold()
+    found = (one for one in sorted(ids) if re.search(rf"(?<!\w){re.escape(one.casefold())}(?!\w)", told))
+    return next(found, None)
 
 
 def _in_new_order(

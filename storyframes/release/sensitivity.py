@@ -22,6 +22,8 @@ _OPENFACE = FEATURES["openface"]
 HARMLESS_COLUMNS = frozenset(name for group in _MOVEMENTS for name in _OPENFACE.columns[_OPENFACE.groups[group]])
 """Of OpenFace: by which nobody is recognised."""
 _TEXTS = {"transcript", "stories"}
+_READ = "feature "  # begins the names of tools that are other features (tasks/extractors/base.py)
+_WITHOUT_TEXT = {"frames", "openface", "resnet50", "dope", "opensmile"}
 
 
 class Sensitive(StrEnum):
@@ -60,6 +62,13 @@ def sensitivity(
     if is_known:
         return {Sensitive.BIOMETRIC}
     inputs = provenance.get("inputs")
-    is_without_text = isinstance(inputs, dict) and inputs and not _TEXTS & set(inputs)
+    is_without_text = isinstance(inputs, dict) and inputs and not _TEXTS & set(inputs) and not _read_texts(provenance)
     texts = set() if is_without_text and not axes & {Axis.UTTERANCE, Axis.STORY} else {Sensitive.TEXT}
     return {Sensitive.BIOMETRIC, *texts}
+
+
+def _read_texts(provenance: Mapping[str, Any]) -> bool:
+    """Whether it was made of another feature that may have been made of texts."""
+    tools = provenance.get("tools", {})
+    read = {str(name).removeprefix(_READ) for name in tools if str(name).startswith(_READ)}
+    return bool(read - _WITHOUT_TEXT)

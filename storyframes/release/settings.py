@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +90,17 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         return value
     if not isinstance(value, str):
         raise ReleaseError(f"{path}: {key} = {value!r} is not a text in quotes")
-    if key == "date" and value and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+    if key == "date" and value and not _is_date(value):
         raise ReleaseError(f"{path}: date = {value!r} is not like 2026-11-22")
+    if key == "license" and not re.fullmatch(r"[A-Za-z0-9.+-]*", value):
+        raise ReleaseError(f"{path}: license = {value!r} is not an identifier of SPDX, such as CC-BY-4.0")
     return value
+
+
+def _is_date(text: str) -> bool:
+    with suppress(ValueError):
+        return date.fromisoformat(text).isoformat() == text
+    return False
 
 
 def _columns(path: Path, feature: str, columns: Any) -> tuple[str, ...] | None:
