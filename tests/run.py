@@ -10,7 +10,7 @@ the others see storyframes as it is without them.
 
 Commands that need a Prefect server and are not about it share one (support/one_server.py).
 
-One more at once than there are processors: the files with servers and clusters wait for most of their time.
+Two more at once than there are processors: the files with servers and clusters wait for most of their time.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test(places: Sequence[str], state: Path, server: str) -> tuple[int, str, flo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     processors = len(os.sched_getaffinity(0))
-    parser.add_argument("--at-once", type=int, default=processors + 1, help="processes of tests at a time")
+    parser.add_argument("--at-once", type=int, default=processors + 2, help="processes of tests at a time")
     took: dict[str, float] = {}
     failed = []
     at_once = parser.parse_args().at_once
