@@ -15,10 +15,12 @@ demo: $(VENV)/.pipeline ## extract the demo study
 test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
 	@$(BIN)/python tests/run.py
 
+DEMO := storyframes-demo
+SITE := docs/_build/html
 docs: $(VENV)/.dev ## build the documentation's site, docs/_build/html; its tutorials run on the demo study
-	[ -d storyframes-demo/features ] || $(BIN)/storyframes demo storyframes-demo
-	STORYFRAMES_DEMO=storyframes-demo $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
-	@echo open docs/_build/html/index.html
+	[ -d $(DEMO)/features ] || $(BIN)/storyframes demo $(DEMO)
+	STORYFRAMES_DEMO=$(DEMO) $(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
+	@echo open $(SITE)/index.html
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

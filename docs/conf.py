@@ -59,7 +59,7 @@ if not os.environ.get("STORYFRAMES_DEMO"):
 def notebooks_find_the_demo() -> None:
     """Each notebook begins in an empty folder with links to the demo and the examples, and finds our commands."""
     links = {
-        "storyframes-demo": Path(os.environ["STORYFRAMES_DEMO"]).resolve(strict=True),
+        "storyframes-demo": (ROOT / os.environ["STORYFRAMES_DEMO"]).resolve(strict=True),
         "examples": Path(__file__).parent / "examples",
     }
     profile = Path(tempfile.mkdtemp(prefix="storyframes-docs-"))
@@ -79,7 +79,8 @@ if os.environ.get("STORYFRAMES_DEMO"):
 
 def name_files_beside_docs(app: Sphinx, page: str, source: list[str]) -> None:
     """Links to files outside this folder work where the code lies; on the site the file is named instead."""
-    source[0] = re.sub(r"\[([^\]]+)\]\(\.\./([^)#]+)\)", r"\1 (`\2` in the source)", source[0])
+    up = re.escape("../" * (page.count("/") + 1))
+    source[0] = re.sub(rf"\[([^\]]+)\]\({up}([^)#]+)\)", r"\1 (`\2` in the source)", source[0])
 
 
 def setup(app: Sphinx) -> None:

@@ -49,17 +49,16 @@ def read(path: Path) -> Page:
 
 @pytest.fixture(scope="module")
 def site(extracted_demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as ``make docs`` builds it; whatever Sphinx warns of is an error, as is a cell that raises."""
+    """Built by ``make docs``; whatever Sphinx warns of is an error, as is a cell that raises."""
     demo, result = extracted_demo
     assert result.returncode == 0, result.stderr
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", out / "trees", "docs"]
-    environment = os.environ | {"STORYFRAMES_DEMO": str(demo)}
-    built = subprocess.run(
-        [*command, out / "html"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1100
-    )
+    out = tmp_path_factory.mktemp("site") / "html"
+    where = [f"BIN={Path(sys.executable).parent}", f"DEMO={os.path.relpath(demo, ROOT)}", f"SITE={out}"]
+    command = ["make", "-o", ".venv/.dev", "docs", *where]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1100)
     assert built.returncode == 0, built.stderr
-    return out / "html"
+    assert f"open {out}/index.html" in built.stdout
+    return out
 
 
 def test_every_link_leads_somewhere(site: Path) -> None:
@@ -76,6 +75,13 @@ def test_every_link_leads_somewhere(site: Path) -> None:
             if not target.is_file() or lost:
                 nowhere.append(f"{path.name}: {link}")
     assert nowhere == []
+
+
+def test_only_files_outside_the_pages_are_named_instead_of_linked(site: Path) -> None:
+    texts = [re.sub(r"<[^>]+>", "", path.read_text()) for path in site.rglob("*.html")]
+    named = {name for text in texts for name in re.findall(r"\((\S+) in the source\)", text)}
+    assert "demo/study" in named
+    assert [name for name in named if not (ROOT / name).exists() or name.startswith("docs/")] == []
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -102,3 +103,11 @@ def test_every_room_has_a_map_that_names_what_is_in_it(package: str) -> None:
         inside = module.rpartition(".")[0] == package
         if inside and path.name != "__main__.py":
             assert module.rpartition(".")[2] in text, f"{package} does not say what {module} is"
+
+
+def test_the_design_names_every_room_and_file_below_a_floor() -> None:
+    tree = (ROOT / "docs/design.md").read_text().split("```")[1]
+    named = set(re.findall(r"\w+", tree))
+    below = {module.split(".")[1] for module in MODULES if "." in module}
+    assert "clips" in below
+    assert sorted(below - named - {"__main__"}) == []
