@@ -49,7 +49,8 @@ TOGETHER = {
     ),
     "documents": (
         "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_doctor", "test_export",
-        "test_heat_map", "test_light_install", "test_release", "test_report_light", "test_weights",
+        "test_heat_map", "test_light_install", "test_release",
+        "test_release_refused", "test_report_light", "test_weights",
     ),
     "extractors": (
         "test_extending", "test_extract", "test_forecast", "test_gather", "test_one_file", "test_openface",

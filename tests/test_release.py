@@ -6,7 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,85 +21,19 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 import zarr
-from support.stores import local
-from support.synthetic_features import FPS, STORY_IDS, StudySpec, publish, random_features, study_of, tables
+from support.planted_store import BEFORE, PLANTED, SETTINGS, planted_store, settings_of
 from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORIES
-from storyframes.label_curves import curve_spec
+from storyframes.release import copying
 from storyframes.release.copying import HIDDEN_CAVEAT
 from storyframes.release.manifest import verify_release
+from storyframes.release.pseudonyms import Key
 from storyframes.release.run import make_release
-from storyframes.release.sensitivity import Sensitive, sensitivity
-from storyframes.release.settings import ReleaseError, ReleaseSettings, read_settings
-from storyframes.spec import ArraySpec, Axis, FeatureSpec
-from storyframes.store import catalogue, maintenance
-from storyframes.store.durable import write_atomically
-from storyframes.store.layout import create_store
-from storyframes.store.publish import FeatureWriter, record_attempt
-from storyframes.store.records import Status
-from tasks.index import build_clip_index, write_clip_index
-
-SESSIONS = ["anna-2024-03-17", "bertil-2024-03-18", "cleo-2024-04-01", "withdrawn-2024-05-05"]
-STORY = "hugos-lost-dog"
-PLANTED = [
-    *(
-        "anna",
-        "bertil",
-        "cleo",
-        "withdrawn",
-        "2024-03",
-        "2024-04",
-        "hugo",
-        "Muster",
-        "lab-machine-7",
-        "/home/",
-    ),
-    *("rater-", "quarrel", "greta", "SECRET", "1710666000", "story_share", "f00df00d", "depressed", "ophelia"),
-    *("wrote of zebedee", "17.03.2024"),
-]
-"""Each stands somewhere in the store, and nowhere in a release; in small and in capital letters."""
-PLUG_IN = FeatureSpec(
-    "gesture",
-    "gestures of Anna Muster, as Hugo sees them",
-    {
-        "values": ArraySpec(
-            Axis.FRAME, "float32", "made at lab-machine-7", shape=(3,), dims=("annas",),
-            columns=("wave", "nod", "hugos_view"), units="Muster",
-        ),
-        "hugo_was_there": ArraySpec(Axis.FRAME, "uint8", "whether Hugo was there", fill=0),
-        "diary": ArraySpec(Axis.FRAME, "uint8", "bytes", shape=(8,), dims=("letters",), fill=0),
-    },
-    groups={"annas_moves": slice(0, 2)},
-    mask="hugo_was_there",
-)  # fmt: skip
-BEFORE = -7777.25  # what stands in columns that are not released
-SETTINGS = """
-title = "Stories and faces"
-description = "Action units of people who hear stories."
-license = "CC-BY-4.0"
-version = "1.0"
-authors = ["The authors"]
-url = "https://example.org/stories"
-date = "2026-11-22"
-labels = ["empathy", "valence", "mood"]
-phases = ["reflection"]
-leave_out = ["withdrawn-2024-05-05"]
-allow_biometric = true
-allow_text_vectors = true
-
-[features]
-frames = "all"
-openface = ["action_units", "gaze", "success"]
-opensmile = "all"
-sbert = "all"
-gesture = ["wave", "nod"]
-"label.valence" = "all"
-"stories/sbert" = "all"
-"""
+from storyframes.release.settings import ReleaseError
+from storyframes.store import maintenance
 
 
 @dataclass(frozen=True)
@@ -110,99 +47,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
-    root = tmp_path_factory.mktemp("original-of-anna-muster") / "features"
-    create_store(root)
-    for number, session in enumerate(SESSIONS):
-        _write_session(root, session, number)
-    vectors = np.random.default_rng(99).normal(size=(len(STORY_IDS), 384)).astype(np.float32)
-    ids = [f"{STORY}-{number}" for number in range(len(STORY_IDS))]
-    publish(root, STORIES, "sbert", {"values": vectors}, {"story_ids": ids, "texts": ["the quarrel with greta"]})
-    record_attempt(local(root), SESSIONS[0], "dope", Status.FAILED, "/home/hugo/anna.avi is gone", "f")
-    for name in ("inputs.json", "notes-of-hugo.txt"):
-        write_atomically(root / name, b'{"/home/hugo/anna.avi": "lab-machine-7"}')
-    catalogue.compact(local(root))
-    study = tables(StudySpec(sessions=4), SESSIONS)
-    study["sessions"]["participant_id"] = ["Anna.Muster", "bertil-1", "cleo-1", "withdrawn-1"]
-    study["ratings"]["story_id"] = study["ratings"]["story_id"].str.replace("story", f"{STORY}-")
-    spec = WindowSpec(window=13, stride=5, fps=FPS, split_shares=(1, 0, 0))
-    index = build_clip_index(study_of(study), spec, FeatureStore(root)).clips
-    generator = np.random.default_rng(1)
-    index["valence"] = generator.random(len(index)).astype(np.float32)
-    index["valence_weight"] = np.float32(0.5)
-    index["rater-hugo"] = pd.Categorical(["depressed"] * len(index))
-    withdrawn = index["session_id"] == SESSIONS[3]
-    moods = [
-        "never on 17.03.2024",
-        "calm",
-        "wrote of Zebedee",
-        "torn",
-    ]  # in the order of the scheme; the first by nobody
-    index["mood"] = pd.Categorical.from_codes(np.where(withdrawn, 2, np.arange(len(index)) % 2 * 2 + 1), moods)
-    index["reflected"] = True
-    index["told_to"] = pd.Categorical(["the robot", "Bertil-1"] * (len(index) // 2))
-    index["seen_by"] = "Hugo"  # a column that only a later version has
-    index["covered_greta-cam"] = np.float32(1)
-    index.attrs = {
-        "schemes": {
-            "empathy": "ordinal",
-            "valence": "interval",
-            "mood": "nominal",
-            "told_to": "nominal",
-            "rater-hugo": "nominal",
-        },
-        "clocks": {SESSIONS[0]: {"greta-cam": [[1710666000.0], [0.0]]}},
-    }
-    write_clip_index(index, local(root))
-    return FeatureStore(root)
-
-
-def _write_session(root: Path, session: str, number: int) -> None:
-    features = random_features(np.random.default_rng(number), 60)
-    features = {name: features[name] for name in ("frames", "openface", "opensmile", "glove", "sbert")}
-    face = features["openface"]["values"]
-    for group in ("landmarks_2d", "landmarks_3d", "shape", "eye_landmarks"):
-        face[:, FEATURES["openface"].groups[group]] = BEFORE
-    provenance = {"inputs": {"video": {"path": "anna.avi", "sha256": "f00df00d"}}, "code": "lab-machine-7"}
-    for feature, values in features.items():
-        with FeatureWriter(local(root), session, FEATURES[feature]) as out:
-            for name, rows in values.items():
-                out.write(name, np.clip(rows, 0, 1) if name == "speaker" else rows)
-            out.attributes |= {"speakers": ["participant", "Greta Muster"], "host": "lab-machine-7", "session": session}
-            out.attributes |= {"feature_set": "set of Hugo", "started_at": "2024-03-17T10:00:00", "about": "Anna"}
-            out.quality = {"hugos_opinion": 1.0}
-            out.caveats |= {"interlaced video", "ask Hugo about Anna"}
-            out.publish(f"f00df00d{feature}", provenance)
-    with FeatureWriter(local(root), session, PLUG_IN) as out:
-        values = np.random.default_rng(number).normal(size=(60, 3)).astype(np.float32)
-        values[:, 2] = BEFORE
-        out.write("values", values)
-        out.write("hugo_was_there", np.arange(60, dtype=np.uint8) % 2)
-        out.write("diary", np.tile(np.frombuffer(b"SECRET!!", np.uint8), (60, 1)))
-        out.publish("f00df00d", {"inputs": {"video": {}}})
-    for scheme in ("valence", "rater-hugo"):
-        with FeatureWriter(local(root), session, curve_spec(f"label.{scheme}")) as out:
-            out.write("values", np.arange(5, dtype=np.float32))
-            out.write("time", np.arange(5) / 1.0)
-            out.write("raters", np.ones(5, np.int16))
-            out.attributes["raters"] = ["rater-hugo", "rater-ophelia"]
-            out.publish("f00df00d", {})
-    with FeatureWriter(local(root), session, curve_spec("label.watch")) as out:
-        out.write("values", np.arange(5, dtype=np.float32))
-        out.write("time", 1710666000 + np.arange(5) / 1.0)
-        out.write("raters", np.ones(5, np.int16))
-        out.publish("f00df00d", {})
-    with FeatureWriter(local(root), session, FEATURES["frames"], track="greta-cam") as out:
-        out.write("time", 1710666000 + np.arange(60) / 15)
-        out.publish("f00df00d", {})
-
-
-def settings_of(tmp_path: Path, text: str = SETTINGS, **changes: str) -> ReleaseSettings:
-    for before, after in changes.items():
-        assert before.replace("__", " ") in text
-        text = text.replace(before.replace("__", " "), after)
-    path = tmp_path / "release.toml"
-    path.write_text(text)
-    return read_settings(path)
+    return planted_store(tmp_path_factory.mktemp("original-of-anna-muster") / "features")
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +83,7 @@ def test_nothing_in_a_release_tells_of_whom_it_is(made: Made) -> None:
     store = b"\n".join(everything(Path(made.store.storage.location)).values()).lower()
     contents = {where: content.lower() for where, content in everything(made.folder).items()}
     assert len(contents) > 100
+    assert list(made.folder.rglob(".*")) == []
     for planted in PLANTED:
         assert planted.lower().encode() in store, planted
         for where, content in contents.items():
@@ -262,6 +108,12 @@ def test_the_release_is_a_sound_store_with_the_same_values(made: Made) -> None:
     assert list(maintenance.verify(store.storage)) == []
     assert store.sessions == ["s0001", "s0002", "s0003"]
     assert sorted(made.names["sessions"].values()) == store.sessions
+    clips = store.clips()
+    assert clips["session_id"].is_monotonic_increasing
+    groups = clips.groupby("split_group")["participant_id"].unique()
+    assert [list(people) for people in groups] == [["p0001"], ["p0002"], ["p0003"]]
+    assert clips.attrs["schemes"] == {"empathy": "ordinal", "valence": "interval", "mood": "nominal"}
+    assert not clips["has_glove"].any()
     assert set(store.all_features) == {"frames", "openface", "opensmile", "sbert", "gesture", "label.valence"}
     for old, new in made.names["sessions"].items():
         face = store.read(new, "openface")
@@ -305,6 +157,7 @@ def test_it_trains_on_the_same_clips(made: Made) -> None:
         row = after.clips.iloc[place[new]]
         assert row["participant_id"] == made.names["participants"][clip.participant_id]
         assert row["valence"] == clip.valence
+        assert row["valence_weight"] == clip.valence_weight
         assert row["reflected"]
         assert row["mood"] == clip.mood
         assert after.clips["mood"].cat.categories.get_loc(row["mood"]) == place_of_mood[clip.mood]
@@ -318,10 +171,27 @@ def test_machines_and_people_can_read_what_it_is(made: Made, caplog: pytest.LogC
     assert issues.metadata.name == "Stories and faces"
     assert (issues.metadata.ctx.issues.errors, issues.metadata.ctx.issues.warnings) == (set(), set())
     assert "is not standard" not in caplog.text
-    records = list(issues.records("clips"))
-    assert len(records) == len(FeatureStore(made.folder / "features").clips())
+    for table in ("catalogue", "clips"):
+        stored = pq.read_table(made.folder / f"features/{table}.parquet").to_pandas()
+        records = list(issues.records(table))
+        assert len(records) == len(stored) > 0
+        assert {f"{table}/{column}" for column in stored} - {*records[0]} <= {"catalogue/stamps"}
+        for number, record in enumerate(records):
+            for field, value in record.items():
+                value = value.decode() if isinstance(value, bytes) else value
+                before = stored[field.partition("/")[2]].iloc[number]
+                assert value == before or (pd.isna(value) and pd.isna(before)), (field, number)
+    declared = json.loads((made.folder / "croissant.json").read_text())["recordSet"][1]["field"]
+    types = {field["name"]: field["dataType"] for field in declared}
+    assert [types[f"clips/{name}"] for name in ("split_group", "start_s", "reflected", "mood")] == [
+        "sc:Integer",
+        "sc:Float",
+        "sc:Boolean",
+        "sc:Text",
+    ]
     cited = yaml.safe_load((made.folder / "CITATION.cff").read_text())
     assert (cited["type"], cited["license"], cited["authors"]) == ("dataset", "CC-BY-4.0", [{"name": "The authors"}])
+    assert (str(cited["date-released"]), cited["url"]) == ("2026-11-22", "https://example.org/stories")
     card = (made.folder / "README.md").read_text()
     assert "3 sessions of 3 participants, 7 features" in card
     assert "| openface | interlaced video | 3 |" in card
@@ -356,6 +226,98 @@ def test_verify_sees_what_is_no_part_of_it(made: Made, tmp_path: Path) -> None:
         verify_release(tmp_path)
 
 
+def test_verify_sees_every_small_change(made: Made, tmp_path: Path) -> None:
+    def flip(folder: Path) -> str:
+        path = next(folder.glob("features/s0001/openface/*/values/c/0/0"))
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        return "is not as it was released"
+
+    def link(folder: Path) -> str:
+        (folder / "README.md").rename(tmp_path / "README.md")
+        (folder / "README.md").symlink_to(tmp_path / "README.md")
+        return "README.md: is a link"
+
+    def rename(folder: Path) -> str:
+        (folder / "features/s0001").rename(folder / "features/s0007")
+        return "does not belong to the release"
+
+    def slip_in(folder: Path) -> str:
+        version = next(folder.glob("features/s0001/openface/2*"))
+        shutil.copytree(version / "values", version / "landmarks")
+        return "landmarks/zarr.json: does not belong to the release"
+
+    def take_out_of_the_manifest(folder: Path) -> str:
+        content = json.loads((folder / "manifest.json").read_bytes())
+        del content["files"]["README.md"]
+        (folder / "manifest.json").write_text(json.dumps(content))
+        return "README.md: does not belong to the release"
+
+    for change in (flip, link, rename, slip_in, take_out_of_the_manifest):
+        folder = tmp_path / change.__name__
+        shutil.copytree(made.folder, folder)
+        said = change(folder)
+        assert [line for line in verify_release(folder) if said in line], change
+    newer = json.loads((made.folder / "manifest.json").read_bytes()) | {"format": 2}
+    (folder / "manifest.json").write_text(json.dumps(newer))
+    with pytest.raises(ReleaseError, match="of a newer storyframes"):
+        verify_release(folder)
+
+
+def test_new_names_tell_no_order_and_never_meet() -> None:
+    ids = [f"2024-03-{day:02d}" for day in range(1, 31)]
+    key = Key("5e" * 32)
+    key.number("sessions", ids)
+    key.number("participants", ids)
+    orders = [[int(key.names[kind][one][1:]) for one in ids] for kind in ("sessions", "participants")]
+    assert all(sorted(order) == list(range(1, 31)) for order in orders)
+    assert abs(np.corrcoef(orders[0], range(30))[0, 1]) < 0.5
+    assert abs(np.corrcoef(*orders)[0, 1]) < 0.5
+    key.number("sessions", [*ids, "2024-02-01", "2024-02-02"])
+    assert sorted(key.names["sessions"].values()) == [f"s{number:04d}" for number in range(1, 33)]
+    assert key.digest("version") == Key("5e" * 32).digest("version") != Key("5f" * 32).digest("version")
+
+
+def test_values_are_whole_however_many_rows_are_copied_at_a_time(
+    original: FeatureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "_ROWS", 7)
+    text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\n'
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    store = FeatureStore(tmp_path / "out/features")
+    names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
+    for old, new in names.items():
+        gaze = FEATURES["openface"].groups["gaze"]
+        np.testing.assert_array_equal(store.read(new, "openface"), original.read(old, "openface")[:, gaze])
+
+
+def test_what_a_killed_release_left_is_removed_by_the_next(original: FeatureStore, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    place = tmp_path / "place"
+    code = f"""
+import os, signal
+from pathlib import Path
+from storyframes import FeatureStore
+from storyframes.release.run import make_release
+from storyframes.release.settings import read_settings
+
+def kill(feature):
+    if feature == "opensmile":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+store, settings = FeatureStore({original.storage.location!r}), read_settings(Path({str(tmp_path / "release.toml")!r}))
+make_release(store, Path({str(place / "out")!r}), settings, progress=kill)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == -signal.SIGKILL
+    left = {path.name for path in place.iterdir()}
+    assert "out" not in left
+    assert len(left) == 2
+    make_release(original, place / "out", settings)
+    assert {path.name for path in place.iterdir()} == {"out", "out.key.json"}
+    assert verify_release(place / "out") == []
+
+
 def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureStore, tmp_path: Path) -> None:
     small = settings_of(
         tmp_path, SETTINGS.partition("openface =")[0].replace('labels = ["empathy", "valence", "mood"]', "")
@@ -374,69 +336,6 @@ def test_the_same_key_gives_the_same_names_and_another_others(original: FeatureS
     assert index["empathy"].isna().all()
     assert "valence" not in index
     assert not index["has_openface"].any()
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"allow_biometric__=__true": ""}, "'opensmile', as it is asked for, is biometric"),
-        ({"allow_text_vectors__=__true": ""}, "'sbert' holds vectors of texts"),
-        ({'sbert__=__"all"\n': 'glove = "all"\n'}, "'glove' holds vectors of single words"),
-        ({'gesture__=__["wave",__"nod"]': 'gesture = "all"'}, "'gesture' is not built in"),
-        ({'["wave",__"nod"]': '["annas_moves"]'}, "there is no column or group 'annas_moves'"),
-        ({'["wave",__"nod"]': '["diary", "hugo"]'}, "there is no column or group 'hugo'"),
-        ({'"action_units",': '"faces",'}, "there is no column or group 'faces'"),
-        ({"label.valence": "label.watch"}, "'label.watch' has times beyond 1,000,000 s (time)"),
-        ({"openface__=": "face ="}, "the store has no feature 'face'"),
-        ({"openface__=": '"openface@greta-cam" ='}, "tracks are not released"),
-        ({'"empathy",__"valence",__"mood"': '"anger"'}, "the clip index has no labels 'anger'"),
-        ({'"empathy",__"valence",__"mood"': '"covered_greta-cam"'}, "the clip index has no labels 'covered_greta-cam'"),
-        ({"people__who": "cleo-2024-04-01 who"}, "name 'cleo-2024-04-01', which is an id"),
-        ({"stories.": "cleo-2024-04-01."}, "name 'cleo-2024-04-01', which is an id"),
-        ({"people__who": "(CLEO-1) who"}, "name 'cleo-1', which is an id"),
-        ({'"empathy",__"valence",__"mood"': '"told_to"'}, "the label 'told_to' names 'bertil-1', which is an id"),
-        (
-            {'["reflection"]': '["reflexion"]'},
-            "the clip index has no phase 'reflexion'; it has reflection, story_share",
-        ),
-        ({"2026-11-22": "2026-02-30"}, "date = '2026-02-30' is not like 2026-11-22"),
-        ({'"CC-BY-4.0"': '"CC BY 4.0"'}, "license = 'CC BY 4.0' is not an identifier of SPDX"),
-        ({"license__=": "licence ="}, "there is no key 'licence'"),
-        ({'version__=__"1.0"\n': ""}, "'version' is missing"),
-        ({"allow_biometric__=__true": 'allow_biometric = "yes"'}, "allow_biometric = 'yes' is not true or false"),
-        ({"2026-11-22": "today"}, "date = 'today' is not like 2026-11-22"),
-        ({"withdrawn-2024-05-05": "nobody"}, "leave_out: there is no session 'nobody'"),
-    ],
-)
-def test_what_is_refused_leaves_nothing(
-    original: FeatureStore, tmp_path: Path, changes: dict[str, str], said: str
-) -> None:
-    place = tmp_path / "place"
-    place.mkdir()
-    with pytest.raises(ReleaseError, match=re.escape(said)):
-        make_release(original, place / "out", settings_of(tmp_path, **changes))
-    assert list(place.iterdir()) == []
-
-
-def test_openface_without_a_permission_is_movements(original: FeatureStore, tmp_path: Path) -> None:
-    text = SETTINGS.partition("opensmile")[0].replace("allow_biometric = true", "")
-    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
-    with pytest.raises(ReleaseError, match="'openface', as it is asked for, is biometric"):
-        make_release(original, tmp_path / "more", settings_of(tmp_path, text.replace('"success"', '"p_0"')))
-
-
-def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
-    settings = settings_of(tmp_path)
-    inside = Path(original.storage.location)
-    for target, key, said in (
-        (tmp_path / "out", tmp_path / "out/key.json", "would be inside the release"),
-        (inside / "out", None, "is inside the feature store"),
-        (tmp_path, None, "is there already"),
-        (tmp_path / "out", tmp_path / "release.toml", "is no key of a release"),
-    ):
-        with pytest.raises(ReleaseError, match=said):
-            make_release(original, target, settings, key)
-    assert [path.name for path in tmp_path.iterdir()] == ["release.toml"]
 
 
 def test_arrays_of_a_plug_in_are_released_as_a_whole_where_they_are_named(
@@ -466,38 +365,3 @@ def test_an_interrupted_release_leaves_its_key_alone(original: FeatureStore, tmp
     with pytest.raises(KeyboardInterrupt):
         make_release(original, place / "out", settings_of(tmp_path), progress=progress)
     assert [path.name for path in place.iterdir()] == ["out.key.json"]
-
-
-@pytest.mark.parametrize(
-    ("provenance", "is_of_texts"),
-    [
-        ({"inputs": {"video": {}}}, False),
-        ({"inputs": {"video": {}}, "tools": {"opencv": "4", "feature openface": "0a"}}, False),
-        ({"inputs": {"video": {}}, "tools": {"feature frames": "0a", "feature sbert": "0b"}}, True),
-        ({"inputs": {"video": {}}, "tools": {"feature summaries": "0c"}}, True),  # of a plug-in: who knows
-        ({"inputs": {"audio": {}, "transcript": {}}}, True),
-        ({"inputs": {}}, True),
-        ({}, True),
-    ],
-)
-def test_what_was_made_of_texts_needs_their_permission(provenance: dict[str, Any], is_of_texts: bool) -> None:
-    needed = {Sensitive.BIOMETRIC, Sensitive.TEXT} if is_of_texts else {Sensitive.BIOMETRIC}
-    assert sensitivity("gesture", PLUG_IN, False, {}, provenance) == needed
-
-
-def test_phases_and_times_that_would_mislead(original: FeatureStore, tmp_path: Path) -> None:
-    """A phase that bears the new name of another, and windows by the clock on the wall."""
-    root = tmp_path / "features"
-    shutil.copytree(original.storage.location, root)
-    for column, change, said in (
-        ("phase", lambda phase: phase.replace("reflection", "phase0001"), "is also the new name of another phase"),
-        ("stop_s", lambda time: time + 1710666000, "windows beyond 1,000,000 s"),
-    ):
-        index = original.clips()
-        index[column] = index[column].map(change)
-        write_clip_index(index, local(root))
-        phase = "phase0001" if column == "phase" else "reflection"
-        settings = settings_of(tmp_path, SETTINGS.replace('["reflection"]', f'["{phase}"]'))
-        with pytest.raises(ReleaseError, match=said):
-            make_release(FeatureStore(root), tmp_path / "out", settings)
-    assert not (tmp_path / "out").exists()

@@ -10,6 +10,7 @@ from storyframes.release.settings import ReleaseError
 from storyframes.store.durable import sha256_file
 
 MANIFEST = "manifest.json"
+FORMAT = 1
 
 
 def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
@@ -19,7 +20,7 @@ def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    content = json.dumps({"format": 1, "files": files}, indent=1, ensure_ascii=False)
+    content = json.dumps({"format": FORMAT, "files": files}, indent=1, ensure_ascii=False)
     (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
     return files
 
@@ -31,7 +32,10 @@ def verify_release(folder: Path) -> list[str]:
         ReleaseError: there is none, or its manifest is damaged.
     """
     try:
-        files = json.loads((folder / MANIFEST).read_bytes())["files"]
+        content = json.loads((folder / MANIFEST).read_bytes())
+        if content["format"] != FORMAT:
+            raise ReleaseError(f"{folder / MANIFEST} is of a newer storyframes: update it")
+        files = content["files"]
         known = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
     except FileNotFoundError:
         raise ReleaseError(f"{folder} is no release: it has no {MANIFEST}") from None
@@ -43,7 +47,7 @@ def verify_release(folder: Path) -> list[str]:
         if path.is_symlink():
             found.append(f"{name}: is a link")
         elif path.is_dir():
-            if not any(path.iterdir()):
+            if not any(path.iterdir()) and not any(one.startswith(f"{name}/") for one in known):
                 found.append(f"{name}: is an empty folder, which does not belong to the release")
         elif not path.is_file():
             found.append(f"{name}: is no file")  # a pipe, perhaps, which nobody could read to its end

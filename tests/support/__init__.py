@@ -4,7 +4,8 @@ Studies and stores: `studies` (small studies, and their extraction without Prefe
 with several cameras and microphones, extracted) · `recordings` (videos and
 sounds that a test decides) · `speech` (sound like it, as microphones with clocks of their own record it) ·
 `video_variants` (of every codec and container) · `stores` (versions in a folder) · `object_stores` (versions on an
-object store) · `synthetic_features` (a whole study's features, without any extraction) · `track_features` (those of
+object store) · `planted_store` (names, dates and places wherever they can stand) · `synthetic_features` (a whole
+study's features, without any extraction) · `track_features` (those of
 sessions with several devices) · `runs` (of models, and their predictions) · `planted_study` (features that tell
 ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
 

@@ -1,0 +1,164 @@
+"""Releases that are refused before anything is written, because of a permission, a place or a name."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.planted_store import PLUG_IN, SETTINGS, planted_store, settings_of
+from support.stores import local
+
+from storyframes import FeatureStore
+from storyframes.features import FEATURES, STORY_FEATURES
+from storyframes.release.released_features import released_feature
+from storyframes.release.run import make_release
+from storyframes.release.sensitivity import Sensitive, sensitivity
+from storyframes.release.settings import ReleaseError
+from storyframes.spec import Axis
+from tasks.index import write_clip_index
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    return planted_store(tmp_path_factory.mktemp("original-of-anna-muster") / "features")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"allow_biometric__=__true": ""}, "'opensmile', as it is asked for, is biometric"),
+        ({"allow_text_vectors__=__true": ""}, "'sbert' holds vectors of texts"),
+        ({'sbert__=__"all"\n': 'glove = "all"\n'}, "'glove' holds vectors of single words"),
+        ({'gesture__=__["wave",__"nod"]': 'gesture = "all"'}, "'gesture' is not built in"),
+        ({'["wave",__"nod"]': '["annas_moves"]'}, "there is no column or group 'annas_moves'"),
+        ({'["wave",__"nod"]': '["diary", "hugo"]'}, "there is no column or group 'hugo'"),
+        ({'"action_units",': '"faces",'}, "there is no column or group 'faces'"),
+        ({"label.valence": "label.watch"}, "'label.watch' has times beyond 1,000,000 s (time)"),
+        ({"openface__=": "face ="}, "the store has no feature 'face'"),
+        ({"openface__=": '"openface@greta-cam" ='}, "tracks are not released"),
+        ({'"empathy",__"valence",__"mood"': '"anger"'}, "the clip index has no labels 'anger'"),
+        ({'"empathy",__"valence",__"mood"': '"covered_greta-cam"'}, "the clip index has no labels 'covered_greta-cam'"),
+        ({"people__who": "cleo-2024-04-01 who"}, "name 'cleo-2024-04-01', which is an id"),
+        ({"stories.": "cleo-2024-04-01."}, "name 'cleo-2024-04-01', which is an id"),
+        ({"people__who": "(CLEO-1) who"}, "name 'cleo-1', which is an id"),
+        ({'"empathy",__"valence",__"mood"': '"told_to"'}, "the label 'told_to' names 'bertil-1', which is an id"),
+        (
+            {'["reflection"]': '["reflexion"]'},
+            "the clip index has no phase 'reflexion'; it has reflection, story_share",
+        ),
+        ({"2026-11-22": "2026-02-30"}, "date = '2026-02-30' is not like 2026-11-22"),
+        ({'"CC-BY-4.0"': '"CC BY 4.0"'}, "license = 'CC BY 4.0' is not an identifier of SPDX"),
+        ({"license__=": "licence ="}, "there is no key 'licence'"),
+        ({'version__=__"1.0"\n': ""}, "'version' is missing"),
+        ({"allow_biometric__=__true": 'allow_biometric = "yes"'}, "allow_biometric = 'yes' is not true or false"),
+        ({"2026-11-22": "today"}, "date = 'today' is not like 2026-11-22"),
+        ({"withdrawn-2024-05-05": "nobody"}, "leave_out: there is no session 'nobody'"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(
+    original: FeatureStore, tmp_path: Path, changes: dict[str, str], said: str
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with pytest.raises(ReleaseError, match=re.escape(said)):
+        make_release(original, place / "out", settings_of(tmp_path, **changes))
+    assert list(place.iterdir()) == []
+
+
+def test_openface_without_a_permission_is_movements(original: FeatureStore, tmp_path: Path) -> None:
+    text = SETTINGS.partition("opensmile")[0].replace("allow_biometric = true", "")
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    with pytest.raises(ReleaseError, match="'openface', as it is asked for, is biometric"):
+        make_release(original, tmp_path / "more", settings_of(tmp_path, text.replace('"success"', '"p_0"')))
+
+
+def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    inside = Path(original.storage.location)
+    for target, key, said in (
+        (tmp_path / "out", tmp_path / "out/key.json", "would be inside the release"),
+        (inside / "out", None, "is inside the feature store"),
+        (tmp_path, None, "is there already"),
+        (tmp_path / "out", tmp_path / "release.toml", "is no key of a release"),
+    ):
+        with pytest.raises(ReleaseError, match=said):
+            make_release(original, target, settings, key)
+    assert [path.name for path in tmp_path.iterdir()] == ["release.toml"]
+
+
+@pytest.mark.parametrize(
+    ("provenance", "is_of_texts"),
+    [
+        ({"inputs": {"video": {}}}, False),
+        ({"inputs": {"video": {}}, "tools": {"opencv": "4", "feature openface": "0a"}}, False),
+        ({"inputs": {"video": {}}, "tools": {"feature frames": "0a", "feature sbert": "0b"}}, True),
+        ({"inputs": {"video": {}}, "tools": {"feature summaries": "0c"}}, True),  # of a plug-in: who knows
+        ({"inputs": {"audio": {}, "transcript": {}}}, True),
+        ({"inputs": {}}, True),
+        ({}, True),
+    ],
+)
+def test_what_was_made_of_texts_needs_their_permission(provenance: dict[str, Any], is_of_texts: bool) -> None:
+    needed = {Sensitive.BIOMETRIC, Sensitive.TEXT} if is_of_texts else {Sensitive.BIOMETRIC}
+    assert sensitivity("gesture", PLUG_IN, False, {}, provenance) == needed
+
+
+def test_phases_and_times_that_would_mislead(original: FeatureStore, tmp_path: Path) -> None:
+    """A phase that bears the new name of another, and windows by the clock on the wall."""
+    root = tmp_path / "features"
+    shutil.copytree(original.storage.location, root)
+    for column, change, said in (
+        ("phase", lambda phase: phase.replace("reflection", "phase0001"), "is also the new name of another phase"),
+        ("stop_s", lambda time: time + 1710666000, "windows beyond 1,000,000 s"),
+    ):
+        index = original.clips()
+        index[column] = index[column].map(change)
+        write_clip_index(index, local(root))
+        phase = "phase0001" if column == "phase" else "reflection"
+        settings = settings_of(tmp_path, SETTINGS.replace('["reflection"]', f'["{phase}"]'))
+        with pytest.raises(ReleaseError, match=said):
+            make_release(FeatureStore(root), tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
+
+
+NEEDED = {"frames": set(), "glove": {Sensitive.NEVER}, "sbert": {Sensitive.TEXT}}
+NEEDED |= {feature: {Sensitive.BIOMETRIC} for feature in ("openface", "resnet50", "dope", "opensmile")}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_what_all_of_a_feature_needs(feature: str) -> None:
+    spec = FEATURES[feature]
+    columns = {name: array.columns for name, array in spec.arrays.items()}
+    assert sensitivity(feature, spec, True, columns, {}) == NEEDED[feature]
+    words = Axis.WORD in {array.axis for array in spec.arrays.values()}
+    by_a_plug_in = sensitivity("gesture", spec, False, columns, {"inputs": {"video": {}}})
+    assert by_a_plug_in == (
+        {Sensitive.NEVER} if words else {Sensitive.BIOMETRIC} | (NEEDED[feature] & {Sensitive.TEXT})
+    )
+
+
+@pytest.mark.parametrize("group", FEATURES["openface"].groups)
+def test_what_a_group_of_openface_needs(group: str) -> None:
+    spec = FEATURES["openface"]
+    needed = sensitivity("openface", spec, True, {"values": spec.columns[spec.groups[group]]}, {})
+    assert needed == (set() if group in ("bookkeeping", "gaze", "pose", "action_units") else {Sensitive.BIOMETRIC})
+
+
+@pytest.mark.parametrize("feature", STORY_FEATURES)
+def test_stories_need_the_permission_for_texts(feature: str) -> None:
+    assert sensitivity(feature, STORY_FEATURES[feature], True, {}, {}) == {Sensitive.TEXT}
+
+
+def test_a_feature_that_only_has_the_name_of_a_built_in_one_is_not_known() -> None:
+    """Another feature set of openSMILE, or whatever a store says is ``frames``."""
+    frames, pictures = FEATURES["frames"], FEATURES["resnet50"]
+    more = replace(frames, arrays=frames.arrays | pictures.arrays)
+    other = replace(pictures, arrays={"values": replace(pictures.arrays["values"], dtype="float32")})
+    assert released_feature("s1", "frames", frames, None).is_known
+    for stored in (more, other):
+        with pytest.raises(ReleaseError, match="is not built in"):
+            released_feature("s1", stored.name, stored, None)
