@@ -37,7 +37,7 @@ _LOG = logging.getLogger("storyframes")
 _OURS = ("storyframes", "tasks")  # packages whose own messages never quote what an input says
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a study may have a million
 class Work:
     """What is due of one track of a session, done in one go.
 
@@ -89,7 +89,7 @@ class Work:
         return of_track(feature, self.track)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a study may have a million
 class Outcome:
     """What came of one feature of one session: small, and free of anything private.
 

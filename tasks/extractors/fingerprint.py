@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -65,8 +66,9 @@ class Fingerprint:
         }
 
 
+@cache
 def distribution_version(name: str) -> str:
-    """The installed version of a distribution, ``absent`` where it is not installed."""
+    """The version of a distribution that this process works with, ``absent`` where it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

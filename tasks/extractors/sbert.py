@@ -28,7 +28,7 @@ from tasks.extractors.frames import read_clock_if_any
 from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.extractors.text_chunks import chunks, embed_in_chunks
-from tasks.models.digests import model_digest
+from tasks.models.digests import model_digests as files_digests
 from tasks.models.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
@@ -146,7 +146,9 @@ def _hub_copy() -> Path:
 def model_digests(settings: SbertSettings) -> dict[str, str]:
     """SHA-256 of the files of the model that decide its embeddings."""
     folder = model_folder(settings)
-    return {name: model_digest(folder / name) for name in _DECIDING_FILES if (folder / name).is_file()}
+    there = {name: folder / name for name in _DECIDING_FILES if (folder / name).is_file()}
+    digests = files_digests(there.values())
+    return {name: digests[path] for name, path in there.items()}
 
 
 def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:

@@ -35,7 +35,7 @@ class Input(StrEnum):
         return self in (Input.TRANSCRIPT, Input.STORIES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InputFile:
     """One input of a session.
 
@@ -66,7 +66,7 @@ class CurveFiles:
     kinds: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """One session, or the stories, as an extractor sees it: an id and files; no text, no table.
 

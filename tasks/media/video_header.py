@@ -45,13 +45,7 @@ def read_header(path: Path) -> VideoHeader:
     """
     with ShownFrames(path) as frames:
         stream = frames.stream
-        base = stream.time_base
-        promised_s = float(stream.duration * base) if stream.duration and base else None
-        if promised_s is None:
-            promised_s = _tagged_duration(stream.metadata.get("DURATION", ""))
-        promised_frames = stream.frames or None
-        if promised_frames and frames.format.startswith("mov,"):
-            promised_frames = sum(not entry.is_discard for entry in stream.index_entries)
+        promised_frames, promised_s = _promised(frames)
         first = next(iter(frames), None)
         return VideoHeader(
             width=stream.width,
@@ -61,6 +55,36 @@ def read_header(path: Path) -> VideoHeader:
             promised_s=promised_s,
             start_s=frames.seconds(first.ticks if first else stream.start_time or 0),
         )
+
+
+def promised_length_s(path: Path) -> float:
+    """How long the video at ``path`` should be, seconds; 0 where its header does not say. Decodes nothing.
+
+    Raises:
+        RecordingError: it is empty, no media file, or has no video.
+    """
+    with ShownFrames(path) as frames:
+        promised_frames, promised_s = _promised(frames)
+        fps = float(frames.stream.average_rate or frames.stream.guessed_rate or 0)
+        return length_s(fps, promised_frames, promised_s)
+
+
+def length_s(fps: float, promised_frames: int | None, promised_s: float | None) -> float:
+    """How long a video should be by what its header says, seconds; 0 where that does not say."""
+    return promised_frames / fps if promised_frames and fps else promised_s or 0.0
+
+
+def _promised(frames: ShownFrames) -> tuple[int | None, float | None]:
+    """The frames and the seconds that a video should have; None for what the container does not say."""
+    stream = frames.stream
+    base = stream.time_base
+    promised_s = float(stream.duration * base) if stream.duration and base else None
+    if promised_s is None:
+        promised_s = _tagged_duration(stream.metadata.get("DURATION", ""))
+    promised_frames = stream.frames or None
+    if promised_frames and frames.format.startswith("mov,"):
+        promised_frames = sum(not entry.is_discard for entry in stream.index_entries)
+    return promised_frames, promised_s
 
 
 def read_rate(path: Path) -> tuple[float | None, float | None]:

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from storyframes.store.durable import sha256_file
@@ -19,6 +20,7 @@ from storyframes.store.storage import Storage, StorageError
 
 _LOG = logging.getLogger("storyframes")
 
+_MODELS = "model-digests.json"
 _SETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
 
 
@@ -66,7 +68,7 @@ class DigestCache:
         if not self._changed:
             return
         try:
-            self.storage.replace(self.cache, seal({"files": self._known}))
+            self.storage.replace(self.cache, seal({"files": dict(self._known)}))  # a thread beside may learn more
         except (OSError, StorageError) as error:  # only a cache: the next run reads the files again
             _LOG.warning("the checksums of the inputs cannot be kept: %s", error)
         self._changed = False
@@ -75,6 +77,25 @@ class DigestCache:
 def user_cache() -> Path:
     """The folder of this user's caches (``$XDG_CACHE_HOME/storyframes``)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "storyframes"
+
+
+def _models_cache() -> DigestCache:
+    """What is kept of this user's models, as it is now.
+
+    Every fingerprint asks for models, and a study may have a hundred thousand sessions: it is read again only where
+    somebody has written it.
+    """
+    folder = user_cache()
+    try:
+        status = (folder / _MODELS).stat()
+    except OSError:
+        return _read_models_cache.__wrapped__(folder, None)
+    return _read_models_cache(folder, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=1)
+def _read_models_cache(folder: Path, state: tuple[int, int, int] | None) -> DigestCache:
+    return DigestCache(LocalStorage(folder), _MODELS, Path("/"), on_this_machine=True)
 
 
 def model_digest(path: Path) -> str:
@@ -88,7 +109,7 @@ def model_digest(path: Path) -> str:
 
 def model_digests(paths: Iterable[Path]) -> dict[Path, str]:
     """SHA-256 of many of them; see :func:`model_digest`."""
-    cache = DigestCache(LocalStorage(user_cache()), "model-digests.json", Path("/"), on_this_machine=True)
+    cache = _models_cache()
     digests = {path: cache.sha256(path.resolve()) for path in paths}
     cache.save()
     return digests

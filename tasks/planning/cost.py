@@ -13,14 +13,14 @@ import av
 from tasks.extractors.base import Cost, Input, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.media.container import RecordingError, open_container
-from tasks.media.video_header import VideoHeader, read_header
+from tasks.media.video_header import VideoHeader, length_s, promised_length_s
 
 
 def recording_s(source: Source) -> float:
     """How long the recording should be by its video's header, else its sound's, seconds; 0 where that does not say."""
     try:
         if Input.VIDEO in source.files:
-            return header_length_s(read_header(source.files[Input.VIDEO].path))
+            return promised_length_s(source.files[Input.VIDEO].path)
         if Input.AUDIO in source.files:
             return sound_length_s(source.files[Input.AUDIO].path)
     except (RecordingError, OSError):  # the extractor will say so
@@ -40,9 +40,7 @@ def sound_length_s(path: Path) -> float:
 
 def header_length_s(header: VideoHeader) -> float:
     """How long a recording should be by its header, seconds; 0 where it does not say."""
-    if header.promised_frames and header.fps:
-        return header.promised_frames / header.fps
-    return header.promised_s or 0.0
+    return length_s(header.fps, header.promised_frames, header.promised_s)
 
 
 def cost_together(features: tuple[str, ...], settings: ExtractorsSettings, session_id: str = "") -> Cost:
