@@ -27,6 +27,7 @@ NAMES = (
     "study",
     "long_session",
     "orchestration",
+    "scale",
 )
 
 

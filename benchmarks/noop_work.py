@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
 from flows.clusters.settings import LocalCluster
+from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
@@ -18,6 +19,7 @@ from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import DEFAULT_FEATURES, ExtractorsSettings
 
 CPUS = 2
+_KINDS = ("video", "transcript", "openface")
 
 
 class Way(StrEnum):
@@ -27,22 +29,31 @@ class Way(StrEnum):
     DASK = "dask"  # client.submit and nothing else
 
 
-def noop_work(sessions: int, folder: Path) -> list[Work]:
-    """What planning would give for so many new sessions: a unit for each feature, the clock first."""
+LONG: Mapping[str, float] = dict.fromkeys(DEFAULT_FEATURES, 1_000.0)  # CPU-seconds: each unit is a task of its own
+
+
+def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) -> list[Work]:
+    """What planning would give for so many new sessions: a unit for each feature, the clocks and what costs most first.
+
+    Args:
+        sessions: how many.
+        folder: of a store, which is made, and of the files.
+        costs: by feature, what is expected of each of its units.
+    """
     create_store(folder / "features")
+    settings = ExtractorsSettings()
     work = []
+    for kind in _KINDS:
+        (folder / kind).touch()
     for number in range(sessions):
-        session_id = f"s{number:04d}"
-        files = {}
-        for kind in ("video", "transcript", "openface"):
-            path = folder / kind
-            path.touch()
-            files[kind] = InputFile(path, f"{kind}s/{session_id}", f"{number:064x}", 0, 0)
+        session_id = f"s{number:06d}"
+        files = {kind: InputFile(folder / kind, f"{kind}s/{session_id}", f"{number:064x}", 0, 0) for kind in _KINDS}
         source = Source(session_id, files)
         for feature in DEFAULT_FEATURES:
             after = () if feature == "frames" else ("frames",)
-            work.append(Work(str(folder / "features"), source, (feature,), ExtractorsSettings(), after=after))
-    return work
+            cost = costs[feature]
+            work.append(Work(str(folder / "features"), source, (feature,), settings, after=after, cost=cost))
+    return sorted(work, key=lambda unit: (unit.features != (CLOCK,), -unit.cost))
 
 
 def noop(work: Work) -> tuple[Outcome, ...]:

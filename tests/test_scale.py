@@ -2,18 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 from support.opened_files import below, files_opened
 
+from benchmarks.processes import Cost, Role
+from benchmarks.scale import Measure, line, measures
+from benchmarks.scale_study import SETTINGS as NEW
+from benchmarks.scale_study import many_sessions
 from benchmarks.unchanged_study import SETTINGS, unchanged_study
+from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import create_store
+from tasks.models import digests
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 
 SESSIONS, FEATURES = 269, 6
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("planning a new study", "18 features due, 0 up to date"),
+        ("planning an unchanged one", "0 features due, 18 up to date"),
+    ],
+)
+def test_the_measures_of_scale_do_what_their_rows_say(tmp_path: Path, name: str, says: str) -> None:
+    measure = measures()[name]
+    assert measure.do(measure.make(tmp_path, 3)) == says
+
+
+def test_a_row_of_the_table_of_scale_gives_the_share_of_the_work() -> None:
+    cost = Cost(cpu_s=4.0, wall_s=9.0)
+    cost.peak_mb[Role.DRIVER] = 200.4
+    measure = Measure("giving out", lambda folder, sessions: None, lambda made: "", work_s=2.0)
+    assert line(measure, 100, cost, "x") == "| giving out | 100 | 4.0 | 40.00 | 2.0 % | 9.0 | 200 |  |  | x |"
+
+
+def test_planning_many_new_sessions_asks_once_for_what_they_share(tmp_path: Path) -> None:
+    study = many_sessions(tmp_path, 12)
+    plan_extraction(study, create_store(tmp_path / "features"), NEW, Selection())
+    with files_opened() as opened:
+        plan = plan_extraction(study, create_store(tmp_path / "features"), NEW, Selection())
+    assert len(plan.work) == 12 * FEATURES
+    assert sum(Path(path).name == "model-digests.json" for path in opened) <= 1
+    assert not [path for path in opened if path.endswith("METADATA")]
+    assert below(opened, study.root) == {}  # a header is FFmpeg's to open
+
+
+def test_what_another_process_learns_of_a_model_is_known_here(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(digests, "_SETTLED_NS", -(10**18))  # a file of this very second is kept as well
+    model, other = tmp_path / "model", tmp_path / "other"
+    for file in (model, other):
+        file.write_bytes(b"weights")
+    true = hashlib.sha256(b"weights").hexdigest()
+    assert digests.model_digest(model) == true
+    kept = tmp_path / "storyframes/model-digests.json"
+    with files_opened() as opened:
+        assert digests.model_digest(model) == digests.model_digest(model) == true
+    assert sum(path == str(kept) for path in opened) == 1  # since it was written
+    elsewhere = digests.DigestCache(LocalStorage(kept.parent), kept.name, Path("/"), on_this_machine=True)
+    monkeypatch.setattr(digests, "sha256_file", lambda path: "as the other process has it")
+    elsewhere.sha256(other)
+    elsewhere.save()
+    monkeypatch.setattr(digests, "sha256_file", lambda path: pytest.fail("it was read again"))
+    assert digests.model_digests([model, other]) == {model: true, other: "as the other process has it"}
 
 
 @pytest.fixture(scope="module")
