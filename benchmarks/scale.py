@@ -1,8 +1,8 @@
 """What grows with the number of sessions: one table of CPU, memory and time, from 269 sessions to 100,000.
 
 ``python -m benchmarks.scale`` measures all (an hour), ``--quick`` with few sessions, ``--only NAME`` one measure.
-A measure is something that is done with so many sessions, in a process of its own: add one to :func:`measures`. What it needs is
-made beforehand and not counted.
+A measure is something that is done with so many sessions, in a process of its own: add one to :func:`measures`. What
+it needs is made beforehand and not counted.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from storyframes.store.layout import create_store
 from tasks.models import digests
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
+from tasks.planning.up_to_date import StoreListing
 
 SESSIONS, FEATURES = 269, 6
 
@@ -93,6 +94,22 @@ def test_an_unchanged_study_of_269_sessions_is_settled_by_its_records_alone(stud
     assert read == {}  # that it is a store is known to the caller, who opened it
     models = [path for path in opened if Path(path).name in ("model.safetensors", "glove.demo.300d.txt")]
     assert models == []
+
+
+@pytest.mark.slow
+def test_of_a_folder_no_more_than_one_session_is_in_memory(study, monkeypatch) -> None:
+    of_study, store = study
+    listed, of = [], StoreListing.of.__func__
+
+    def noting(cls, storage, session_id: str):
+        listed.append((session_id, of(cls, storage, session_id)))
+        return listed[-1][1]
+
+    monkeypatch.setattr(StoreListing, "of", classmethod(noting))
+    plan_extraction(of_study, store, SETTINGS, Selection(("s0003", "s0007", "s0100")))
+    assert [session_id for session_id, _ in listed] == ["s0003", "s0007", "s0100"]
+    for session_id, known in listed:
+        assert {entry[0] for entry in known.entries} == {path.split("/")[0] for path in known.files} == {session_id}
 
 
 @pytest.mark.slow

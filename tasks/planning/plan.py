@@ -87,7 +87,7 @@ def plan_extraction(
     session_ids = list(dict.fromkeys(selection.session_ids or all_sessions(study)))
     storage = create_store(store) if isinstance(store, str | os.PathLike) else store
     digests = DigestCache(storage, INPUTS, study.root)
-    known = StoreListing.of(storage, session_ids[0] if len(session_ids) == 1 else "*")
+    listing_of = StoreListing.by_session(storage, session_ids)
     all_curves = curves_by_track(study, rules)
     plan = Plan()
     only = settings.features if selection.only is None else selection.only
@@ -96,6 +96,7 @@ def plan_extraction(
     try:
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
+            known = listing_of(session_id)
             of_session = of_stories if session_id == STORIES else of_sessions
             for track in selected_tracks(study, session_id, selection):
                 extractors = dict(track_extractors(of_session, study, session_id, track, selection))

@@ -5,14 +5,15 @@ Only small records are read, so an unchanged study submits no work at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from storyframes.label_curves import is_label_curve
 from storyframes.store.catalogue import Entry, scan
 from storyframes.store.records import Status
-from storyframes.store.storage import FileInfo, Storage
+from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.tracks import feature_and_track
 from tasks.extract import Outcome, Work, current_if_sound, done, failed
 from tasks.extractors.base import Extractor
@@ -20,7 +21,7 @@ from tasks.extractors.base import Extractor
 
 @dataclass(frozen=True)
 class StoreListing:
-    """What the store has, listed once: an object store would take a request for every question."""
+    """What the store has of a session, or of all."""
 
     storage: Storage
     entries: Mapping[tuple[str, str], Entry]
@@ -31,6 +32,27 @@ class StoreListing:
         entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
         files = storage.files("" if session_id == "*" else session_id, unreadable=lambda *_: None)  # asked for again
         return cls(storage, entries, files)
+
+    @classmethod
+    def by_session(cls, storage: Storage, session_ids: Sequence[str]) -> Callable[[str], StoreListing]:
+        """What the store has of each session, when it is asked for.
+
+        A folder is looked through session by session: what is known of a hundred thousand of them would take gigabytes.
+        An object store is listed once: it would take a request for every question.
+
+        Raises:
+            StorageError: the store as a whole cannot be read.
+        """
+        folder = storage.local("")
+        if folder is None and len(session_ids) > 1:
+            everything = cls.of(storage, "*")
+            return lambda _: everything
+        if folder is not None:
+            try:
+                os.scandir(folder).close()
+            except OSError as error:
+                raise StorageError(f"{storage.location}: {error.strerror}") from error
+        return lambda session_id: cls.of(storage, session_id)
 
     def count(self, session_id: str, feature: str) -> int:
         """The count of the current version, 0 where there is none."""
