@@ -58,7 +58,7 @@ def write_tables(preparation: Preparation) -> tuple[ClipIndex, str]:
     features = preparation.request.features
     try:
         storage = open_store(features)  # still there, after days perhaps?
-        catalogue.compact(storage)
+        catalogue.compact(storage, (made for work in preparation.plan.work for made in work.makes))
         settings = preparation.settings
         index = build_clip_index(preparation.study, settings.clips, FeatureStore(features), settings.labels)
         write_clip_index(index.clips, storage)

@@ -45,7 +45,7 @@ def index(
         if features is not None:
             storage = open_store(features)
             remember_study(storage, loaded, replace=replace_study)
-            catalogue.compact(storage)
+            catalogue.compact(storage, anew=True)
             built = build_clip_index(loaded, settings.clips, FeatureStore(features), settings.labels)
             write_clip_index(built.clips, storage)
         elif out is not None:

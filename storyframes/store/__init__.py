@@ -3,7 +3,8 @@
 Reading: ``feature_store`` → ``catalogue`` → ``rows`` (mapped, through ``shards``; decoded, with ``chunk_cache``; or
 fetched, by ``far_rows``, and kept in a ``local_copy``); ``explore`` for a notebook, with ``tables``, or ``parts`` of
 them, as data frames (``session_times`` says when their rows are); ``clip_table`` is how the clip index is stored.
-Writing: ``publish`` → ``shards``. What a store says of its features: ``description``.
+Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogue`` has to read again.
+What a store says of its features: ``description``.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
 ``object_storage``, both a ``storage``; ``zarr_folder`` is a folder for zarr-python; ``layout`` and ``records`` are what
 lies there. ``durable``, ``locks``, ``scratch``, ``owner`` and ``shard_guard`` keep it whole where processes are killed.

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
+from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
 
 if TYPE_CHECKING:  # half a second to import, and whoever reads the records alone needs neither
     import pandas as pd
     import pyarrow as pa
 
+_T = TypeVar("_T")
+_KEYS = ["session_id", "feature"]
+_SEEN = "seen"  # a column beside the schema's: what the row's records were seen as, see storyframes.store.seen
+_ROWS_OF_A_GROUP = 8_192  # of the file: a group is the least that is read of it
+_READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
 
 @cache
-def _schema() -> pa.Schema:
+def schema() -> pa.Schema:
+    """The columns of the catalogue that are for whoever reads it."""
     import pyarrow as pa
 
     return pa.schema(
@@ -81,10 +89,10 @@ def read_entry(storage: Storage, session_id: str, feature: str) -> Entry | None:
         StorageError: a record of it is there and cannot be read.
     """
     paths = current_path(session_id, feature), attempt_path(session_id, feature)
-    return _entry(session_id, feature, storage.read_many(paths), {})
+    return _entry(session_id, feature, storage.read_many(paths))
 
 
-def scan(storage: Storage, session_id: str = "*", known: Iterable[tuple[str, str]] = ()) -> Iterator[Entry]:
+def scan(storage: Storage, session_id: str = "*") -> Iterator[Entry]:
     """Every entry of the store (or of one session), from the records themselves.
 
     What cannot be read is an entry as well, failed, with the reason; one of a whole session has the feature ``*``.
@@ -92,31 +100,49 @@ def scan(storage: Storage, session_id: str = "*", known: Iterable[tuple[str, str
     Args:
         storage: the store.
         session_id: the session, ``*`` for all.
-        known: sessions and features that are asked for by name where a listing does not show them, because it lags.
 
     Raises:
         StorageError: the store as a whole cannot be read.
     """
     unreadable: dict[str, str] = {}
-    paths = storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__)
+    names: dict[str, list[str]] = {}
+    for path in storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__):
+        folder, name = path.rsplit("/", 1)
+        names.setdefault(folder, []).append(name)
+    yield from _read(storage, names, unreadable)
+
+
+def _read(storage: Storage, names: Mapping[str, Iterable[str]], unreadable: Mapping[str, str]) -> Iterator[Entry]:
+    """The entries of these records, a few at a time, and of what the listing of them could not read.
+
+    Args:
+        storage: the store.
+        names: of the records, by their folder.
+        unreadable: what is not listed, and why.
+
+    Raises:
+        StorageError: the store as a whole cannot be read.
+    """
     if "" in unreadable:
         raise StorageError(f"{storage.location}: {unreadable['']}")
-    listed = {path.rsplit("/", 1)[0] for path in paths}
-    unlisted = [f"{session}/{feature}" for session, feature in known if f"{session}/{feature}" not in listed]
-    paths += [f"{folder}/{name}" for folder in unlisted for name in (CURRENT, ATTEMPT)]
-    contents = storage.read_many(paths, unreadable.__setitem__)
-    for folder in sorted({"/".join(path.split("/")[:2]) for path in (*contents, *unreadable)}):
-        session, _, feature = folder.partition("/")
-        if not feature:
-            yield Entry(session, WHOLE_SESSION, None, None, damage=unreadable[folder])
-        elif entry := _entry(session, feature, contents, unreadable):
-            yield entry
+    damage: dict[str, str] = {}
+    for path, why in unreadable.items():
+        damage.setdefault("/".join(path.split("/")[:2]), why)
+    for folders in _batches(sorted(names.keys() | damage.keys()), _READ_AT_ONCE):
+        unread: dict[str, str] = {}
+        paths = [f"{folder}/{name}" for folder in folders for name in names.get(folder, ())]
+        contents = storage.read_many(paths, unread.__setitem__)
+        for path, why in unread.items():
+            damage.setdefault(path.rsplit("/", 1)[0], why)
+        for folder in folders:
+            session, _, feature = folder.partition("/")
+            if not feature:
+                yield Entry(session, WHOLE_SESSION, None, None, damage=damage[folder])
+            elif entry := _entry(session, feature, contents, damage.get(folder, "")):
+                yield entry
 
 
-def _entry(
-    session_id: str, feature: str, contents: Mapping[str, bytes | None], unreadable: Mapping[str, str]
-) -> Entry | None:
-    damage = next((why for path, why in unreadable.items() if f"{path}/".startswith(f"{session_id}/{feature}/")), "")
+def _entry(session_id: str, feature: str, contents: Mapping[str, bytes | None], damage: str = "") -> Entry | None:
     path = current_path(session_id, feature)
     try:
         current = Current.parse(contents.get(path), path)
@@ -141,32 +167,86 @@ def _is_later(attempt: Attempt, current: Current) -> bool:
 
 def to_frame(entries: Iterator[Entry] | list[Entry]) -> pd.DataFrame:
     """The catalogue of ``entries``: a column for each field of the table."""
-    return _to_table(entries).to_pandas()
+    return to_table(entries).to_pandas()
 
 
-def compact(storage: Storage) -> list[Entry]:
-    """Write the catalogue from the records; unchanged content leaves the file alone. Returns the entries.
+def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew: bool = False) -> None:
+    """Bring the catalogue up to date with the records; where nothing changed, the file is left alone.
 
-    Two compactions never undo each other: the one that writes last has read the records after the other wrote. And
-    what the catalogue knew is forgotten only where its records are gone, not where a listing leaves them out.
+    A record is read unless it is certain to be the one that the catalogue's row was made of. Two compactions never
+    undo each other: the one that writes last has listed the records after the other wrote. And what the catalogue knew
+    is forgotten only where its records are gone, not where a listing leaves them out.
+
+    Args:
+        storage: the store.
+        published: sessions and features to read whatever a listing shows, because it may lag behind.
+        anew: read all records.
+
+    Raises:
+        StorageError: the store cannot be read or written.
     """
-    entries: list[Entry] = []
+    fresh = {f"{session_id}/{feature}" for session_id, feature in published}
 
-    def table() -> pa.Table:
-        entries[:] = scan(storage, known=_known(storage))
-        return _to_table(entries)
+    def table() -> pa.Table | None:
+        return _brought_up_to_date(storage, _known(storage, believed=not anew), fresh)
 
-    replace_table(storage, CATALOGUE, table)
-    return entries
+    replace_table(storage, CATALOGUE, table, row_group_size=_ROWS_OF_A_GROUP)
 
 
-def _known(storage: Storage) -> list[tuple[str, str]]:
+def _known(storage: Storage, *, believed: bool) -> pa.Table:
+    """What the catalogue says by now; not what its rows were made of, unless that is to be believed and proved."""
+    import pyarrow as pa
+
     content = storage.read(CATALOGUE)
     try:
-        table = parse_table(content, CATALOGUE).select(["session_id", "feature"]).to_pylist() if content else []
-    except (StoreError, KeyError):
-        return []
-    return [(row["session_id"], row["feature"]) for row in table if row["feature"] != WHOLE_SESSION]
+        table = parse_table(content, CATALOGUE) if content else schema().empty_table()
+        keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
+    except (StoreError, KeyError, pa.ArrowException):
+        return _with_marks(schema().empty_table().select(_KEYS), [])
+    believed = believed and content is not None and _is_proved(storage, CATALOGUE, content)
+    if believed and table.schema.equals(schema().append(pa.field(_SEEN, pa.binary(16)))):
+        return table
+    return _with_marks(keys, [None] * len(keys))
+
+
+def _brought_up_to_date(storage: Storage, known: pa.Table, fresh: Set[str]) -> pa.Table | None:
+    """The catalogue as the records are now; None where it is that already."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    seen = see(storage)
+    folders = pc.binary_join_element_wise(*(known[key] for key in _KEYS), "/").to_pylist()
+    rows = {folder: row for row, folder in enumerate(folders) if not folder.endswith(f"/{WHOLE_SESSION}")}
+    marks = known[_SEEN].to_pylist()
+    kept: list[int] = []
+    changed: dict[str, list[str]] = {}
+    for folder in sorted({*seen.folders, *rows, *fresh}):
+        mark, row = seen.mark(folder), rows.get(folder)
+        if mark is not None and row is not None and mark == marks[row] and folder not in fresh:
+            kept.append(row)
+        else:
+            changed[folder] = seen.names(folder)
+    if len(kept) == len(known) and not changed and not seen.unreadable:
+        return None
+    new_marks: list[bytes | None] = []
+
+    def read() -> Iterator[Entry]:
+        for entry in _read(storage, changed, seen.unreadable):
+            new_marks.append(None if entry.damage else seen.mark(f"{entry.session_id}/{entry.feature}"))
+            yield entry
+
+    new = _with_marks(to_table(read()), new_marks)
+    if not kept:
+        return new
+    table = pa.concat_tables([known.take(kept), new])
+    order = pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/").to_pylist()
+    return table.take(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _with_marks(table: pa.Table, marks: list[bytes | None]) -> pa.Table:
+    import pyarrow as pa
+
+    return table.append_column(_SEEN, pa.array(marks, pa.binary(16)))
 
 
 def load(storage: Storage) -> pd.DataFrame:
@@ -177,7 +257,7 @@ def load(storage: Storage) -> pd.DataFrame:
         StorageError: it cannot be read.
     """
     content = read_table(storage, CATALOGUE)
-    return to_frame(scan(storage)) if content is None else read_parquet(content, CATALOGUE)
+    return to_frame(scan(storage)) if content is None else read_parquet(content, CATALOGUE, schema().names)
 
 
 def read_table(storage: Storage, name: str) -> bytes | None:
@@ -201,17 +281,17 @@ def read_table(storage: Storage, name: str) -> bytes | None:
         before = checksums, content
 
 
-def read_parquet(content: bytes, name: str) -> pd.DataFrame:
-    """A table of the store.
+def read_parquet(content: bytes, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """A table of the store; ``columns`` are those wanted, as far as they are there.
 
     Raises:
         StoreError: it is damaged.
     """
-    return parse_table(content, name).to_pandas()
+    return parse_table(content, name, columns).to_pandas()
 
 
-def parse_table(content: bytes, name: str) -> pa.Table:
-    """A table of the store, as Arrow has it.
+def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table of the store, as Arrow has it; ``columns`` are those wanted, as far as they are there.
 
     Raises:
         StoreError: it is damaged.
@@ -220,14 +300,14 @@ def parse_table(content: bytes, name: str) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        return pq.read_table(pa.BufferReader(content), columns=columns, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         damage = type(error).__name__
         raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None
 
 
 def replace_table(
-    storage: Storage, name: str, table: Callable[[], pa.Table], row_group_size: int | None = None
+    storage: Storage, name: str, table: Callable[[], pa.Table | None], row_group_size: int | None = None
 ) -> None:
     """Write the Parquet file ``name`` of the store, and note its checksum.
 
@@ -237,20 +317,24 @@ def replace_table(
     Args:
         storage: the store.
         name: the file.
-        table: makes the table; called again where another writer was faster.
+        table: makes the table, None to leave the one that is there; called again where another writer was faster.
         row_group_size: rows of a row group.
     """
     noted = ""
 
     def change(before: bytes | None) -> bytes | None:
         nonlocal noted
-        content = to_parquet(table(), row_group_size)
+        noted = ""
+        if (made := table()) is None:
+            return None
+        content = to_parquet(made, row_group_size)
         noted = _sha256(content)
         _accept(storage, name, noted)
         return None if content == before else content
 
     storage.update(name, change)
-    _accept(storage, name, noted)
+    if noted:
+        _accept(storage, name, noted)
 
 
 def _accept(storage: Storage, name: str, sha256: str) -> None:
@@ -283,6 +367,12 @@ def table_checksums(storage: Storage) -> dict[str, list[str]]:
     return _parse_checksums(storage.read(CHECKSUMS))
 
 
+def _is_proved(storage: Storage, name: str, content: bytes) -> bool:
+    """Whether a table of the store has a checksum, and is as it says."""
+    checksums = storage.read(CHECKSUMS)
+    return checksums is not None and _matches(checksums, name, content)
+
+
 def _matches(checksums: bytes, name: str, content: bytes) -> bool:
     return _sha256(content) in _parse_checksums(checksums).get(name, [])
 
@@ -296,10 +386,18 @@ def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
         return {}
 
 
-def _to_table(entries: Iterator[Entry] | list[Entry]) -> pa.Table:
+def to_table(entries: Iterable[Entry]) -> pa.Table:
+    """The catalogue of ``entries``, as Arrow has it."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist([_row(entry) for entry in entries], schema=_schema())
+    batches = _batches(map(_row, entries), _READ_AT_ONCE)
+    return pa.Table.from_batches((pa.RecordBatch.from_pylist(rows, schema()) for rows in batches), schema())
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    items = iter(items)
+    while batch := list(itertools.islice(items, size)):
+        yield batch
 
 
 def _row(entry: Entry) -> dict[str, object]:

@@ -16,6 +16,7 @@ from storyframes.store.locks import held, if_free, locked
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
 
 LOCK_SUFFIX = ".lock"
+_SETTLED_NS = 10_000_000_000  # the coarsest clock of a file system has ticks of two seconds
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,32 @@ class LocalStorage:
         return empty
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
-        wanted = set(names)
+        return sorted(self._records(set(names), session_id, unreadable))
+
+    def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
+        now_ns = self._now_ns()
+        for path in self._records(set(names), "*", unreadable):
+            state = None
+            with _reporting(path, unreadable), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                state = state_of(_status_when_opened(f"{self.root}/{path}"), now_ns)
+            if state is not None:
+                yield path, state
+
+    def _now_ns(self) -> int:
+        """The time by the file system's own clock, which may be a server's; 0 where it does not say."""
+        try:
+            os.utime(self.root)
+            return self.root.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _records(self, names: set[str], session_id: str, unreadable: Unreadable | None) -> Iterator[str]:
         sessions = self._folders_in("", unreadable) if session_id == "*" else [session_id]
-        return sorted(
-            _join(feature, entry.name)
-            for session in sessions
-            for feature in self._folders_in(session, unreadable)
-            for entry in self._entries(feature, unreadable)
-            if entry.name in wanted
-        )
+        for session in sessions:
+            for feature in self._folders_in(session, unreadable):
+                yield from (
+                    _join(feature, each.name) for each in self._entries(feature, unreadable) if each.name in names
+                )
 
     def digest(self, path: str) -> str:
         try:
@@ -192,11 +210,38 @@ class LocalStorage:
     def _entries(self, folder: str, unreadable: Unreadable | None) -> list[os.DirEntry[str]]:
         with _reporting(folder, unreadable):
             try:
-                with os.scandir(self.root / folder) as entries:
+                with os.scandir(f"{self.root}/{folder}") as entries:
                     return [entry for entry in entries if not (_is_foreign(entry.name) and entry.is_dir())]
             except (FileNotFoundError, NotADirectoryError):
                 """Removed since it was listed, or never there."""
         return []
+
+
+def state_of(status: os.stat_result, now_ns: int) -> str:
+    """What tells a file's content from any other that it had or gets, empty where nothing does.
+
+    A file that is replaced is another inode, changed at another time, and nobody can set the time of a change: a copy
+    or a backup has its own. But an inode may be used again, and a clock stands still within its tick, so a file that
+    changed a moment ago, or later than now, may become another without a sign. Whole seconds are the time of a file
+    system that has no finer one, or of one that stands for an object store and makes its inodes up.
+
+    Args:
+        status: of the file, or of what was opened.
+        now_ns: the file system's time before that.
+    """
+    times = status.st_mtime_ns, status.st_ctime_ns
+    if now_ns - max(times) < _SETTLED_NS or not all(time_ns % 1_000_000_000 for time_ns in times):
+        return ""
+    return f"{status.st_ino} {status.st_size} {times[0]} {times[1]}"
+
+
+def _status_when_opened(path: str) -> os.stat_result:
+    """Of a file by opening it, for which a network file system asks its server; by name it may tell what it knew."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _is_foreign(name: str) -> bool:

@@ -120,19 +120,32 @@ class ObjectStorage:
                 return None
 
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+        return {item["path"]: _info(item) for item in self._list(prefix)}
+
+    def _list(self, prefix: str = "") -> Iterator[Any]:
         import obstore
 
         below = f"{prefix.rstrip('/')}/" if prefix else None
         with errors(self.location):
-            return {item["path"]: _info(item) for page in obstore.list(self._store, prefix=below) for item in page}
+            for page in obstore.list(self._store, prefix=below, chunk_size=1000):
+                yield from page
 
     def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         return {}  # an object store has none
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
-        wanted = set(names)
-        listed = self.files("" if session_id == "*" else session_id)
-        return sorted(path for path in listed if path.count("/") == 2 and path.rsplit("/", 1)[1] in wanted)
+        return sorted(item["path"] for item in self._records(set(names), "" if session_id == "*" else session_id))
+
+    def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
+        for item in self._records(set(names)):
+            tag = item["e_tag"] or ""
+            yield item["path"], f"{tag} {item['size']} {item['last_modified'].isoformat()}" if tag else ""
+
+    def _records(self, names: set[str], prefix: str = "") -> Iterator[Any]:
+        for item in self._list(prefix):
+            parts = item["path"].split("/")
+            if len(parts) == 3 and parts[2] in names:
+                yield item
 
     def digest(self, path: str) -> str:
         import obstore

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from storyframes.store.storage import StorageError
+
+_SHARD = re.compile(r"(^|/)c(/\d+)+$")  # a session may be called "c" as well
 
 
 def present(key: str, found: Any) -> Any:
@@ -13,6 +16,6 @@ def present(key: str, found: Any) -> Any:
     Raises:
         StorageError: ``key`` is a shard's, and nothing was found: it was removed or lost.
     """
-    if found is None and "c" in key.split("/")[:-1]:
+    if found is None and _SHARD.search(key):
         raise StorageError(f"{key} does not exist: was its version removed by gc?")
     return found

@@ -9,7 +9,7 @@ object store has conditional puts (``If-Match``, ``If-None-Match``).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +141,13 @@ class Storage(Protocol):
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         """The paths ``<session>/<feature>/<name>`` that exist, sorted."""
+
+    def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
+        """The paths that :meth:`records` has, in any order, and of each what its content is known by.
+
+        As long as that stays the same, so does the content. It is empty where nothing is certain to tell this content
+        from another that the file may get, or got just now: then it has to be read.
+        """
 
     def digest(self, path: str) -> str:
         """SHA-256 of a file as the place gives it back, past any cache of this machine's.

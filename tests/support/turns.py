@@ -155,9 +155,9 @@ class TurnsInMemory(ObjectStorage):
         turn()
         return super().info(path)
 
-    def files(self, prefix: str = "", unreadable: Any = None) -> dict[str, FileInfo]:
+    def _list(self, prefix: str = "") -> Any:
         turn()
-        return super().files(prefix)
+        return super()._list(prefix)
 
     def remove(self, paths: Iterable[str]) -> None:
         for path in paths:

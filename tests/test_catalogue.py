@@ -1,0 +1,289 @@
+"""Bringing the catalogue up to date from what changed: never another catalogue than the records themselves give."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from obstore.store import MemoryStore
+from support.turns import TurnsInMemory
+
+from storyframes.features import FEATURES
+from storyframes.store import catalogue, folder_storage
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage, state_of
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Current, Status
+from storyframes.store.storage import Storage
+
+DAY_NS = 86_400 * 10**9
+
+
+def reading(kind: type[Any]) -> type[Any]:
+    """A store that notes which records are read."""
+
+    class Reading(kind):  # type: ignore[misc]
+        read_records: list[str]
+
+        def read_many(self, paths: Iterable[str], unreadable: Any = None) -> dict[str, bytes | None]:
+            paths = list(paths)
+            self.read_records += paths
+            return super().read_many(paths, unreadable)
+
+    return Reading
+
+
+@pytest.fixture(params=["folder", "object store"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """Six features of three sessions, catalogued; what changes in a test does so in a later tick of the clock."""
+    monkeypatch.setattr(folder_storage, "_SETTLED_NS", 0)
+    if request.param == "folder":
+        create_store(tmp_path / "features")
+        made = reading(LocalStorage)(tmp_path / "features")
+        object.__setattr__(made, "read_records", [])
+    else:
+        made = reading(TurnsInMemory)()
+        made.read_records = []
+    for session_id in ("a", "a-b", "c"):
+        publish(made, session_id, 1)
+        record_attempt(made, session_id, "openface", Status.MISSING, "no video", "")
+    catalogue.compact(made)
+    made.read_records.clear()
+    return made
+
+
+def publish(storage: Storage, session_id: str, number: int, feature: str = "frames") -> None:
+    with FeatureWriter(storage, session_id, FEATURES[feature]) as out:
+        out.write("time", np.arange(float(number)))
+        out.publish(f"{number:064}", {})
+
+
+def rows(storage: Storage) -> pd.DataFrame:
+    return catalogue.load(storage)
+
+
+def assert_is_the_truth(storage: Storage) -> None:
+    """The catalogue says what the records say."""
+    pd.testing.assert_frame_equal(rows(storage), catalogue.to_frame(catalogue.scan(storage)))
+
+
+def test_nothing_is_read_where_nothing_changed(storage: Any) -> None:
+    before = storage.read(CATALOGUE)
+    catalogue.compact(storage)
+    assert storage.read_records == []
+    assert storage.read(CATALOGUE) == before
+    assert_is_the_truth(storage)
+
+
+def test_what_changed_is_read_and_nothing_else(storage: Any) -> None:
+    publish(storage, "a-b", 2)
+    record_attempt(storage, "c", "frames", Status.FAILED, "broke", "")
+    publish(storage, "d", 1)
+    catalogue.compact(storage)
+    assert {path.rsplit("/", 1)[0] for path in storage.read_records} == {"a-b/frames", "c/frames", "d/frames"}
+    assert_is_the_truth(storage)
+    storage.remove([f"c/frames/{name}" for name in ("attempt.json", "current.json")])
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
+    assert len(rows(storage)) == 6
+
+
+def test_all_is_read_anew_where_that_is_asked_for(storage: Any) -> None:
+    before = storage.read(CATALOGUE)
+    catalogue.compact(storage, anew=True)
+    assert len(storage.read_records) == 6
+    assert storage.read(CATALOGUE) == before
+
+
+def as_published_by_another_program(root: Path, content: bytes) -> None:
+    (root / "new").write_bytes(content)
+    (root / "new").replace(root / "a/frames/current.json")
+
+
+def written_in_place(root: Path, content: bytes) -> None:
+    (root / "a/frames/current.json").write_bytes(content)
+
+
+def with_the_time_of_before(root: Path, content: bytes) -> None:
+    path = root / "a/frames/current.json"
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def put_back_from_a_backup(root: Path, content: bytes) -> None:
+    """The backup has the time of the original."""
+    (root.parent / "backup").write_bytes(content)
+    shutil.copystat(root / "a/frames/current.json", root.parent / "backup")
+    (root / "a/frames/current.json").unlink()
+    shutil.copy2(root.parent / "backup", root / "a/frames/current.json")
+
+
+def by_exchanging_folders(root: Path, content: bytes) -> None:
+    shutil.copytree(root / "a", root.parent / "copy")
+    (root.parent / "copy/frames/current.json").write_bytes(content)
+    (root / "a").rename(root.parent / "old")
+    (root.parent / "copy").rename(root / "a")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        as_published_by_another_program,
+        written_in_place,
+        with_the_time_of_before,
+        put_back_from_a_backup,
+        by_exchanging_folders,
+    ],
+)
+@pytest.mark.parametrize("storage", ["folder"], indirect=True)
+def test_no_way_to_change_a_record_of_the_same_size_stays_unseen(
+    storage: Any, change: Callable[[Path, bytes], None]
+) -> None:
+    path = storage.root / "a/frames/current.json"
+    current = Current.parse(path.read_bytes(), "a record")
+    object.__setattr__(current, "fingerprint", "e" * 64)
+    content = current.to_json()
+    assert len(content) == path.stat().st_size
+    change(storage.root, content)
+    catalogue.compact(storage)
+    assert rows(storage).set_index(["session_id", "feature"])["fingerprint"]["a", "frames"] == "e" * 64
+    assert_is_the_truth(storage)
+
+
+@pytest.mark.parametrize("storage", ["folder"], indirect=True)
+def test_a_copy_of_a_store_is_read_as_a_whole(storage: Any, tmp_path: Path) -> None:
+    shutil.copytree(storage.root, tmp_path / "copy")  # with its times, as cp -a and rsync -a
+    copy = type(storage)(tmp_path / "copy")
+    object.__setattr__(copy, "read_records", [])
+    catalogue.compact(copy)
+    assert len(copy.read_records) == 6
+    assert_is_the_truth(copy)
+
+
+def status(inode: int = 7, size: int = 4_000, mtime_ns: int = 5, ctime_ns: int = 5) -> os.stat_result:
+    return os.stat_result((0o600, inode, 1, 1, 0, 0, size, 0, 0, 0, 0.0, 0.0, 0.0, 0, mtime_ns, ctime_ns))
+
+
+@pytest.mark.parametrize(
+    ("mtime_ns", "ctime_ns", "now_ns", "certain"),
+    [
+        (DAY_NS + 5, DAY_NS + 5, 2 * DAY_NS, True),
+        (5, DAY_NS + 5, 2 * DAY_NS, True),  # put back from a backup, long ago
+        (DAY_NS + 5, DAY_NS + 5, DAY_NS + 5, False),  # this very moment
+        (5, DAY_NS + 5, DAY_NS + 10**9, False),  # its time was set a second ago
+        (DAY_NS + 5, DAY_NS + 5, 2, False),  # the clock went back
+        (9 * DAY_NS + 5, DAY_NS + 5, 2 * DAY_NS, False),  # its time was set, to a later day
+        (DAY_NS, DAY_NS, 2 * DAY_NS, False),  # a file system that knows only seconds
+        (DAY_NS + 5, DAY_NS, 2 * DAY_NS, False),
+        (DAY_NS + 5, DAY_NS + 5, 0, False),  # the file system does not say what time it is
+    ],
+)
+def test_a_state_is_certain_only_where_a_change_would_show(
+    mtime_ns: int, ctime_ns: int, now_ns: int, certain: bool
+) -> None:
+    assert bool(state_of(status(mtime_ns=mtime_ns, ctime_ns=ctime_ns), now_ns)) is certain
+
+
+def test_states_differ_in_every_part() -> None:
+    parts = [{}, {"inode": 8}, {"size": 4_001}, {"mtime_ns": 6}, {"ctime_ns": 6}]
+    assert len({state_of(status(**part), DAY_NS) for part in parts}) == len(parts)
+
+
+def test_what_changed_a_moment_ago_is_read_again(tmp_path: Path) -> None:
+    """Another record may get its inode in the same tick of the clock."""
+    storage = reading(LocalStorage)(create_store(tmp_path / "features").root)
+    object.__setattr__(storage, "read_records", [])
+    publish(storage, "a", 1)
+    catalogue.compact(storage)
+    catalogue.compact(storage)
+    assert storage.read_records == ["a/frames/current.json"] * 2
+
+
+def test_a_damaged_record_is_read_again_until_it_is_mended(storage: Any) -> None:
+    sound = storage.read("c/frames/current.json")
+    for content in (b"", sound[:-9]):
+        storage.replace("c/frames/current.json", content)
+        for _ in range(2):
+            storage.read_records.clear()
+            catalogue.compact(storage)
+            assert "c/frames/current.json" in storage.read_records
+            assert_is_the_truth(storage)
+    assert "damaged" in rows(storage).set_index(["session_id", "feature"])["reason"]["c", "frames"]
+    storage.replace("c/frames/current.json", sound)
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
+    assert rows(storage).set_index(["session_id", "feature"])["status"]["c", "frames"] == "done"
+
+
+def test_a_catalogue_that_nothing_proves_is_not_believed(storage: Any) -> None:
+    """It was edited, or its checksum is gone: its rows are made of the records."""
+    table = catalogue.parse_table(storage.read(CATALOGUE), CATALOGUE)
+    wrong = table.set_column(table.schema.get_field_index("rows"), "rows", pa.array([9] * len(table)))
+    storage.replace(CATALOGUE, catalogue.to_parquet(wrong))
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
+    storage.replace(CATALOGUE, catalogue.to_parquet(wrong))
+    storage.remove([CHECKSUMS])
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
+
+
+@pytest.mark.parametrize("change", ["drop", "other type", "not a table"])
+def test_a_catalogue_of_another_version_is_not_believed(storage: Any, change: str) -> None:
+    table = catalogue.parse_table(storage.read(CATALOGUE), CATALOGUE)
+    if change == "drop":  # as the versions wrote it that read every record
+        table = table.drop_columns(["seen"])
+    elif change == "other type":
+        table = table.set_column(0, "session_id", table["session_id"].cast(pa.large_string()))
+    else:
+        table = pa.table({"something": [1]})
+    catalogue.replace_table(storage, CATALOGUE, lambda: table)
+    storage.read_records.clear()
+    catalogue.compact(storage)
+    assert len([path for path in storage.read_records if storage.read(path)]) == 6
+    assert_is_the_truth(storage)
+
+
+def test_versions_before_read_the_catalogue(storage: Any, tmp_path: Path) -> None:
+    """They take the file as it is, and every column that they know is what it was."""
+    (tmp_path / CATALOGUE).write_bytes(storage.read(CATALOGUE))
+    table = pq.read_table(tmp_path / CATALOGUE)
+    assert table.select(catalogue.schema().names).schema.equals(catalogue.schema())
+    assert table.schema.names[len(catalogue.schema()) :] == ["seen"]
+    assert "seen" not in rows(storage).columns
+    if isinstance(storage, LocalStorage):
+        assert "seen" not in FeatureStore(storage.root).catalogue.columns
+
+
+def test_what_a_run_published_is_read_though_the_listing_lags() -> None:
+    class Lagging(TurnsInMemory):
+        listed: Any = None
+
+        def _list(self, prefix: str = "") -> Any:
+            listed = list(super()._list()) if self.listed is None else self.listed
+            return [item for item in listed if item["path"].startswith(prefix)]
+
+    storage = Lagging()
+    assert isinstance(storage._store, MemoryStore)
+    publish(storage, "a", 1)
+    catalogue.compact(storage)
+    storage.listed = storage._list()
+    publish(storage, "a", 2)
+    publish(storage, "b", 3)
+    catalogue.compact(storage, [("a", "frames"), ("b", "frames")])
+    assert list(rows(storage)["rows"]) == [2, 3]
+    catalogue.compact(storage)  # another run's, to which the listing shows no more
+    assert list(rows(storage)["rows"]) == [2, 3]
+    storage.listed = None
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
