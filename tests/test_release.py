@@ -284,9 +284,10 @@ def test_values_are_whole_however_many_rows_are_copied_at_a_time(
 ) -> None:
     monkeypatch.setattr(copying, "_ROWS", 7)
     text = SETTINGS.partition("[features]")[0] + '[features]\nopenface = ["gaze"]\n'
-    make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    key = tmp_path / "keys/of/out.json"
+    make_release(original, tmp_path / "out", settings_of(tmp_path, text), key)
     store = FeatureStore(tmp_path / "out/features")
-    names = json.loads((tmp_path / "out.key.json").read_text())["names"]["sessions"]
+    names = json.loads(key.read_text())["names"]["sessions"]
     for old, new in names.items():
         gaze = FEATURES["openface"].groups["gaze"]
         np.testing.assert_array_equal(store.read(new, "openface"), original.read(old, "openface")[:, gaze])

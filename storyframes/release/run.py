@@ -105,7 +105,8 @@ def make_release(
         key.number("stories", store.story_ids(feature))
     _check_texts(settings, store, clips, key)
     done = Release(len(sessions), labels=settings.labels, left_out=left_out)
-    target.absolute().parent.mkdir(parents=True, exist_ok=True)
+    for place in (target, key_file):
+        place.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
     with scratch_beside(target) as folder:
         made = folder / "release"
