@@ -27,7 +27,8 @@ exclude_patterns = ["_build", "examples"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"storyframes {release}"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
-html_sidebars = {"**": ["globaltoc.html"]}  # all pages under the captions of index.md
+templates_path = ["_templates"]
+html_sidebars = {"**": ["all-pages.html"]}
 html_show_sourcelink = False
 html_copy_source = False
 

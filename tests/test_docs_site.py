@@ -77,6 +77,14 @@ def test_every_link_leads_somewhere(site: Path) -> None:
     assert nowhere == []
 
 
+def test_every_page_leads_to_all_others_and_says_which_it_is(site: Path) -> None:
+    pages = {f"{path.stem}.html" for path in (ROOT / "docs").glob("*.md")} - {"index.html", "release.html"}
+    page = site / "release.html"
+    assert pages - {link.partition("#")[0] for link in read(page).links} == set()
+    assert "Table of Contents" not in page.read_text()
+    assert re.search(r'class="toctree-l1 current active">', page.read_text())
+
+
 def test_only_files_outside_the_pages_are_named_instead_of_linked(site: Path) -> None:
     texts = [re.sub(r"<[^>]+>", "", path.read_text()) for path in site.rglob("*.html")]
     named = {name for text in texts for name in re.findall(r"\((\S+) in the source\)", text)}
