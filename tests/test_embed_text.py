@@ -121,6 +121,29 @@ def test_a_family_gives_what_transformers_gives(models: Mapping[str, Path], fami
     assert np.ptp(values) > 0.1
 
 
+@pytest.mark.parametrize(
+    ("family", "pool"), [("bert", "mean"), ("bert", "cls"), ("convbert", "mean"), ("bert", "model")]
+)
+def test_a_rows_values_do_not_depend_on_the_texts_beside_it(tmp_path: Path, family: str, pool: str) -> None:
+    """Where padding would be read: on the left of a model that counts positions, or by convolutions that see it."""
+    folder = make_sentence_model(tmp_path / "m") if pool == "model" else make_model(tmp_path / "m", family)
+    if family == "bert":
+        tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer | {"padding_side": "left"}))
+    texts = ["rain", "the garden was full of bread", "we walked", "he told me that", "bread"]
+    together, _ = embed(section(folder, pool=pool), texts)
+    alone = np.concatenate([embed(section(folder, pool=pool), [text])[0] for text in texts])
+    np.testing.assert_allclose(together, alone, atol=2e-5)
+    if pool != "model":
+        np.testing.assert_allclose(together, by_hand(folder, -1, pool, texts), atol=2e-5)
+
+
+def test_positions_that_begin_behind_the_padding_are_counted_whatever_the_family(tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "m", "data2vec-text")
+    _, (count,) = embed(section(folder, pool="mean"), ["a" * 3 * LIMIT])
+    assert count > 3
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_long_text_is_read_to_its_end(models: Mapping[str, Path], family: str) -> None:
     settings = section(models[family], pool="mean", max_pieces=LIMIT if family == "t5" else None)

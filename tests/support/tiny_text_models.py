@@ -14,7 +14,7 @@ WORDS = "the garden was full of bread and he told me that failed until rain rive
 
 
 def make_model(folder: Path, family: str, *, std: float = 0.5) -> Path:
-    """A tiny encoder with its tokenizer: bert, distilbert, roberta, xlm-roberta, mpnet or t5."""
+    """A tiny encoder with its tokenizer: bert, distilbert, roberta, xlm-roberta, mpnet, t5, convbert, data2vec-text."""
     import_torchvision()
     import torch
     from transformers import AutoConfig, AutoModel
@@ -24,8 +24,10 @@ def make_model(folder: Path, family: str, *, std: float = 0.5) -> Path:
         sizes = {"dim": WIDTH, "n_layers": DEPTH, "n_heads": 2, "hidden_dim": 32}
     elif family == "t5":
         sizes = {"d_model": WIDTH, "num_layers": DEPTH, "num_heads": 2, "d_kv": 8, "d_ff": 32}
+    elif family == "convbert":
+        sizes |= {"embedding_size": WIDTH, "head_ratio": 1}
     tokenizer = make_tokenizer(family)
-    offset = 2 if family in ("roberta", "xlm-roberta", "mpnet") else 0  # behind the padding piece's number
+    offset = 2 if family in ("roberta", "xlm-roberta", "mpnet", "data2vec-text") else 0  # behind the padding
     if family != "t5":
         sizes |= {"max_position_embeddings": LIMIT + offset}
     torch.manual_seed(len(family))
@@ -41,7 +43,7 @@ def make_tokenizer(family: str):  # type: ignore[no-untyped-def]
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    if family in ("roberta",):
+    if family in ("roberta", "data2vec-text"):
         pieces = ["<s>", "<pad>", "</s>", "<unk>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġw", "Ġwe", "Ġwa"]
         merges = [("Ġ", "w"), ("Ġw", "e"), ("Ġw", "a")]
         core = Tokenizer(models.BPE({piece: number for number, piece in enumerate(pieces)}, merges))

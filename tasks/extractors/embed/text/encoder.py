@@ -6,6 +6,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from tasks.models.torchvision_import import import_torchvision
 _BATCH = 32
 _USUAL_PIECES = 512  # where neither the model nor its tokenizer says how much it reads
 _UNLIMITED = 10**6  # tokenizers say 1e30 where they do not know
-# Their positions begin behind the number of the padding piece.
-_OFFSET_POSITIONS = ("roberta", "camembert", "mpnet", "longformer", "xmod", "luke", "ibert", "esm")
+_MOST_ROUNDING = 1e-3  # of a vector's length: by more, padding beside a text has changed it
+_MOST_ROUNDING_OF_HALVES = 2e-2
 _UNUSED = ("pooler.", "decoder.", "position_ids")  # of a network: hidden states are taken before, or elsewhere
 
 
@@ -49,8 +50,35 @@ class TextEncoder(ABC):
         self._unit_length = unit_length
 
     @abstractmethod
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Texts that the model reads whole, the shorter ones padded: (n, width) float32."""
+
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Texts that the model reads whole: (n, width) float32."""
+        """Texts that the model reads whole: (n, width) float32.
+
+        Of a model that padding would change, only texts of one length go through it together.
+        """
+        lengths = np.array([self._length(text) for text in texts])
+        if len(set(lengths.tolist())) < 2 or not self._padding_shows:
+            return self._embed(texts)
+        alike = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        rows = np.concatenate([self._embed([texts[number] for number in some.tolist()]) for some in alike])
+        return rows[np.argsort(np.concatenate(alike))]
+
+    @cached_property
+    def _padding_shows(self) -> bool:
+        """Whether a text has another vector beside a longer one than by itself.
+
+        So it is where the tokenizer pads on the left and the model counts positions from there, and where convolutions
+        see what attention is told to leave out.
+        """
+        short = longer = "a"
+        while self._length(f"{longer} a") <= min(self.limit, 2 * _BATCH):
+            longer = f"{longer} a"
+        (alone,), (beside, _) = self._embed([short]), self._embed([short, longer])
+        halves = self.settings.precision is not Precision.FLOAT32
+        most = _MOST_ROUNDING_OF_HALVES if halves else _MOST_ROUNDING
+        return bool(np.linalg.norm(beside - alone) > most * np.linalg.norm(alone))
 
     def embed_whole(self, texts: Sequence[str], unit: str) -> tuple[np.ndarray, list[int]]:
         """The whole texts' embeddings, (n, width) float32, and of how many parts each was put together.
@@ -99,7 +127,7 @@ class _SentenceEncoder(TextEncoder):
         self._model = model
         self._width = shape.width
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.empty((0, self._width), np.float32)
         found = self._model.encode(
@@ -116,14 +144,14 @@ class _PooledEncoder(TextEncoder):
     """Any encoder; its word pieces' vectors are pooled here."""
 
     def __init__(self, model: Any, tokenizer: Any, settings: TextSettings, shape: TextShape) -> None:
-        super().__init__(settings, tokenizer, _limit(model.config, tokenizer), unit_length=False)
+        super().__init__(settings, tokenizer, _limit(model, tokenizer), unit_length=False)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._model = model
         self._layers = layer_numbers(settings, shape.depth)
         self._width = shape.width * len(self._layers)
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
         import torch
 
         rows = np.empty((len(texts), self._width), np.float32)
@@ -222,10 +250,14 @@ def _dtype(settings: TextSettings) -> dict[str, Any]:
     return {"dtype": halves.get(settings.precision, torch.float32)}
 
 
-def _limit(config: Any, tokenizer: Any) -> int:
+def _limit(model: Any, tokenizer: Any) -> int:
     """How many pieces the model reads at once."""
+    config = model.config
     positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if positions and any(family in config.model_type for family in _OFFSET_POSITIONS):
-        positions -= (config.pad_token_id or 0) + 1
+    # Of RoBERTa and its like positions begin behind the number of the padding piece, which their table has to know.
+    tables = [module for name, module in model.named_modules() if name.endswith("position_embeddings")]
+    behind = [number for table in tables if (number := getattr(table, "padding_idx", None)) is not None]
+    if positions and behind:
+        positions -= behind[0] + 1
     known = [number for number in (tokenizer.model_max_length, positions) if number and 0 < number < _UNLIMITED]
     return min(known, default=_USUAL_PIECES)

@@ -27,7 +27,7 @@ class _OfTexts(Embedding[TextSettings]):
     """What the features of sessions and of stories share."""
 
     Settings = TextSettings
-    version = 1
+    version = 2  # a text's values do not depend on the texts beside it
     libraries = ("sentence-transformers", "transformers", "torch")
 
     @property
