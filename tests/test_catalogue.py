@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 from support.turns import TurnsInMemory
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, folder_storage
 from storyframes.store.feature_store import FeatureStore
@@ -287,3 +289,54 @@ def test_what_a_run_published_is_read_though_the_listing_lags() -> None:
     storage.listed = None
     catalogue.compact(storage)
     assert_is_the_truth(storage)
+
+
+COMMANDS = [
+    ("status", "STORE", "--session", "a"),
+    ("status", "STORE", "--session", "a", "--json"),
+    ("verify", "STORE", "--session", "a"),
+    ("verify", "STORE", "--session", "a", "--repair"),
+    ("show", "STORE", "a", "--json"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("storage", ["folder"], indirect=True)
+def test_a_command_about_one_session_looks_at_no_other(
+    storage: Any, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched: list[str] = []
+    read, entries = LocalStorage.read, LocalStorage._entries
+    monkeypatch.setattr(LocalStorage, "read", lambda self, path: (touched.append(path), read(self, path))[1])
+    monkeypatch.setattr(
+        LocalStorage, "_entries", lambda self, folder, *rest: (touched.append(folder), entries(self, folder, *rest))[1]
+    )
+    arguments = [word.replace("STORE", str(storage.root)) for word in command]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert {path for path in touched if path.split("/")[0] not in {"a", "zarr.json"}} <= {CATALOGUE, CHECKSUMS}
+    (storage.root / "a-b/frames/current.json").write_bytes(b"")  # so that the command is seen to look at its own
+    assert CliRunner().invoke(app, arguments).output == result.output
+    assert len(list((storage.root / "a/frames").rglob("time/c/0"))) == 1
+    (storage.root / "a/frames/current.json").write_bytes(b"")
+    assert CliRunner().invoke(app, arguments).output != result.output
+
+
+@pytest.mark.parametrize("session", ["nobody", "..", "../other", "a/frames", "*"])
+@pytest.mark.parametrize("command", ["status", "verify"])
+@pytest.mark.parametrize("storage", ["folder"], indirect=True)
+def test_a_session_that_is_not_there_is_a_wrong_call(storage: Any, command: str, session: str) -> None:
+    result = CliRunner().invoke(app, [command, str(storage.root), "--session", session])
+    assert result.exit_code == 2
+    assert "sound" not in result.output
+
+
+@pytest.mark.parametrize("storage", ["folder"], indirect=True)
+def test_what_is_wrong_with_one_session_is_found(storage: Any) -> None:
+    (shard,) = (storage.root / "a/frames").rglob("time/c/0")
+    shard.write_bytes(bytes(shard.stat().st_size))
+    codes = [
+        CliRunner().invoke(app, ["verify", str(storage.root), *which]).exit_code
+        for which in ([], ["--session", "a"], ["--session", "a-b"])
+    ]
+    assert codes == [1, 1, 0]

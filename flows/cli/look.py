@@ -47,7 +47,7 @@ def show(
 
     with usage_errors():
         store = FeatureStore(features)
-        entries = [one for one in catalogue.scan(store.storage) if one.session_id == session]
+        entries = list(catalogue.scan(store.storage, session))
         if not entries:
             store.session(session)  # says which session is unknown, and of how many
         tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(one.feature)[1] for one in entries)])

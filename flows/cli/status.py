@@ -5,18 +5,24 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
+
+if TYPE_CHECKING:
+    from storyframes.store.catalogue import Entry
 
 
 def status(
     features: FeaturesArgument,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only this session, and nothing else is read; may be given again.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
@@ -28,10 +34,17 @@ def status(
 
     with usage_errors():
         storage = open_store(features)
+
+        def look() -> list[Entry]:
+            asked = dict.fromkeys(session or [catalogue.ALL_SESSIONS])
+            return [entry for one in asked for entry in catalogue.scan(storage, one)]
+
         if watch:
-            _watch(lambda: Group(*status_tables(list(catalogue.scan(storage)))), every)
+            _watch(lambda: Group(*status_tables(look())), every)
             return
-        entries = list(catalogue.scan(storage))
+        entries = look()
+        for one in sorted(set(session or ()) - {entry.session_id for entry in entries}):
+            fail(f"there is no session {one!r} in {features}", 2)
     if json:
         print(status_json(entries))  # noqa: T201
     else:

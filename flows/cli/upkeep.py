@@ -8,12 +8,15 @@ import typer
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted, human_bytes
 
 
 def verify(
     features: FeaturesArgument,
+    session: Annotated[
+        str, typer.Option(help="Only this session: nothing else is listed or read, nor the tables of the store.")
+    ] = "",
     repair: Annotated[
         bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
     ] = False,
@@ -22,7 +25,7 @@ def verify(
     from flows.cli.repair_advice import repair_advice
     from flows.cli.tables.upkeep import findings_table
     from storyframes.store import maintenance
-    from storyframes.store.layout import open_store
+    from storyframes.store.layout import ID_PATTERN, open_store
 
     errors = error_console()
     with usage_errors(), errors.status("verifying") as spinner:
@@ -34,8 +37,12 @@ def verify(
             spinner.update(f"verifying {session_id}/{feature}")
 
         storage = open_store(features, damaged=True)
-        repaired = maintenance.repair(storage) if repair else []
-        findings = list(maintenance.verify(storage, progress))
+        if session and not ID_PATTERN.fullmatch(session):
+            fail(f"no session can be called {session!r}", 2)
+        repaired = maintenance.repair(storage, session) if repair else []
+        findings = list(maintenance.verify(storage, progress, session))
+    if session and not checked and not findings:
+        fail(f"there is no session {session!r} in {features}", 2)
     shown = console()
     for path in repaired:
         shown.print(f"[yellow]repaired[/] {escape(path)}")

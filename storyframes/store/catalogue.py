@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, attempt_path, current_path
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, ID_PATTERN, StoreError, attempt_path, current_path
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
 from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
@@ -30,6 +30,7 @@ _SEEN = "seen"  # a column beside the schema's: what the row's records were seen
 _ROWS_OF_A_GROUP = 8_192  # of the file: a group is the least that is read of it
 _READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
+ALL_SESSIONS = "*"
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
 
@@ -92,18 +93,20 @@ def read_entry(storage: Storage, session_id: str, feature: str) -> Entry | None:
     return _entry(session_id, feature, storage.read_many(paths))
 
 
-def scan(storage: Storage, session_id: str = "*") -> Iterator[Entry]:
+def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[Entry]:
     """Every entry of the store (or of one session), from the records themselves.
 
     What cannot be read is an entry as well, failed, with the reason; one of a whole session has the feature ``*``.
 
     Args:
         storage: the store.
-        session_id: the session, ``*`` for all.
+        session_id: the session, ``*`` for all; nothing else is listed then.
 
     Raises:
         StorageError: the store as a whole cannot be read.
     """
+    if session_id != ALL_SESSIONS and not ID_PATTERN.fullmatch(session_id):
+        return  # a name that nothing in a store has, and that may lead out of it
     unreadable: dict[str, str] = {}
     names: dict[str, list[str]] = {}
     for path in storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__):

@@ -41,7 +41,9 @@ class Finding:
     unreadable: bool = False
 
 
-def verify(storage: Storage, progress: Callable[[str, str], None] = lambda *_: None) -> Iterator[Finding]:
+def verify(
+    storage: Storage, progress: Callable[[str, str], None] = lambda *_: None, session_id: str = ""
+) -> Iterator[Finding]:
     """Compare everything that readers use with what was recorded when it was published.
 
     Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
@@ -50,31 +52,33 @@ def verify(storage: Storage, progress: Callable[[str, str], None] = lambda *_: N
     Args:
         storage: the store.
         progress: called with (session_id, feature) before each.
+        session_id: only this session (nothing else is listed); the tables of the store are not looked at then.
     """
     unreadable: dict[str, str] = {}
-    files = storage.files(unreadable=unreadable.__setitem__)
+    files = storage.files(session_id, unreadable=unreadable.__setitem__)
     for path, why in sorted(unreadable.items()):
         session_id, feature, name = (*path.split("/", 2), "", "", "")[:3]
         yield Finding(session_id, feature, name or path, why, unreadable=True)
     features = sorted({tuple(path.split("/")[:2]) for path in files if path.count("/") >= 2})
     yield from _verify_group(storage, "", ROOT_GROUP)
-    for session_id in sorted({session_id for session_id, _ in features}):
-        yield from _verify_group(storage, f"{session_id}/", INNER_GROUP, session_id)
-    for session_id, feature in features:
-        progress(session_id, feature)
-        yield from _verify_group(storage, f"{session_id}/{feature}/", INNER_GROUP, session_id, feature)
-        yield from _verify_attempt(storage, session_id, feature)
-        yield from _verify_feature(storage, files, session_id, feature)
-    yield from _verify_tables(storage)
+    for session in sorted({session for session, _ in features}):
+        yield from _verify_group(storage, f"{session}/", INNER_GROUP, session)
+    for session, feature in features:
+        progress(session, feature)
+        yield from _verify_group(storage, f"{session}/{feature}/", INNER_GROUP, session, feature)
+        yield from _verify_attempt(storage, session, feature)
+        yield from _verify_feature(storage, files, session, feature)
+    if not session_id:
+        yield from _verify_tables(storage)
 
 
-def repair(storage: Storage) -> list[str]:
-    """Write what is always the same, the Zarr groups above the versions, where it is missing or changed.
+def repair(storage: Storage, session_id: str = "") -> list[str]:
+    """Write what is always the same, the Zarr groups above the versions (of one session), where missing or changed.
 
     Returns:
         The paths that were written.
     """
-    folders = {"/".join(path.split("/")[:2]) for path in storage.records((CURRENT, ATTEMPT))}
+    folders = {"/".join(path.split("/")[:2]) for path in storage.records((CURRENT, ATTEMPT), session_id or "*")}
     groups = {"": ROOT_GROUP} | dict.fromkeys((f"{folder.split('/')[0]}/" for folder in folders), INNER_GROUP)
     groups |= dict.fromkeys((f"{folder}/" for folder in folders), INNER_GROUP)
     damaged = [folder for folder, content in groups.items() if storage.read(f"{folder}{ZARR_JSON}") != content]
