@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.image.encoder import Encoder, Library
 from tasks.extractors.embed.image.settings import Pool
 from tasks.extractors.embed.image.timm_models import import_timm
-from tasks.extractors.embed.image.torchvision_models import preset
+from tasks.extractors.embed.image.torchvision_models import TorchvisionBackbone, preset
 from tasks.extractors.image_networks.engines import open_engine
 from tasks.extractors.image_networks.settings import NetworkSettings, Precision
 from tasks.models.torchvision_import import import_torchvision
@@ -118,6 +120,62 @@ def test_images_are_those_of_the_models_image_processor(made, family: str) -> No
         np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6)
 
 
+def other_processor(made, folder: Path, **settings: Any) -> Path:
+    """A vision transformer whose images are prepared in another way."""
+    shutil.copytree(made(Library.TRANSFORMERS, "vit"), folder)
+    config = folder / "preprocessor_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"rescale_factor": 1 / 127.5}, {"do_normalize": False}, {"do_normalize": False, "do_rescale": False}],
+    ids=["scale", "not normalised", "bytes"],
+)
+def test_what_an_image_processor_does_not_do_is_not_done(made, tmp_path: Path, settings: dict[str, Any]) -> None:
+    folder = other_processor(made, tmp_path / "m", **settings)
+    got = normalised(encoder(folder, Library.TRANSFORMERS), pictures())
+    np.testing.assert_allclose(got, Transformers(folder).pixels(pictures()).numpy(), rtol=2e-6, atol=2e-6)
+
+
+def test_an_image_processor_that_resizes_numbers_is_followed_to_a_level_of_256(made, tmp_path: Path) -> None:
+    """As DINOv3's does: here bytes are resized."""
+    folder = other_processor(made, tmp_path / "m", image_processor_type="DINOv3ViTImageProcessor")
+    got = normalised(encoder(folder, Library.TRANSFORMERS), pictures())
+    apart = np.abs(got - Transformers(folder).pixels(pictures()).numpy()).max() * 127.5
+    assert 0.1 < apart < 1.01
+
+
+def test_images_that_are_prepared_in_a_way_that_cannot_be_followed_are_refused(made, tmp_path: Path) -> None:
+    """EfficientNet's processor normalises twice."""
+    size = {"height": 32, "width": 32}
+    folder = other_processor(made, tmp_path / "m", image_processor_type="EfficientNetImageProcessor", size=size)
+    with pytest.raises(ExtractionError, match=r"image processor.* take this model from timm"):
+        rows(encoder(folder, Library.TRANSFORMERS), pictures())
+
+
+def test_a_processor_whose_numbers_are_not_normalised_bytes_is_refused(
+    made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a kind that is not known yet: what it gives is compared with what the network would be given."""
+    import transformers
+
+    folder = other_processor(made, tmp_path / "m")
+    real = transformers.AutoImageProcessor.from_pretrained(folder)
+    whole = type(real).__call__
+
+    def flipped(self: Any, images: Any, **options: Any) -> Any:
+        found = whole(self, images, **options)
+        if "do_normalize" not in options:
+            found["pixel_values"] = found["pixel_values"][:, ::-1]
+        return found
+
+    monkeypatch.setattr(type(real), "__call__", flipped)
+    with pytest.raises(ExtractionError, match=r"image processor.* take this model from timm"):
+        rows(encoder(folder, Library.TRANSFORMERS), pictures())
+
+
 @pytest.mark.parametrize("family", TIMM)
 def test_images_are_those_of_timms_transform(made, family: str) -> None:
     folder = made(Library.TIMM, family)
@@ -173,6 +231,13 @@ def test_layers_and_pools_of_transformers(made, family: str) -> None:
     assert tokens.shape == (3, prefix + 16, 32)
 
 
+@pytest.mark.parametrize("layer", [0, 1, 4, -2])
+def test_where_layers_cannot_be_told_the_last_goes_by_no_other_number(made, layer: int) -> None:
+    folder = made(Library.TRANSFORMERS, "resnet")
+    with pytest.raises(ExtractionError, match=f"layer = {layer}: the layers of this model cannot be told: only"):
+        rows(encoder(folder, Library.TRANSFORMERS, (layer,), "mean"), pictures())
+
+
 @pytest.mark.parametrize("family", ["vit", "vit_registers", "resnet", "swin"])
 def test_layers_and_pools_of_timm(made, family: str) -> None:
     folder = made(Library.TIMM, family)
@@ -193,14 +258,20 @@ def test_layers_and_pools_of_timm(made, family: str) -> None:
 
 # --- torchvision -----------------------------------------------------------------------------------------------------
 
-TORCHVISION = {"mobilenet_v3_small": 1024, "shufflenet_v2_x0_5": 1024}  # resnet50 is in test_embed_image_features
+TORCHVISION = {
+    "mobilenet_v3_small": 1024,
+    "shufflenet_v2_x0_5": 1024,
+    "googlenet": 1024,
+}  # resnet50 is in test_embed_image_features
 
 
 @pytest.mark.parametrize("name", TORCHVISION)
 def test_a_model_of_torchvision_gives_what_goes_into_its_classifier(tmp_path: Path, name: str) -> None:
     weights = torchvision_weights(tmp_path / "weights.pth", name)
     chosen = Encoder("[[embed]] x:", Library.TORCHVISION, name, weights, published="IMAGENET1K_V1")
-    model = import_torchvision().models.get_model(name, weights=None)
+    # What torchvision sets where it loads published weights.
+    published = {"transform_input": True, "init_weights": False} if name == "googlenet" else {}
+    model = import_torchvision().models.get_model(name, weights=None, **published)
     model.load_state_dict(torch.load(weights, weights_only=True))
     seen: list[torch.Tensor] = []
     linear = [module for module in model.modules() if isinstance(module, torch.nn.Linear)][-1]
@@ -212,3 +283,26 @@ def test_a_model_of_torchvision_gives_what_goes_into_its_classifier(tmp_path: Pa
     got = rows(chosen, frames)
     close(got, seen[0], 1e-3)
     assert got.shape == (2, TORCHVISION[name])
+
+
+def test_layers_of_torchvisions_models_are_what_leaves_their_blocks() -> None:
+    """And the last is normalised as the model does it."""
+    models = import_torchvision().models
+    vit = models.VisionTransformer(32, 8, num_layers=3, num_heads=2, hidden_dim=16, mlp_dim=16).eval()
+    pixels = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        tokens = torch.cat([vit.class_token.expand(2, -1, -1), vit._process_input(pixels)], 1)
+        states = [tokens + vit.encoder.pos_embedding]
+        for block in vit.encoder.layers:
+            states.append(block(states[-1]))
+        states[-1] = vit.encoder.ln(states[-1])
+        found = TorchvisionBackbone("vit_b_16", vit).states(pixels, [0, 1, 2, 3])
+    for layer, (got, wanted) in enumerate(zip(found, states, strict=True)):
+        assert got.shape == wanted.shape, layer
+        close(got.numpy(), wanted, 1e-5)
+
+    net = models.get_model("resnet18", weights=None).eval()
+    with torch.inference_mode():
+        first = net.layer1(net.maxpool(net.relu(net.bn1(net.conv1(pixels)))))
+        (got,) = TorchvisionBackbone("resnet18", net).states(pixels, [1])
+    close(got.numpy(), first.flatten(2).transpose(1, 2), 1e-5)

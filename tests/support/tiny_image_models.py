@@ -33,7 +33,7 @@ def _telling(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def transformers_model(folder: Path, family: str) -> Path:
-    """A folder that transformers loads: vit, dinov2, dinov2_with_registers, clip, siglip, swin or convnext."""
+    """A folder that transformers loads: vit, dinov2, dinov2_with_registers, clip, siglip, swin, convnext, resnet."""
     import_torchvision()
     import transformers as t
 
@@ -70,6 +70,10 @@ def transformers_model(folder: Path, family: str) -> Path:
         ),
         "convnext": lambda: (
             t.ConvNextModel(t.ConvNextConfig(hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1])),
+            t.ConvNextImageProcessor(size={"shortest_edge": SIDE}, crop_pct=0.875),
+        ),
+        "resnet": lambda: (
+            t.ResNetModel(t.ResNetConfig(embedding_size=8, hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1])),
             t.ConvNextImageProcessor(size={"shortest_edge": SIDE}, crop_pct=0.875),
         ),
         "vit_mae": lambda: (t.ViTMAEModel(t.ViTMAEConfig(**_VIT)), t.ViTImageProcessor(size=size)),

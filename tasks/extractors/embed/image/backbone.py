@@ -17,12 +17,14 @@ class Backbone(torch.nn.Module, ABC):
 
     Attributes:
         layers: how many it has. Layer 0 is what goes into the first, ``layers`` what the model ends with.
+        tells_layers: whether they can be told; otherwise there is the last alone.
         has_class_token: whether its first token stands for the whole picture.
         prefix: how many tokens come before those of patches: the class token, registers.
         foldable: whether torch can read the graph of what it does for its own pool.
     """
 
     layers: int
+    tells_layers: bool = True
     has_class_token: bool = False
     prefix: int = 0
     foldable: bool = False
@@ -36,7 +38,7 @@ class Backbone(torch.nn.Module, ABC):
         """Of normalised images (n, 3, height, width) the (n, width) rows that the model itself makes of them."""
 
     def check(self, layer: int) -> None:
-        """Refuse a layer that cannot be had of this model.
+        """Refuse a layer whose tokens cannot be had of this model.
 
         Raises:
             ValueError: why not.
@@ -81,11 +83,17 @@ def read_out(backbone: Backbone, layers: Sequence[int], pool: Pool, section: str
     """
     last = backbone.layers
     for layer in layers:
+        if not backbone.tells_layers and layer != -1:
+            raise ExtractionError(
+                f"{section} layer = {layer}: the layers of this model cannot be told: only the last, -1"
+            )
         if not -last - 1 <= layer <= last:
             raise ExtractionError(
                 f"{section} layer = {layer}: the model has the layers 0 to {last} (or -1 for the last, down to "
                 f"{-last - 1})"
             )
+        if pool is Pool.MODEL:
+            continue
         try:
             backbone.check(layer % (last + 1))
         except ValueError as error:

@@ -21,6 +21,8 @@ from tasks.models.torchvision_import import import_torchvision
 
 _BYTES = 255.0
 _TRIALS = ((48, 64), (72, 40))  # pictures whose images have to be of one size
+_MOST_LEVELS = 1.1  # of 256: more is no rounding
+_INSTEAD = "take this model from timm or torchvision"
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def of_transformers(folder: Path, section: str) -> Preprocessing:
     """What the image processor in a model's folder does.
 
     Raises:
-        ExtractionError: there is none, or its images have no fixed size.
+        ExtractionError: there is none, its images have no fixed size, or are made in another way than by bringing bytes
+            to the model's scale.
     """
     import_torchvision()
     from transformers import AutoImageProcessor
@@ -116,14 +119,37 @@ def of_transformers(folder: Path, section: str) -> Preprocessing:
     try:
         trials = [images(np.zeros((1, *size, 3), np.uint8)) for size in _TRIALS]
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise ExtractionError(f"{section} the model's image processor makes no image of a picture: {error}") from None
+        raise ExtractionError(
+            f"{section} the model's image processor makes no image of a picture ({error}): {_INSTEAD}"
+        ) from None
     if trials[0].shape != trials[1].shape or trials[0].shape[3:] != (3,) or trials[0].dtype != np.uint8:
         raise ExtractionError(
             f"{section} the model's image processor makes images of {trials[0].shape[1:]} {trials[0].dtype} of one "
             f"picture and of {trials[1].shape[1:]} of another; a feature needs RGB images of one size"
         )
     size = (trials[0].shape[1], trials[0].shape[2])
-    return Preprocessing(images, size, _normalisation(processor))
+    normalisation = _normalisation(processor)
+    _compare(processor, images, normalisation, section)
+    return Preprocessing(images, size, normalisation)
+
+
+def _compare(
+    processor: Any, images: Callable[[np.ndarray], np.ndarray], normalisation: Normalisation, section: str
+) -> None:
+    """Make sure that what the network is given is what the processor would give it.
+
+    A processor that resizes numbers, not bytes (DINOv3's), is a level of 256 apart in some places, and is let through.
+    """
+    noise = np.random.default_rng(0).integers(0, 256, (1, *_TRIALS[0], 3), dtype=np.uint8)
+    own = processor(images=[Image.fromarray(noise[0])], return_tensors="np")["pixel_values"]
+    scale, mean, std = normalisation.scale, np.array(normalisation.mean), np.array(normalisation.std)
+    own_bytes = (own.transpose(0, 2, 3, 1) * std + mean) * scale
+    apart = float(np.abs(own_bytes - images(noise)).max())
+    if not apart < _MOST_LEVELS:
+        raise ExtractionError(
+            f"{section} the model's image processor does more than to resize and normalise: what the network would be "
+            f"given is {apart:.0f} of 256 levels apart from what it gives; {_INSTEAD}"
+        )
 
 
 def _normalisation(processor: Any) -> Normalisation:

@@ -35,7 +35,8 @@ class TimmBackbone(Backbone):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
-        self.layers = len(model.feature_info) if _gives_layers(model) else 1
+        self.tells_layers = _gives_layers(model)
+        self.layers = len(model.feature_info) if self.tells_layers else 1
         self.prefix = getattr(model, "num_prefix_tokens", 0) or 0
         self.has_class_token = getattr(model, "cls_token", None) is not None
         self._options = {"output_fmt": "NLC", "return_prefix_tokens": True} if self.prefix else {"output_fmt": "NCHW"}
@@ -43,8 +44,8 @@ class TimmBackbone(Backbone):
     def check(self, layer: int) -> None:
         if layer == 0:
             raise ValueError("timm does not give what goes into the first layer: count from 1")
-        if not _gives_layers(self.model):
-            raise ValueError("timm gives no layers of this model: only pool = 'model' of the last")
+        if not self.tells_layers:
+            raise ValueError("timm gives no layers of this model: set pool = 'model'")
 
     def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
         inner = sorted({layer for layer in wanted if layer < self.layers})

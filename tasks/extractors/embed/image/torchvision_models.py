@@ -46,7 +46,7 @@ class TorchvisionBackbone(Backbone):
         self._channels_last = name.startswith("swin")
         children = dict(model.named_children())
         self._modules_of_layers = _layers(model, children)
-        self.layers = max(len(self._modules_of_layers), 1)
+        self.layers, self.tells_layers = max(len(self._modules_of_layers), 1), bool(self._modules_of_layers)
         self._end = next((end for child, end in _ENDS.items() if child in children), "")
         self.has_class_token = "encoder" in children
         self.prefix = int(self.has_class_token)
@@ -57,7 +57,7 @@ class TorchvisionBackbone(Backbone):
 
     def check(self, layer: int) -> None:
         if not self._modules_of_layers:
-            raise ValueError("the layers of this model cannot be told: only pool = 'model' of the last")
+            raise ValueError("the layers of this model cannot be told: set pool = 'model'")
 
     def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
         modules = {layer: self._modules_of_layers[layer - 1] for layer in wanted if layer}

@@ -41,16 +41,12 @@ class TransformersBackbone(Backbone):
             model.text_model = None  # frees its memory
         self.model, self._vision = model, [vision]  # in a list: it is registered as a part of the model already
         self._blocks = _blocks(vision, getattr(vision.config, "num_hidden_layers", None))
-        self.layers = max(len(self._blocks), 1)
+        self.layers, self.tells_layers = max(len(self._blocks), 1), bool(self._blocks)
         names = dict(vision.named_parameters())
         tokens = {name.rpartition(".")[2]: tensor for name, tensor in names.items()}
         self.has_class_token = any(name in tokens for name in _CLASS_TOKENS)
         others = [tokens[name] for name in _OTHER_TOKENS if name in tokens]
         self.prefix = int(self.has_class_token) + sum(tensor.shape[1] for tensor in others)
-
-    def check(self, layer: int) -> None:
-        if not self._blocks and layer != self.layers:
-            raise ValueError("the layers of this model cannot be told: only the last, -1")
 
     def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
         inner = {layer: self._blocks[layer - 1] for layer in wanted if 0 < layer < self.layers}
@@ -63,7 +59,7 @@ class TransformersBackbone(Backbone):
         found = call(pixel_values=pixels)
         rows = found if isinstance(found, torch.Tensor) else getattr(found, "pooler_output", None)
         if rows is None:
-            raise ValueError("the model makes no row of a picture by itself")
+            raise ValueError("the model makes no row of a picture by itself: set pool = 'mean' or 'cls'")
         return rows.flatten(1)
 
 
