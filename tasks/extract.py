@@ -199,7 +199,8 @@ def _publish(due: _Due, out: FeatureWriter) -> Current:
     if dict(due.extractor.models()) != dict(due.fingerprint.models):
         raise ExtractionError(f"{due.extractor.name}: the model's files changed meanwhile; run the extraction again")
     _check_frames(due.extractor, out)
-    return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries))
+    private = {"private": due.extractor.is_private}  # whether words may be in the values, for whoever gives them away
+    return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries) | private)
 
 
 def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:

@@ -310,7 +310,8 @@ def test_provenance_names_no_host_and_no_path(study_copy: Path, store_root: Path
         provenance = entry.current.provenance
         assert provenance["inputs"]["video"]["path"].startswith("videos/")
         assert len(provenance["inputs"]["video"]["sha256"]) == 64
-        assert set(provenance) == {"extractor", "inputs", "settings", "models", "tools", "libraries", "code"}
+        assert set(provenance) == {"extractor", "inputs", "settings", "models", "tools", "libraries", "code", "private"}
+        assert provenance["private"] == (entry.feature in ("glove", "sbert"))
 
 
 def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, store_root: Path) -> None:

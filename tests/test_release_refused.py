@@ -93,12 +93,14 @@ def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("provenance", "is_of_texts"),
     [
-        ({"inputs": {"video": {}}}, False),
-        ({"inputs": {"video": {}}, "tools": {"opencv": "4", "feature openface": "0a"}}, False),
-        ({"inputs": {"video": {}}, "tools": {"feature frames": "0a", "feature sbert": "0b"}}, True),
-        ({"inputs": {"video": {}}, "tools": {"feature summaries": "0c"}}, True),  # of a plug-in: who knows
-        ({"inputs": {"audio": {}, "transcript": {}}}, True),
-        ({"inputs": {}}, True),
+        ({"inputs": {"video": {}}, "private": False}, False),
+        ({"inputs": {"video": {}}, "private": False, "tools": {"opencv": "4", "feature openface": "0a"}}, False),
+        ({"inputs": {"video": {}}, "private": False, "tools": {"feature frames": "0a", "feature sbert": "0b"}}, True),
+        ({"inputs": {"video": {}}, "private": False, "tools": {"feature summaries": "0c"}}, True),  # of a plug-in
+        ({"inputs": {"audio": {}}, "private": True}, True),  # it recognises speech
+        ({"inputs": {"audio": {}}}, True),  # of before this was kept: it may
+        ({"inputs": {"audio": {}, "transcript": {}}, "private": False}, True),
+        ({"inputs": {}, "private": False}, True),
         ({}, True),
     ],
 )
@@ -135,7 +137,7 @@ def test_what_all_of_a_feature_needs(feature: str) -> None:
     columns = {name: array.columns for name, array in spec.arrays.items()}
     assert sensitivity(feature, spec, True, columns, {}) == NEEDED[feature]
     words = Axis.WORD in {array.axis for array in spec.arrays.values()}
-    by_a_plug_in = sensitivity("gesture", spec, False, columns, {"inputs": {"video": {}}})
+    by_a_plug_in = sensitivity("gesture", spec, False, columns, {"inputs": {"video": {}}, "private": False})
     assert by_a_plug_in == (
         {Sensitive.NEVER} if words else {Sensitive.BIOMETRIC} | (NEEDED[feature] & {Sensitive.TEXT})
     )

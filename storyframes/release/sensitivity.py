@@ -61,14 +61,18 @@ def sensitivity(
         return {Sensitive.TEXT}
     if is_known:
         return {Sensitive.BIOMETRIC}
-    inputs = provenance.get("inputs")
-    is_without_text = isinstance(inputs, dict) and inputs and not _TEXTS & set(inputs) and not _read_texts(provenance)
-    texts = set() if is_without_text and not axes & {Axis.UTTERANCE, Axis.STORY} else {Sensitive.TEXT}
+    spoken = axes & {Axis.UTTERANCE, Axis.STORY}
+    texts = set() if _is_without_text(provenance) and not spoken else {Sensitive.TEXT}
     return {Sensitive.BIOMETRIC, *texts}
 
 
-def _read_texts(provenance: Mapping[str, Any]) -> bool:
-    """Whether it was made of another feature that may have been made of texts."""
-    tools = provenance.get("tools", {})
+def _is_without_text(provenance: Mapping[str, Any]) -> bool:
+    """Whether its extractor says that no words are in what it reads, and it was made of no feature that may be of words.
+
+    Versions of before extractors' word was kept do not say so: speech may have been recognised in a sound.
+    """
+    inputs, tools = provenance.get("inputs"), provenance.get("tools", {})
+    if provenance.get("private") is not False or not isinstance(inputs, dict) or not inputs or _TEXTS & set(inputs):
+        return False
     read = {str(name).removeprefix(_READ) for name in tools if str(name).startswith(_READ)}
-    return bool(read - _WITHOUT_TEXT)
+    return read <= _WITHOUT_TEXT

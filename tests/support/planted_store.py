@@ -151,7 +151,7 @@ def _write_session(root: Path, session: str, number: int) -> None:
         out.write("values", values)
         out.write("hugo_was_there", np.arange(60, dtype=np.uint8) % 2)
         out.write("diary", np.tile(np.frombuffer(b"SECRET!!", np.uint8), (60, 1)))
-        out.publish("f00df00d", {"inputs": {"video": {}}})
+        out.publish("f00df00d", {"inputs": {"video": {}}, "private": False})
     for scheme in ("valence", "rater-hugo"):
         with FeatureWriter(local(root), session, curve_spec(f"label.{scheme}")) as out:
             out.write("values", np.arange(5, dtype=np.float32))
