@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.planted_store import PLUG_IN, SETTINGS, planted_store, settings_of
 from support.stores import local
+from support.synthetic_features import publish, random_features
 
 from storyframes import FeatureStore
 from storyframes.features import FEATURES, STORY_FEATURES
@@ -19,6 +21,8 @@ from storyframes.release.run import make_release
 from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError
 from storyframes.spec import Axis
+from storyframes.store import catalogue
+from storyframes.store.layout import create_store
 from tasks.index import write_clip_index
 
 
@@ -79,7 +83,9 @@ def test_openface_without_a_permission_is_movements(original: FeatureStore, tmp_
 def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     inside = Path(original.storage.location)
+    (tmp_path / "link").symlink_to("nowhere")
     for target, key, said in (
+        (tmp_path / "link", None, "is there already"),
         (tmp_path / "out", tmp_path / "out/key.json", "would be inside the release"),
         (inside / "out", None, "is inside the feature store"),
         (tmp_path, None, "is there already"),
@@ -87,7 +93,7 @@ def test_places_that_cannot_be(original: FeatureStore, tmp_path: Path) -> None:
     ):
         with pytest.raises(ReleaseError, match=said):
             make_release(original, target, settings, key)
-    assert [path.name for path in tmp_path.iterdir()] == ["release.toml"]
+    assert {path.name for path in tmp_path.iterdir()} == {"release.toml", "link"}
 
 
 @pytest.mark.parametrize(
@@ -164,3 +170,16 @@ def test_a_feature_that_only_has_the_name_of_a_built_in_one_is_not_known() -> No
     for stored in (more, other):
         with pytest.raises(ReleaseError, match="is not built in"):
             released_feature("s1", stored.name, stored, None)
+
+
+@pytest.mark.parametrize("array", ["start", "end"])
+def test_utterances_by_the_clock_on_the_wall_are_refused(tmp_path: Path, array: str) -> None:
+    root = tmp_path / "features"
+    create_store(root)
+    values = random_features(np.random.default_rng(0), 60)["sbert"]
+    values[array] = values[array] + 1_710_666_000
+    publish(root, "s1", "sbert", values)
+    catalogue.compact(local(root))
+    text = SETTINGS.partition("labels =")[0] + 'allow_text_vectors = true\n[features]\nsbert = "all"\n'
+    with pytest.raises(ReleaseError, match=rf"'sbert' has times beyond 1,000,000 s \({array}\)"):
+        make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path, text))

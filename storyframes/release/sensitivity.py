@@ -67,7 +67,7 @@ def sensitivity(
 
 
 def _is_without_text(provenance: Mapping[str, Any]) -> bool:
-    """Whether its extractor says that no words are in what it reads, and it was made of no feature that may be of words.
+    """Whether its extractor says that it reads no words, and it was made of no feature that may be of words.
 
     Versions of before extractors' word was kept do not say so: speech may have been recognised in a sound.
     """
