@@ -281,7 +281,7 @@ def test_a_model_of_torchvision_gives_what_goes_into_its_classifier(tmp_path: Pa
         transform = preset(name, "IMAGENET1K_V1", "")
         model.eval()(torch.stack([transform(Image.fromarray(frame)) for frame in frames]))
     got = rows(chosen, frames)
-    close(got, seen[0], 1e-3)
+    close(got, seen[0], 2e-4 if name == "googlenet" else 1e-3)  # drawn by chance it tells pictures apart by little
     assert got.shape == (2, TORCHVISION[name])
 
 
