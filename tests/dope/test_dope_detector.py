@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ import pytest
 import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved
 
+from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.participant import ParticipantTracker
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
+from tasks.extractors.image_networks.settings import EngineName, Precision
+from tasks.models.openvino_import import import_openvino
 
-SMALL = DopeSettings(min_size=64, max_size=96)
+# What comes after the layers is the same for both engines, and torch's are there sooner.
+SMALL = DopeSettings(engine="torch", min_size=64, max_size=96)
 
 
 def model(tmp_path: Path, content: dict[str, Any]) -> Checkpoint:
@@ -35,7 +40,7 @@ def crowd() -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", PostProcessing)
 def test_nobody(tmp_path: Path, how: PostProcessing) -> None:
-    settings = DopeSettings(min_size=64, max_size=96, post_processing=how)
+    settings = DopeSettings(engine="torch", min_size=64, max_size=96, post_processing=how)
     found = DopeDetector(model(tmp_path, blank_content()), settings).detect(np.zeros((2, 48, 64, 3), np.uint8))
     assert [len(frame.parts[part]) for frame in found for part in Part] == [0] * 6
     poses = ParticipantTracker().follow(found)
@@ -67,7 +72,7 @@ def test_no_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(8, 8), (1, 1), (3, 47), (33, 31)])
 def test_tiny_and_odd_frames(tmp_path: Path, shape: tuple[int, int]) -> None:
     """Poses follow the size of the frame they are found in."""
-    detector = DopeDetector(model(tmp_path, crowd()), DopeSettings(min_size=64, max_size=1333))
+    detector = DopeDetector(model(tmp_path, crowd()), DopeSettings(engine="torch", min_size=64, max_size=1333))
     body = detector.detect(np.zeros((1, *shape, 3), np.uint8))[0].parts[Part.BODY]
     assert len(body) >= 1
     assert np.isfinite(body.pose2d).all()
@@ -83,13 +88,15 @@ def test_wrong_frames(tmp_path: Path, frames: np.ndarray) -> None:
         DopeDetector(model(tmp_path, blank_content()), SMALL).detect(frames)
 
 
-def test_no_box_at_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [EngineName.TORCH, EngineName.OPENVINO])
+def test_no_box_at_all(tmp_path: Path, engine: EngineName) -> None:
     """Boxes shrunk to nothing are dropped before any pose is looked for."""
     content = crowd()
     shrinking = torch.zeros(60)
     shrinking[2::4] = -50  # the width
     content["state_dict"]["rpn.head.bbox_pred.bias"] = shrinking
-    found = DopeDetector(model(tmp_path, content), SMALL).detect(np.zeros((2, 48, 64, 3), np.uint8))
+    settings = SMALL.model_copy(update={"engine": engine})
+    found = DopeDetector(model(tmp_path, content), settings).detect(np.zeros((2, 48, 64, 3), np.uint8))
     assert [len(frame.parts[part]) for frame in found for part in Part] == [0] * 6
 
 
@@ -97,8 +104,8 @@ def test_settings_override_the_file(tmp_path: Path) -> None:
     content = blank_content()
     content["dope_kwargs"] |= {"min_size": 400, "rpn_post_nms_top_n_test": 50}
     checkpoint = model(tmp_path, content)
-    assert DopeDetector(checkpoint).options.min_size == 400
-    options = DopeDetector(checkpoint, DopeSettings(min_size=300, rpn_post_nms_top_n=7)).options
+    assert DopeDetector(checkpoint, DopeSettings(engine="torch")).options.min_size == 400
+    options = DopeDetector(checkpoint, DopeSettings(engine="torch", min_size=300, rpn_post_nms_top_n=7)).options
     assert (options.min_size, options.max_size, options.rpn_post_nms_top_n) == (300, 1333, 7)
     with pytest.raises(ValueError, match="max_size = 200; it must be at least min_size, 400"):
         DopeDetector(checkpoint, DopeSettings(max_size=200))
@@ -131,3 +138,54 @@ def test_epsilon_of_published_models() -> None:
     assert DopeSettings().eps(half=False) == 0.0
     assert DopeSettings().eps(half=True) == 1e-5
     assert DopeSettings(batch_norm_eps=1e-3).eps(half=True) == 1e-3
+
+
+# --- engines ---------------------------------------------------------------------------------------------------------
+
+
+def test_auto_is_openvino_on_a_processor_and_torch_on_a_gpu_or_without_openvino(monkeypatch) -> None:
+    cpu, cuda = DopeSettings(device="cpu"), DopeSettings(device="cuda")
+    assert (cpu.resolved().engine, cpu.resolved().precision) == (EngineName.OPENVINO, Precision.FLOAT32)
+    assert DopeSettings().resolved().torch_device == "cpu", "planning knows of no worker's GPU"
+    assert (cuda.resolved().engine, cuda.resolved().precision) == (EngineName.TORCH, None)
+    monkeypatch.setattr("tasks.extractors.dope.settings.find_spec", lambda name: None)
+    assert cpu.resolved().engine == cpu.engine_here == EngineName.TORCH
+    asked = DopeSettings(precision="bfloat16")
+    assert asked.resolved().engine == asked.engine_here == EngineName.OPENVINO, "another engine would be in silence"
+
+
+@pytest.mark.parametrize(
+    "together",
+    [
+        {"engine": "openvino", "device": "cuda"},
+        {"precision": "bfloat16", "engine": "torch"},
+        {"precision": "bfloat16", "device": "cuda"},
+    ],
+)
+def test_settings_that_do_not_go_together(together: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="on\\s+processors"):
+        DopeSettings(**together)
+
+
+def test_without_openvino_its_engine_says_so(tmp_path: Path, monkeypatch) -> None:
+    checkpoint = model(tmp_path, blank_content())
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(ExtractionError, match=r"^\[dope\] engine = 'openvino': the package openvino is not installed"):
+        DopeDetector(checkpoint, DopeSettings(engine="openvino"))
+
+
+def test_bfloat16_is_computed_or_refused_never_replaced(tmp_path: Path) -> None:
+    """Coarse where the processor has it; an error that names the rule where it has not."""
+    checkpoint, size = model(tmp_path, crowd()), {"min_size": 64, "max_size": 96}
+    settings = DopeSettings(precision="bfloat16", **size)
+    if "BF16" not in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        expected = r"^\[dope\] precision = 'bfloat16': this processor does not have it; set precision = 'float32'$"
+        with pytest.raises(ExtractionError, match=expected):
+            DopeDetector(checkpoint, settings)
+        return
+    pixels = torch.randn(1, 3, 64, 96)
+    coarse, exact = (
+        DopeDetector(checkpoint, those).network.layers.of_frames(pixels).features
+        for those in (settings, DopeSettings(engine="openvino", **size))
+    )
+    assert 0 < (coarse - exact).norm() / exact.norm() < 0.05

@@ -39,10 +39,10 @@ def digest(folder: Path, *, truncated: bool = False, **dope: Any) -> str:
 @pytest.mark.parametrize(
     ("values", "truncated", "known"),
     [
-        ({}, False, "fdee995157b7905c013232dbb5713efe6e0ce973b920da46710aedae65bdf1b7"),
-        ({}, True, "249b25793162a6d1d13dce45b626190e9f98aa428299b6edeeecb5edf788e2b4"),
-        (EVERY_SETTING, False, "91284bc682285d5d7ca61158f168a6a9357568ac52d05047d3949b58cfeb5216"),
-        (EVERY_SETTING, True, "624a5d7b63c45110007c99b855452f07ffcf6f513f2cfd09e61a246e01f5f5f3"),
+        ({}, False, "ff4338b6b0566ffb21634bfa3b406e35c5657050c5f7d33f3c9bdae7eca87914"),
+        ({}, True, "308aceba2efa765c22f386d50cdcaa0695fb91e26ad22107383fe3f73db8d6d9"),
+        (EVERY_SETTING, False, "1012d53f3c8ceec53caba22f2623a8cd3f9646081c57dd918ba7b8652c833792"),
+        (EVERY_SETTING, True, "310b302309117fe7afc758f94d2a5d6d6a0292d7a452d77b8c71f702d811685b"),
     ],
 )
 def test_it_is_what_it_was(
@@ -54,3 +54,9 @@ def test_it_is_what_it_was(
 @pytest.mark.parametrize(("name", "value"), EVERY_SETTING.items())
 def test_every_setting_that_decides_values_changes_it(tmp_path: Path, name: str, value: Any) -> None:
     assert digest(tmp_path, **{name: value}) != digest(tmp_path)
+
+
+@pytest.mark.parametrize("other", [{"engine": "torch"}, {"precision": "bfloat16"}])
+def test_so_do_engine_and_precision_as_planning_settles_them(tmp_path: Path, other: dict[str, Any]) -> None:
+    assert digest(tmp_path, **other) != digest(tmp_path)
+    assert digest(tmp_path, engine="openvino", precision="float32") == digest(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import torch
@@ -12,24 +14,29 @@ from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.frames import frame_size, network_input
 from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.layers import Layers
 from tasks.extractors.dope.network import BINS, FramePoses
 from tasks.extractors.dope.postprocessing import frame_detections, part_detections
 from tasks.extractors.dope.resnet import STRIDE
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
+from tasks.extractors.image_networks.settings import EngineName
 
-SMALL_RUNS = [
-    *((RoiBorder.ZERO, name) for name in ("r0", "r1", "r2", "r4", "r5", "r6")),
-    *((RoiBorder.REPEAT, name) for name in ("r0", "r1", "r2", "r4")),
+RunKey = tuple[EngineName, RoiBorder, str]
+SMALL_RUNS: list[RunKey] = [
+    *((EngineName.OPENVINO, RoiBorder.ZERO, name) for name in ("r0", "r1", "r2", "r4", "r5", "r6")),
+    *((EngineName.OPENVINO, RoiBorder.REPEAT, name) for name in ("r0", "r1", "r2", "r4")),
+    *((EngineName.TORCH, RoiBorder.ZERO, name) for name in ("r0", "r5")),
+    (EngineName.TORCH, RoiBorder.REPEAT, "r2"),
 ]
 
 
 class Run:
     """One run of the reference, computed once."""
 
-    def __init__(self, name: str, reference: Reference, model: Checkpoint) -> None:
+    def __init__(self, name: str, reference: Reference, model: Checkpoint, engine: EngineName) -> None:
         self.name, self.reference = name, reference
-        self.detector = DopeDetector(model, reference.settings(name))
+        self.detector = DopeDetector(model, reference.settings(name, engine=engine))
         frame = reference.frame(name)
         self.images = network_input([frame], self.detector.options, self.detector.device)
         self.poses: FramePoses = self.detector.network(self.images, [frame_size(frame)])[0]
@@ -51,13 +58,26 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> dict[tuple[RoiBorder, str], Run]:
+def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> dict[RunKey, Run]:
     references = {RoiBorder.ZERO: reference, RoiBorder.REPEAT: repeating}
-    return {(border, name): Run(name, references[border], fake_model) for border, name in SMALL_RUNS}
+    opened: dict[tuple[EngineName, float], Layers] = {}
+    open_layers = DopeDetector._layers
+
+    def opened_once(detector: DopeDetector, checkpoint: Checkpoint) -> Layers:
+        decides = detector.engine, detector.settings.eps(checkpoint.half)
+        if decides not in opened:  # it takes two seconds
+            opened[decides] = open_layers(detector, checkpoint)
+        return opened[decides]
+
+    with patch.object(DopeDetector, "_layers", opened_once):
+        return {
+            (engine, border, name): Run(name, references[border], fake_model, engine)
+            for engine, border, name in SMALL_RUNS
+        }
 
 
-@pytest.fixture(params=SMALL_RUNS, ids=lambda run: f"{run[0]}-{run[1]}")
-def run(runs: dict[tuple[RoiBorder, str], Run], request: pytest.FixtureRequest) -> Run:
+@pytest.fixture(params=SMALL_RUNS, ids="-".join)
+def run(runs: dict[RunKey, Run], request: pytest.FixtureRequest) -> Run:
     return runs[request.param]
 
 
@@ -67,11 +87,11 @@ def test_stages(run: Run) -> None:
     assert tuple(run.images.tensors.shape) == tuple(reference[f"{name}/input_shape"])
     chosen = reference.nearest_boxes(name, run.poses)[reference[f"{name}/proposal_idx"][:20]]
     with torch.inference_mode():
-        features = network.features(run.images.tensors)
-        (objectness,), (deltas,) = network.proposals.head([features])
-        boxes = network.proposals(run.images, features)[0][chosen]
+        maps = network.layers.of_frames(run.images.tensors)
+        features, objectness, deltas = maps.features, maps.objectness, maps.deltas
+        boxes = network.proposals(run.images, maps.objectness, maps.deltas)[0][chosen]
         crops = roi_align(features, boxes, torch.zeros(len(boxes)), BINS, 1 / STRIDE, reference.border)
-        vectors = network.box_vectors(features, [boxes])[0]
+        vectors = network.box_numbers(features, [boxes])[0].vectors
     ours = {
         "input_sub": run.images.tensors[0, :, ::8, ::8],
         "c4_sub": features[0, ::64, ::3, ::3],
@@ -97,10 +117,8 @@ def test_detections_by_nms(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["r0", "r1", "r4"])
-def test_the_rules_for_the_border_differ_where_boxes_reach_beyond_it(
-    name: str, runs: dict[tuple[RoiBorder, str], Run]
-) -> None:
-    zero, repeat = runs[RoiBorder.ZERO, name], runs[RoiBorder.REPEAT, name]
+def test_the_rules_for_the_border_differ_where_boxes_reach_beyond_it(name: str, runs: dict[RunKey, Run]) -> None:
+    zero, repeat = (runs[EngineName.OPENVINO, border, name] for border in (RoiBorder.ZERO, RoiBorder.REPEAT))
     differ = (zero.poses.parts[Part.BODY].scores != repeat.poses.parts[Part.BODY].scores).any(1)
     assert int(differ.sum()) == zero.reference.meta[name]["out_of_map"]["boxes"]
 
@@ -126,8 +144,9 @@ def check_nms(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_default_size(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> None:
-    run = Run("r3", reference, fake_model)
+@pytest.mark.parametrize("engine", [EngineName.OPENVINO, EngineName.TORCH])
+def test_default_size(reference: Reference, repeating: Reference, fake_model: Checkpoint, engine: EngineName) -> None:
+    run = Run("r3", reference, fake_model, engine)
     check_raw_poses(run.poses, reference, "r3")
     check_ppi(run)
     check_nms(run)

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tasks.extractors.dope.box_products import BoxProducts
 from tasks.extractors.dope.checkpoint import Checkpoint
-from tasks.extractors.dope.network import DopeNetwork
+from tasks.extractors.dope.layers import TorchLayers
+from tasks.extractors.dope.mapped_weights import MappedWeights
 from tasks.extractors.dope.resnet import split_resnet50
 from tasks.models.torchvision_import import import_torchvision
 
@@ -63,16 +65,32 @@ def test_a_channel_without_variance_is_its_bias(weights: Mapping[str, Tensor]) -
         assert (conv1(torch.randn(1, 3, 8, 8)) == 3).all()
 
 
-def test_half_precision(fake_model: Checkpoint) -> None:
-    """On a processor it is only slower, but the same path: layers in float16, coordinates in float32."""
-    half, single = (DopeNetwork(fake_model.weights, fake_model.network, 1e-5, 64, half=half) for half in (True, False))
-    pixels = torch.randn(1, 3, 64, 64)
-    boxes = torch.tensor([[3.0, 5.0, 50.0, 60.0]])
+def test_the_last_layer_as_matrix_products(weights: Mapping[str, Tensor]) -> None:
+    _, box_layers = split_resnet50(weights, 1e-5)
+    crops = torch.rand(5, 1024, 7, 7)
     with torch.inference_mode():
-        features = half.features(pixels)
-        expected = single.features(pixels)
-        vectors = half.box_vectors(expected.half(), [boxes])[0]
-        expected_vectors = single.box_vectors(expected, [boxes])[0]
-    assert features.dtype == vectors.dtype == torch.float16
-    assert (features.float() - expected).norm() / expected.norm() < 0.02
-    assert (vectors.float() - expected_vectors).norm() / expected_vectors.norm() < 0.02
+        expected = box_layers(crops)
+        made = BoxProducts(box_layers)(crops.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+def test_mapped_weights_are_those_that_were_given_also_when_they_were_let_go() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(300, 70), torch.nn.Linear(70, 3)).requires_grad_(False)
+    before = [parameter.clone() for parameter in network.parameters()]
+    mapped = MappedWeights(network, network[1])
+    assert all(map(torch.equal, network.parameters(), before))
+    mapped.let_go()
+    assert all(map(torch.equal, network.parameters(), before))
+
+
+def test_half_precision(fake_model: Checkpoint) -> None:
+    """On a processor it is only slower, but the same path: layers in float16, what comes out in float32."""
+    half, single = (TorchLayers(fake_model.weights, 1e-5, half=half) for half in (True, False))
+    assert {weight.dtype for weight in half.parameters()} == {torch.float16}
+    pixels, crops = torch.randn(1, 3, 64, 64), torch.rand(2, 1024, 7, 7)
+    with torch.inference_mode():
+        coarse, exact = half.of_frames(pixels).features, single.of_frames(pixels).features
+        coarse_boxes, exact_boxes = half.of_boxes(crops), single.of_boxes(crops)
+    assert coarse.dtype == coarse_boxes.vectors.dtype == torch.float32
+    assert 0 < (coarse - exact).norm() / exact.norm() < 0.02
+    assert 0 < (coarse_boxes.vectors - exact_boxes.vectors).norm() / exact_boxes.vectors.norm() < 0.02

@@ -1,4 +1,4 @@
-"""DOPE: 2D and 3D poses of bodies, hands and faces in video frames, in our own batched PyTorch inference.
+"""DOPE: 2D and 3D poses of bodies, hands and faces in video frames, in our own batched inference.
 
 Weinzaepfel et al., "DOPE: Distillation Of Part Experts for whole-body 3D pose estimation in the wild", ECCV 2020.
 Importing this package imports no torch; its modules, in the order in which data flows:
@@ -11,6 +11,10 @@ Importing this package imports no torch; its modules, in the order in which data
     roi_ops       NMS and RoIAlign
     proposals     which boxes may hold a person
     resnet        ResNet-50 for whole frames and for single boxes
+    box_products  ResNet-50's last layer for boxes as matrix products over all of them
+    layers        the layers, of frames and of boxes, in torch
+    mapped_weights  weights in a file, so that they take no memory while nobody reads them
+    openvino_layers  the layers in OpenVINO, on processors
     network       frames in, poses of every kind in every box out
     candidates    the poses of the network's output worth looking at
     ppi           candidates into detections: pose proposals integration

@@ -7,9 +7,11 @@ import torch
 from tasks.extractors.dope.checkpoint import Checkpoint
 from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.frames import Frames, frame_size, groups_of_one_input_size, network_input
+from tasks.extractors.dope.layers import Layers, TorchLayers
 from tasks.extractors.dope.network import DopeNetwork
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.settings import DopeSettings
+from tasks.extractors.image_networks.settings import EngineName, Precision
 
 
 class DopeDetector:
@@ -22,9 +24,14 @@ class DopeDetector:
         checkpoint: a model file, see :func:`tasks.extractors.dope.checkpoint.load_checkpoint`.
         settings: how to run it.
 
+    Attributes:
+        engine: what computes the layers.
+        precision: in what.
+
     Raises:
         ValueError: the settings contradict the file's options.
         RuntimeError: torch cannot use the device.
+        ExtractionError: OpenVINO is not installed, or cannot compute in the precision here.
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: DopeSettings | None = None) -> None:
@@ -32,14 +39,28 @@ class DopeDetector:
         self.options = self.settings.applied_to(checkpoint.network)
         self.ppi = checkpoint.ppi
         self.device = torch.device(self.settings.torch_device)
+        self.engine = self.settings.engine_here
+        self.precision = self._precision(checkpoint)
         self.network = DopeNetwork(
             checkpoint.weights,
             self.options,
-            eps=self.settings.eps(checkpoint.half),
-            boxes_per_pass=self.settings.boxes_per_pass,
+            self._layers(checkpoint),
+            boxes_per_pass=self.settings.boxes_at_once,
             roi_border=self.settings.roi_border,
-            half=checkpoint.half and self.device.type != "cpu",
         ).to(self.device)
+
+    def _precision(self, checkpoint: Checkpoint) -> Precision:
+        if self.settings.precision:
+            return self.settings.precision
+        return Precision.FLOAT16 if checkpoint.half and self.device.type != "cpu" else Precision.FLOAT32
+
+    def _layers(self, checkpoint: Checkpoint) -> Layers:
+        eps = self.settings.eps(checkpoint.half)
+        if self.engine is EngineName.OPENVINO:
+            from tasks.extractors.dope.openvino_layers import OpenVinoLayers
+
+            return OpenVinoLayers(checkpoint.weights, eps, self.precision)
+        return TorchLayers(checkpoint.weights, eps, half=self.precision is Precision.FLOAT16)
 
     def detect(self, frames: Frames) -> list[FrameDetections]:
         """Detections of each frame, in the order of the frames.

@@ -10,10 +10,11 @@ import numpy as np
 
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ALL, Cost, ExtractionError, Source, Tolerance
+from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import FrameExtractor
+from tasks.extractors.image_networks.settings import EngineName
 from tasks.media.recording import FrameBatch
 from tasks.models import weights
 from tasks.models.digests import model_digest
@@ -30,12 +31,15 @@ class Dope(FrameExtractor[DopeSettings]):
 
     spec = FEATURES["dope"]
     Settings = DopeSettings
-    version = 3
-    libraries = ("torch", "torchvision", "opencv-python-headless", "av")
+    version = 4
+    libraries = ("torch", "torchvision", "openvino", "opencv-python-headless", "av")
     tolerance: ClassVar = {
         ALL: Tolerance(0.01),
         **{name: Tolerance(0.5) for name in FEATURES["dope"].arrays if name.endswith("_2d")},  # pixels
     }
+
+    def __init__(self, settings: DopeSettings, common: CommonSettings) -> None:
+        super().__init__(settings.resolved(), common)
 
     @property
     def needs(self) -> Mapping[str, float]:
@@ -43,7 +47,8 @@ class Dope(FrameExtractor[DopeSettings]):
 
     @property
     def cost(self) -> Cost:
-        return Cost(75.0 / self.settings.every_n_frames)
+        cpu_s = 60.0 if self.settings.engine is EngineName.OPENVINO else 75.0
+        return Cost(cpu_s / self.settings.every_n_frames)
 
     def value_settings(self) -> Mapping[str, Any]:
         return self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE)
@@ -64,7 +69,8 @@ class Dope(FrameExtractor[DopeSettings]):
         except ValueError as error:
             raise ExtractionError(f"[dope] {error}") from None
         out.attributes["device"] = device
-        out.attributes["precision"] = "float16" if checkpoint.half and device != "cpu" else "float32"
+        out.attributes["engine"] = str(detector.engine)
+        out.attributes["precision"] = str(detector.precision)
         out.attributes["every_n_frames"] = self.settings.every_n_frames
         return PoseWriter(detector.detect, self.settings, out, on_gpu=device != "cpu")
 

@@ -1,17 +1,14 @@
 """Which boxes of a frame may hold something: the region proposal network.
 
-Ren et al., "Faster R-CNN", NeurIPS 2015, on a single feature map; anchors, head and box arithmetic are torchvision's.
+Ren et al., "Faster R-CNN", NeurIPS 2015, on a single feature map; anchors and box arithmetic are torchvision's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
-from tasks.extractors.dope.checkpoint_weights import C4_CHANNELS, RPN_ANCHORS
 from tasks.extractors.dope.options import NetworkOptions
 from tasks.extractors.dope.roi_ops import nms
 from tasks.models.torchvision_import import import_torchvision
@@ -27,22 +24,21 @@ SMALLEST_SIDE = 1e-3  # pixels
 class RegionProposals(nn.Module):
     """Boxes worth a closer look, best first."""
 
-    def __init__(self, head_weights: Mapping[str, Tensor], options: NetworkOptions) -> None:
+    def __init__(self, options: NetworkOptions) -> None:
         super().__init__()
         import_torchvision()
         from torchvision.models.detection._utils import BoxCoder
-        from torchvision.models.detection.rpn import AnchorGenerator, RPNHead
+        from torchvision.models.detection.rpn import AnchorGenerator
 
-        with torch.device("meta"):
-            self.head = RPNHead(C4_CHANNELS, RPN_ANCHORS)
-        self.head.load_state_dict(dict(head_weights), assign=True)
         self.anchor_generator = AnchorGenerator((ANCHOR_SIZES,), (ANCHOR_RATIOS,))
         self.box_coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
         self.options = options
 
-    def forward(self, images: ImageList, features: Tensor) -> list[Tensor]:
-        """Of every image its boxes (N, 4) float32, x1 y1 x2 y2 in pixels of the resized frame, best first."""
-        objectness, deltas = (maps[0].float() for maps in self.head([features]))
+    def forward(self, images: ImageList, objectness: Tensor, deltas: Tensor) -> list[Tensor]:
+        """Of every image its boxes (N, 4) float32, x1 y1 x2 y2 in pixels of the resized frame, best first.
+
+        ``objectness`` and ``deltas`` are those of :class:`tasks.extractors.dope.layers.FrameMaps`.
+        """
         anchors = self.anchor_generator(images, [objectness])[0]
         # (B, anchors of a cell [* 4], H, W) -> (B, cells and their anchors[, 4]), the order of the anchors
         scores = objectness.permute(0, 2, 3, 1).flatten(1)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tasks.extractors.base import ExtractorSettings
 from tasks.extractors.dope.options import NetworkOptions
+from tasks.extractors.image_networks.settings import EngineName, Precision
 
 FLOAT32_BATCH_NORM_EPS = 0.0
 HALF_BATCH_NORM_EPS = 1e-5
 FRAMES_AT_ONCE_ON_PROCESSOR = 1
 FRAMES_AT_ONCE_ON_GPU = 8
+BOXES_AT_ONCE_IN_TORCH = 256
+BOXES_AT_ONCE_IN_OPENVINO = 64
 
 
 class PostProcessing(StrEnum):
@@ -63,11 +68,14 @@ class DopeSettings(ExtractorSettings):
             ones. The authors' code under a torchvision of 2021 or later has 1e-5 for both.
         roi_border: what the network sees of a box beyond the feature map: nothing (``zero``), or the cell at the border
             again (``repeat``).
-        device: where the network runs. A model published for half precision runs in float16 on a GPU and in float32
-            on a processor.
+        device: where the network runs.
+        engine: what computes its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch.
+        precision: in what the layers compute. None means float32, and float16 on a GPU for a model that was published
+            for half precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md).
         frames_per_pass: frames that go through the network at once; bounds the memory. None means 1 on a processor,
             where more were measured to gain nothing, and 8 on a GPU.
-        boxes_per_pass: boxes whose poses are computed at once; bounds the memory (0.6 MB each in float32).
+        boxes_per_pass: boxes whose poses are computed at once; bounds the memory (0.6 MB each in float32, 1 MB with
+            OpenVINO). None means 256, and 64 with OpenVINO, where more were measured to gain 2 % at most.
     """
 
     model: Path | None = None
@@ -83,12 +91,49 @@ class DopeSettings(ExtractorSettings):
     batch_norm_eps: float | None = Field(default=None, ge=0)
     roi_border: RoiBorder = RoiBorder.ZERO
     device: Device = Device.AUTO
+    engine: EngineName = EngineName.AUTO
+    precision: Literal[Precision.FLOAT32, Precision.BFLOAT16] | None = None
     frames_per_pass: int | None = Field(default=None, ge=1)
-    boxes_per_pass: int = Field(default=256, ge=1)
+    boxes_per_pass: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.engine is EngineName.OPENVINO and self.device is Device.CUDA:
+            raise ValueError("engine = 'openvino' computes on processors: set device = 'cpu', or engine = 'torch'")
+        if self.precision is Precision.BFLOAT16 and (self.engine is EngineName.TORCH or self.device is Device.CUDA):
+            raise ValueError(
+                "precision = 'bfloat16' is OpenVINO's, on processors: set engine = 'openvino', device = 'cpu'"
+            )
+        return self
+
+    def resolved(self) -> Self:
+        """The same with ``auto`` settled, as of :class:`~tasks.extractors.image_networks.settings.NetworkSettings`.
+
+        Planning cannot know what the workers have, so it counts on processors unless ``device`` is ``cuda``.
+        """
+        engine = self.engine
+        if engine is EngineName.AUTO:
+            engine = EngineName.TORCH if self.device is Device.CUDA else self._on_processors()
+        precision = Precision.FLOAT32 if engine is EngineName.OPENVINO and not self.precision else self.precision
+        return self.model_copy(update={"engine": engine, "precision": precision})
+
+    def _on_processors(self) -> EngineName:
+        # bfloat16 asks for OpenVINO; that it is not installed is then said where it is needed.
+        wanted = self.precision is Precision.BFLOAT16 or find_spec("openvino")
+        return EngineName.OPENVINO if wanted else EngineName.TORCH
+
+    @property
+    def engine_here(self) -> EngineName:
+        """``engine``, or what suits this machine: torch for a GPU, else as :meth:`resolved` has it."""
+        if self.engine is not EngineName.AUTO:
+            return self.engine
+        return EngineName.TORCH if self.torch_device == "cuda" else self._on_processors()
 
     @property
     def torch_device(self) -> str:
         """``"cpu"`` or ``"cuda"``: what ``device`` is on this machine."""
+        if self.engine is EngineName.OPENVINO or self.precision is Precision.BFLOAT16:
+            return "cpu"
         if self.device is Device.AUTO:
             import torch
 
@@ -101,6 +146,13 @@ class DopeSettings(ExtractorSettings):
         if self.frames_per_pass is not None:
             return self.frames_per_pass
         return FRAMES_AT_ONCE_ON_PROCESSOR if self.torch_device == "cpu" else FRAMES_AT_ONCE_ON_GPU
+
+    @property
+    def boxes_at_once(self) -> int:
+        """``boxes_per_pass``, or what suits the engine."""
+        if self.boxes_per_pass is not None:
+            return self.boxes_per_pass
+        return BOXES_AT_ONCE_IN_OPENVINO if self.engine_here is EngineName.OPENVINO else BOXES_AT_ONCE_IN_TORCH
 
     def applied_to(self, stored: NetworkOptions) -> NetworkOptions:
         """The options of the checkpoint file with what is set here in their place.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class OpenVinoEngine:
     def __init__(self, model: ImageModel, precision: Precision, batch_size: int | None = None, cpus: int = 1) -> None:
         self.batch_size = batch_size or _BATCH_SIZE
         self.ahead = cpus if cpus > 1 else 0  # on one processor nothing is gained by preparing while it computes
-        compiled = _compile(model, precision, cpus)
+        compiled = compile_network(model.section, precision, partial(_converted, model), cpus, cpus)
         self._requests = [compiled.create_infer_request() for _ in range(self.ahead + 1)]
         self._started = 0
 
@@ -65,40 +65,58 @@ class OpenVinoEngine:
 _compiling = threading.Lock()
 
 
-def _compile(model: ImageModel, precision: Precision, cpus: int) -> Any:
+def compile_network(
+    section: str, precision: Precision, convert: Callable[[], Any], threads: int = 1, streams: int = 1
+) -> Any:
+    """A network of OpenVINO's ready to compute, in this precision or not at all.
+
+    Args:
+        section: of the configuration, for messages.
+        precision: in what it computes.
+        convert: gives the network; called once it is known that it can be computed.
+        threads: processors to use.
+        streams: how many batches are computed at once, each by its share of the threads.
+
+    Raises:
+        ExtractionError: OpenVINO is not installed or cannot compute so here.
+    """
     try:
         openvino = import_openvino()
     except ImportError:
         raise ExtractionError(
-            f"{model.section} engine = 'openvino': the package openvino is not installed here; install it, or set "
+            f"{section} engine = 'openvino': the package openvino is not installed here; install it, or set "
             "engine = 'torch'"
         ) from None
     if precision not in _TYPES:
-        raise unavailable(model.section, precision, "OpenVINO does not have it")
+        raise unavailable(section, precision, "OpenVINO does not have it")
     options = {
-        "INFERENCE_NUM_THREADS": cpus,
-        "NUM_STREAMS": cpus,
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": streams,
         "INFERENCE_PRECISION_HINT": _TYPES[precision],
         "ENABLE_CPU_PINNING": False,  # each worker process would pin itself to the same first processors
     }
     core = openvino.Core()
     # Asked first: where a processor lacks it, OpenVINO may say that it computes in it all the same.
     if _CAPABILITIES[precision] not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        raise unavailable(model.section, precision, "this processor does not have it")
+        raise unavailable(section, precision, "this processor does not have it")
     with _compiling:
-        compiled = core.compile_model(_converted(model), "CPU", options)
+        compiled = core.compile_model(convert(), "CPU", options)
     computes_in = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if computes_in != _TYPES[precision]:
-        raise unavailable(model.section, precision, f"on this processor OpenVINO would compute in {computes_in}")
+        raise unavailable(section, precision, f"on this processor OpenVINO would compute in {computes_in}")
     return compiled
+
+
+def convert_network(network: torch.nn.Module, example: torch.Tensor, shape: Sequence[int]) -> Any:
+    """A torch network as OpenVINO's, for inputs of this shape, in which -1 is any number; both share their weights."""
+    with warnings.catch_warnings():
+        # Conversion follows one input through the network and warns of every look at a size: sizes stay what they are.
+        warnings.simplefilter("ignore")
+        return import_openvino().convert_model(network, example_input=example, input=list(shape))
 
 
 @lru_cache(maxsize=_KEPT)
 def _converted(model: ImageModel) -> Any:
     """The network as OpenVINO's; its weights stay in memory once."""
     example = torch.zeros(1, *model.size, 3, dtype=torch.uint8)
-    network = model.build()
-    with warnings.catch_warnings():
-        # Conversion follows one image through the network and warns of every look at a size: sizes stay what they are.
-        warnings.simplefilter("ignore")
-        return import_openvino().convert_model(network, example_input=example, input=[-1, *model.size, 3])
+    return convert_network(model.build(), example, [-1, *model.size, 3])
