@@ -49,7 +49,7 @@ def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) ->
         session_id = f"s{number:06d}"
         files = {kind: InputFile(folder / kind, f"{kind}s/{session_id}", f"{number:064x}", 0, 0) for kind in _KINDS}
         source = Source(session_id, files)
-        for feature in DEFAULT_FEATURES:
+        for feature in costs:
             after = () if feature == "frames" else ("frames",)
             cost = costs[feature]
             work.append(Work(str(folder / "features"), source, (feature,), settings, after=after, cost=cost))

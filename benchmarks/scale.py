@@ -46,9 +46,9 @@ class Measure:
 def measures() -> dict[str, Measure]:
     """All there are, by name."""
     from benchmarks.scale_planning import PLANNING, PLANNING_UNCHANGED
-    from benchmarks.scale_work import GIVING_OUT, STARTING
+    from benchmarks.scale_work import GIVING_OUT, GIVING_OUT_CHEAP, STARTING
 
-    return {one.name: one for one in (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT)}
+    return {one.name: one for one in (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT, GIVING_OUT_CHEAP)}
 
 
 def cost(measure: Measure, sessions: int) -> tuple[Cost, str]:

@@ -14,8 +14,16 @@ from tasks.extract import Work
 COSTS = {"frames": 0.34, "openface": 0.12, "resnet50": 7.3, "opensmile": 0.34, "glove": 0.14, "sbert": 0.14}
 
 
+WITHOUT_RESNET50 = {feature: cost for feature, cost in COSTS.items() if feature != "resnet50"}
+_SIZES = tuple(size for size in SIZES if size <= 20_000)
+
+
 def _work(folder: Path, sessions: int) -> list[Work]:
     return noop_work(sessions, folder, COSTS)
+
+
+def _cheap_work(folder: Path, sessions: int) -> list[Work]:
+    return noop_work(sessions, folder, WITHOUT_RESNET50)
 
 
 def _give_out(work: list[Work]) -> str:
@@ -27,7 +35,6 @@ def _give_out(work: list[Work]) -> str:
     return f"{done:,} units, up to {MOST} or {WORTH_S:.0f} s of them a task"
 
 
-GIVING_OUT = Measure(
-    "giving out its work", _work, _give_out, tuple(size for size in SIZES if size <= 20_000), sum(COSTS.values())
-)
+GIVING_OUT = Measure("giving out its work", _work, _give_out, _SIZES, sum(COSTS.values()))
+GIVING_OUT_CHEAP = Measure("the same without resnet50", _cheap_work, _give_out, _SIZES, sum(WITHOUT_RESNET50.values()))
 STARTING = Measure("a run of one session: starting", lambda folder, _: _work(folder, 1), _give_out, (1,))

@@ -59,6 +59,17 @@ def test_hundreds_of_failures_do_not_fill_the_page() -> None:
     assert text.count("| openface | no |") == 50
 
 
+def test_the_table_of_very_many_sessions_has_what_failed_and_says_how_many_more_there_are() -> None:
+    done = [replace(DONE, session_id=f"s{number:05d}") for number in range(10_500)]
+    missing = [replace(DONE, session_id=f"t{number}", status=Status.MISSING) for number in range(2)]
+    failed = [replace(FAILED, session_id=f"u{number}") for number in range(3)]
+    rows = table(result(*done, *missing, *failed))
+    assert len(rows) == 10_001
+    assert [row["session"] for row in rows[:6]] == ["u0", "u1", "u2", "t0", "t1", "s00000"]
+    assert rows[-1]["reason"] == "and 505 more, which 'storyframes status' shows"
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+
+
 def test_the_table_has_every_outcome() -> None:
     rows = table(result(FAILED, SKIPPED, DONE))
     assert table(result(CAVEAT))[0]["caveats"] == "untrained weights"

@@ -26,6 +26,7 @@ from tasks.inspect import markdown
 from tasks.inspect.human import counted, human_time
 
 _FAILURES_SHOWN = 50
+_ROWS = 10_000
 _UPDATE_EVERY_S = 10.0
 
 
@@ -155,8 +156,14 @@ def _caveats(result: RunResult) -> list[str]:
 
 
 def table(result: RunResult) -> list[dict[str, object]]:
-    """Every session and feature of a run."""
-    return [
+    """Every session and feature of a run; of very many, those of which something is to be told, then as many others.
+
+    The server keeps the table in one field of its database, and a browser shows it at once.
+    """
+    told = sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
+    if left_out := max(len(told) - _ROWS, 0):
+        told = sorted(told, key=lambda outcome: (not outcome.failed, outcome.status is Status.DONE))[:_ROWS]
+    rows = [
         {
             "session": outcome.session_id,
             "feature": outcome.feature,
@@ -166,5 +173,11 @@ def table(result: RunResult) -> list[dict[str, object]]:
             "reason": outcome.reason,
             "caveats": ", ".join(outcome.caveats),
         }
-        for outcome in sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
+        for outcome in told
     ]
+    return [*rows, _more(left_out)] if left_out else rows
+
+
+def _more(count: int) -> dict[str, object]:
+    reason = f"and {count} more, which 'storyframes status' shows"
+    return {"session": "…", "feature": "", "status": "", "rows": "", "seconds": "", "reason": reason, "caveats": ""}
