@@ -130,6 +130,11 @@ def test_phases_and_times_that_would_mislead(original: FeatureStore, tmp_path: P
         settings = settings_of(tmp_path, SETTINGS.replace('["reflection"]', f'["{phase}"]'))
         with pytest.raises(ReleaseError, match=said):
             make_release(FeatureStore(root), tmp_path / "out", settings)
+    index = original.clips()
+    index.attrs["track"] = "greta-cam"
+    write_clip_index(index, local(root))
+    with pytest.raises(ReleaseError, match="of the frames of the track 'greta-cam', and tracks are not released"):
+        make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path))
     assert not (tmp_path / "out").exists()
 
 
@@ -177,7 +182,7 @@ def test_utterances_by_the_clock_on_the_wall_are_refused(tmp_path: Path, array: 
     root = tmp_path / "features"
     create_store(root)
     values = random_features(np.random.default_rng(0), 60)["sbert"]
-    values[array] = values[array] + 1_710_666_000
+    values[array] = np.concatenate([[np.nan], values[array][1:] + 1_710_666_000])
     publish(root, "s1", "sbert", values)
     catalogue.compact(local(root))
     text = SETTINGS.partition("labels =")[0] + 'allow_text_vectors = true\n[features]\nsbert = "all"\n'

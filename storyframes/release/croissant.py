@@ -116,13 +116,15 @@ def _records(name: str, schema: pa.Schema) -> dict[str, Any]:
                 "dataType": _type(field.type),
                 "source": {"fileObject": {"@id": name}, "extract": {"column": field.name}},
             }
+            | ({"repeated": True} if pa.types.is_list(field.type) else {})
             for field in schema
-            if not pa.types.is_list(field.type)
         ],
     }
 
 
 def _type(dtype: pa.DataType) -> str:
+    if pa.types.is_list(dtype):
+        return _type(dtype.value_type)
     if pa.types.is_boolean(dtype):
         return "sc:Boolean"
     if pa.types.is_integer(dtype):
