@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import pytest
 
+from flows.cluster_work import result_of
+from flows.gather import Bundle
+from flows.in_turn import do_in_turn
 from flows.runs.artifacts import human_time, summary, table
 from flows.runs.result import RunResult
+from flows.work import describe
 from storyframes.store.records import Status
-from tasks.extract import Outcome
+from tasks.extract import Outcome, Work
+from tasks.extractors.base import Source
+from tasks.extractors.registry import ExtractorsSettings
 
 
 def result(*outcomes: Outcome) -> RunResult:
@@ -82,6 +89,51 @@ def test_the_state_is_called_what_it_is(outcomes: tuple[Outcome, ...], name: str
     state = result(*outcomes).state()
     assert state.name == name
     assert state.is_failed() is (name != "Completed")
+
+
+class OddError(ValueError):
+    """Of somebody's plug-in: its name and its text are not ours."""
+
+
+@pytest.mark.parametrize(
+    ("ends", "name", "message"),
+    [
+        (["done"], "Completed", "s0/frames: done, 45 rows in 0.0 s"),
+        (["failed"], "Failed", "1 of 1 failed: s0/frames: failed: no video"),
+        (["done"] * 2, "Completed", "2 done: s0/frames: done, 45 rows in 0.0 s; s1/frames: done, 45 rows in 0.0 s"),
+        (["missing"] * 2, "Completed", "2 done: s0/frames: missing: no video; s1/frames: missing: no video"),
+        (
+            ["done", OddError("a word"), "done"],
+            "PartialSuccess",
+            "1 of 3 failed: s1/frames: the task raised ValueError",
+        ),
+        (
+            [SystemExit(3), "failed"],
+            "Failed",
+            "2 of 2 failed: s1/frames: failed: no video; s0/frames: the task raised SystemExit",
+        ),
+    ],
+)
+def test_the_state_of_a_task_of_several_units_tells_what_became_of_them(
+    ends: list[str | BaseException], name: str, message: str, monkeypatch: pytest.MonkeyPatch, caplog
+) -> None:
+    monkeypatch.setattr("flows.in_turn.get_run_logger", lambda: logging.getLogger("a run's"))
+    units = [Work("store", Source(f"s{number}", {}), ("frames",), ExtractorsSettings()) for number in range(len(ends))]
+
+    def do(unit: Work) -> tuple[Outcome, ...]:
+        end = ends[units.index(unit)]
+        if isinstance(end, BaseException):
+            raise end
+        return (Outcome(unit.session_id, "frames", Status(end), rows=45, reason="" if end == "done" else "no video"),)
+
+    with caplog.at_level(logging.INFO):
+        state = do_in_turn(Bundle(units), do, describe)
+    assert (state.name, state.message) == (name, message)
+    assert [record.message for record in caplog.records if record.message.endswith(": started")] == [
+        f"{unit.name}: started" for unit in units
+    ]
+    assert "a word" not in caplog.text
+    assert len(result_of(state)) == len(units)
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.4, "0 s"), (59, "59 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flows.clusters.workers import at_the_same_time
 from flows.gather import AT_ONCE, MOST, PARTS, TRIES, WORTH_S, Bundle, Gather, WorkerLostError
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work
@@ -368,3 +369,17 @@ def test_what_a_task_of_many_units_carries_is_flat() -> None:
 )
 def test_a_task_is_called_by_its_first_unit_and_how_many_more(names: list[str], shown: str) -> None:
     assert Bundle([unit(name, "frames") for name in names]).name == shown
+
+
+@pytest.mark.parametrize(
+    ("there", "needs", "count"),
+    [
+        ({"CPU": 8, "GPU": 1}, {"CPU": 1}, 8),
+        ({"CPU": 8, "GPU": 1}, {"CPU": 3}, 2),
+        ({"CPU": 8, "GPU": 1}, {"GPU": 0.25}, 4),
+        ({"CPU": 8}, {"GPU": 1}, 1),
+        ({"CPU": 8}, {}, 1),
+    ],
+)
+def test_how_many_units_a_cluster_does_at_the_same_time(there: dict, needs: dict, count: int) -> None:
+    assert at_the_same_time(there, needs) == count
