@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from storyframes.store.folder_storage import LocalStorage, state_of
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
+from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
 
 DAY_NS = 86_400 * 10**9
@@ -64,7 +67,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def publish(storage: Storage, session_id: str, number: int, feature: str = "frames") -> None:
-    with FeatureWriter(storage, session_id, FEATURES[feature]) as out:
+    with FeatureWriter(storage, session_id, replace(FEATURES["frames"], name=feature)) as out:
         out.write("time", np.arange(float(number)))
         out.publish(f"{number:064}", {})
 
@@ -340,3 +343,29 @@ def test_what_is_wrong_with_one_session_is_found(storage: Any) -> None:
         for which in ([], ["--session", "a"], ["--session", "a-b"])
     ]
     assert codes == [1, 1, 0]
+
+
+def test_a_snapshot_tells_what_the_table_says(storage: Any) -> None:
+    """However its rows lie, and also where a column is one that an older version did not have."""
+    record_attempt(storage, "stories", "glove", Status.FAILED, "why", "")
+    publish(storage, "stories", 3)
+    publish(storage, "c", 4, "frames_2")
+    catalogue.compact(storage)
+    content = storage.read(CATALOGUE)
+    table = catalogue.parse_table(content, CATALOGUE)
+    shuffled = table.take([(5 * row) % len(table) for row in range(len(table))])
+    for snapshot in (Snapshot(content), Snapshot(shuffled), pickle.loads(pickle.dumps(Snapshot(content)))):
+        expected = rows(storage)
+        there = expected[expected["version"].notna()]
+        assert dict(snapshot) == {(row.session_id, row.feature): (row.path, row.arrays) for row in there.itertuples()}
+        assert set(snapshot.sessions) == {"a", "a-b", "c", "stories"}
+        assert sorted(snapshot.features("c")) == ["frames", "frames_2"]
+        assert snapshot.features("nobody") == []
+        assert snapshot.counts() == {"frames": 3, "frames_2": 1}
+        assert ("a", "openface") not in snapshot  # its last attempt found nothing, and there was none before
+        assert ("a", "nothing") not in snapshot
+        of_one = snapshot.frame("a").sort_values("feature").reset_index(drop=True)
+        pd.testing.assert_frame_equal(of_one, expected[expected["session_id"] == "a"].reset_index(drop=True))
+    older = Snapshot(catalogue.to_parquet(table.drop_columns(["quality", "seen"])))
+    assert "quality" not in older.frame().columns
+    assert len(Snapshot(table.slice(0, 0))) == 0

@@ -22,6 +22,7 @@ from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_s
 from storyframes.store.location import open_storage
 from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
 from storyframes.store.records import Current, Status
+from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError
 
 ROOT = Path(__file__).parent.parent
@@ -44,7 +45,7 @@ def read(storage: Storage) -> str:
     """What a reader gets, who opens the store and reads all."""
     store = FeatureStore.__new__(FeatureStore)
     try:
-        store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "kept": (None, 0)})
+        store.__setstate__({"storage": storage, "versions": Snapshot.of(storage), "kept": (None, 0)})
         values = store.read("a", "frames", array="time")
     except (StoreError, StorageError):
         return "an error"

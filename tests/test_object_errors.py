@@ -19,6 +19,7 @@ from storyframes.store import catalogue
 from storyframes.store.layout import ROOT_GROUP, StoreError
 from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError, may_pass
 from tasks.extract import Work, failed
 from tasks.extractors.base import Source
@@ -139,7 +140,7 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
         out.write("time", np.arange(70.0))
         version = out.publish("f", {}).version
     store = FeatureStore.__new__(FeatureStore)
-    store.__setstate__({"storage": storage, "catalogue": catalogue.load(storage), "kept": (None, 0)})
+    store.__setstate__({"storage": storage, "versions": Snapshot.of(storage), "kept": (None, 0)})
     array = store.array("a", "frames", "time")
     assert array[69] == 69
     storage.remove([f"a/frames/{version}/time/c/0"])

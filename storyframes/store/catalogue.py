@@ -303,7 +303,7 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(pa.BufferReader(content), columns=columns, page_checksum_verification=True)
+        return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read(columns)
     except (pa.ArrowException, OSError) as error:
         damage = type(error).__name__
         raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None

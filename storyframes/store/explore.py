@@ -51,7 +51,7 @@ class SessionView:
     @property
     def caveats(self) -> dict[str, list[str]]:
         """What users of the values must know, by feature; nothing of features without any."""
-        rows = self.store.catalogue[self.store.catalogue["session_id"] == self.session_id]
+        rows = self.store.catalogue_of(self.session_id)
         known = dict(zip(rows["feature"], rows["stamps"], strict=True))
         noted = {feature: list(map(str, known.get(feature, ()))) for feature in self._features()}
         return {feature: caveats for feature, caveats in noted.items() if caveats}

@@ -7,8 +7,8 @@ session that is extracted again meanwhile does not change under a running traini
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from storyframes.store.local_copy import CopyFolder
 from storyframes.store.records import StoredArray
 from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
+from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
@@ -57,7 +58,6 @@ class FeatureStore:
             of arrays that are compressed or far away (None: 256 MB); mapped ones need none.
 
     Attributes:
-        catalogue: one row per session and feature; docs/store.md describes its columns.
         storage: the place where the store lies.
 
     Raises:
@@ -87,21 +87,20 @@ class FeatureStore:
         cache_bytes: int | None = None,
     ) -> None:
         self.storage: Storage = open_store(location, options)
-        self.catalogue: pd.DataFrame = catalogue.load(self.storage)
+        self._versions = Snapshot.of(self.storage)
         if cache is not None and self.storage.ranges is None:
             raise StoreError(f"{self.storage.location} is a folder, which is mapped as it is: cache is for a URL")
         self._begin(cache, cache_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"storage": self.storage, "catalogue": self.catalogue, "kept": self._kept_in}
+        return {"storage": self.storage, "versions": self._versions, "kept": self._kept_in}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.storage, self.catalogue = state["storage"], state["catalogue"]
+        self.storage, self._versions = state["storage"], state["versions"]
         self._begin(*state["kept"])
 
     def _begin(self, cache: str | os.PathLike[str] | None, cache_bytes: int | None) -> None:
         """Begin with no array open and nothing in memory."""
-        self._versions = _published(self.catalogue)
         self._specs: dict[tuple[str, str], FeatureSpec] = {}
         self._kept_in = cache, cache_bytes
         folder = None if cache is None else CopyFolder(Path(cache), cache_bytes)
@@ -111,17 +110,29 @@ class FeatureStore:
         self._opening = Opening(self._kept.fetchers)
 
     def __repr__(self) -> str:
-        counts = Counter(feature for session_id, feature in self._versions if session_id != STORIES)
-        stories = in_order(feature for session_id, feature in self._versions if session_id == STORIES)
+        counts = self._versions.counts()
+        stories = in_order(self._versions.features(STORIES))
         lines = [f"FeatureStore {self.storage.location}: {_sessions(len(self.sessions))}"]
         lines += [f"  {feature}: {_sessions(counts[feature])}" for feature in in_order(counts)]
         lines += [f"  {STORIES}: {', '.join(stories)}"] if stories else []
         return "\n".join(lines)
 
+    @cached_property
+    def catalogue(self) -> pd.DataFrame:
+        """One row per session and feature that was ever attempted; docs/store.md describes its columns.
+
+        Made when it is first asked for, and kept: of a large store it is by far the largest thing in memory.
+        """
+        return self._versions.frame()
+
+    def catalogue_of(self, session_id: str) -> pd.DataFrame:
+        """The rows of the catalogue that are one session's, without the others in memory."""
+        return self._versions.frame(session_id)
+
     @property
     def sessions(self) -> list[str]:
         """The sessions that have at least one feature."""
-        return sorted({session_id for session_id, _ in self._versions} - {STORIES})
+        return sorted(set(self._versions.sessions) - {STORIES})
 
     @property
     def all_features(self) -> list[str]:
@@ -130,23 +141,23 @@ class FeatureStore:
 
     def features_of(self, track: str) -> list[str]:
         """The features that this track of any session has, those of this installation first."""
-        stored = (feature_and_track(name) for session_id, name in self._versions if session_id != STORIES)
+        stored = map(feature_and_track, self._versions.counts())
         return in_order({feature for feature, of in stored if of == track})
 
     @property
     def all_tracks(self) -> list[str]:
         """The tracks of which any session has features: ``main`` first, then the others by name."""
-        stored = {feature_and_track(name)[1] for session_id, name in self._versions if session_id != STORIES}
+        stored = {feature_and_track(name)[1] for name in self._versions.counts()}
         return sorted(stored, key=lambda track: (track != MAIN, track))
 
     def features(self, session_id: str, track: str = MAIN) -> list[str]:
         """The features that a track of the session has, without the track in their names."""
-        stored = (feature_and_track(name) for session, name in self._versions if session == session_id)
+        stored = map(feature_and_track, self._versions.features(session_id))
         return sorted(feature for feature, of in stored if of == track)
 
     def tracks(self, session_id: str) -> list[str]:
         """The tracks of which the session has features: ``main``, its own files, first, then the others by name."""
-        stored = {feature_and_track(name)[1] for session, name in self._versions if session == session_id}
+        stored = {feature_and_track(name)[1] for name in self._versions.features(session_id)}
         return sorted(stored, key=lambda track: (track != MAIN, track))
 
     def has(self, session_id: str, feature: str) -> bool:
@@ -369,11 +380,11 @@ class FeatureStore:
             raise StoreError(self._absence(session_id, feature)) from None
 
     def _absence(self, session_id: str, feature: str) -> str:
-        of_session = self.catalogue[self.catalogue["session_id"] == session_id]
+        of_session = self.catalogue_of(session_id)
         rows = of_session[of_session["feature"].isin([feature, catalogue.WHOLE_SESSION])]
         if len(rows):
             return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
-        if there := sorted(name for session, name in self._versions if session == session_id):
+        if there := sorted(self._versions.features(session_id)):
             return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
@@ -402,13 +413,6 @@ class FeatureStore:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
         return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
-
-
-def _published(table: pd.DataFrame) -> dict[tuple[str, str], tuple[str, str]]:
-    """The path and the arrays of every current version, by session and feature."""
-    current = table[table["version"].notna()]
-    keys = zip(current["session_id"], current["feature"], strict=True)
-    return dict(zip(keys, zip(current["path"], current["arrays"], strict=True), strict=True))
 
 
 def _sessions(count: int) -> str:

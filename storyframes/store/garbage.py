@@ -90,7 +90,7 @@ def collect(
 def _named(storage: Storage) -> set[str]:
     """The versions that whoever opens the store now will read."""
     content = catalogue.read_table(storage, CATALOGUE)
-    return set() if content is None else set(catalogue.read_parquet(content, CATALOGUE)["path"].dropna())
+    return set() if content is None else set(catalogue.read_parquet(content, CATALOGUE, ["path"])["path"].dropna())
 
 
 def _is_leaving(name: str) -> bool:

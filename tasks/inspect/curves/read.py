@@ -54,9 +54,7 @@ def has_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> bool:
 
 def _has_picture(store: FeatureStore, session_id: str, track: str) -> bool:
     """Whether frames of the track are there, or should be; a session's own files always have some."""
-    table = store.catalogue
-    clocks = table[(table["session_id"] == session_id) & (table["feature"] == of_track(CLOCK, track))]
-    return track == MAIN or bool(len(clocks))
+    return track == MAIN or of_track(CLOCK, track) in set(store.catalogue_of(session_id)["feature"])
 
 
 def _fits(feature: StoredFeature, curves: SessionCurves) -> bool:

@@ -1,0 +1,145 @@
+"""The catalogue as it was when a store was opened: small in memory, and quick to ask about one session.
+
+It stays as Parquet; a column is taken out when somebody first needs it, and no row becomes an object of Python's before
+it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from storyframes.features import STORIES
+from storyframes.store.catalogue import parse_table, read_table, scan, schema, to_table
+from storyframes.store.layout import CATALOGUE, CHECKSUMS
+from storyframes.store.storage import Storage
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
+    """By session and feature that has a current version, its path and what its arrays are (JSON).
+
+    Args:
+        content: the table, or the Parquet file that it is in.
+    """
+
+    def __init__(self, content: pa.Table | bytes) -> None:
+        self._content = content
+        table = self._columns(["session_id", "feature", "version", "path"])
+        self._rows = np.flatnonzero(table["version"].is_valid().to_numpy())
+        sessions, session_of = _coded(table["session_id"], self._rows)
+        order = np.argsort(session_of, kind="stable")  # whoever wrote it, a session's rows are one block
+        self._rows, session_of = self._rows[order], session_of[order]
+        ends = np.cumsum(np.bincount(session_of, minlength=len(sessions))).tolist()
+        blocks = zip([0, *ends], ends, strict=False)
+        self._blocks = {name: block for name, block in zip(sessions, blocks, strict=True) if block[0] < block[1]}
+        self._features, self._feature_of = _coded(table["feature"], self._rows)
+        self._codes = {name: code for code, name in enumerate(self._features)}
+        self._paths = _taken(table["path"], self._rows)
+
+    @classmethod
+    def of(cls, storage: Storage) -> Snapshot:
+        """The catalogue as it was last compacted; made from the records where it was never.
+
+        Raises:
+            StoreError: it is damaged.
+            StorageError: it cannot be read.
+        """
+        content = read_table(storage, CATALOGUE)
+        if content is None:
+            return cls(to_table(scan(storage)))
+        if storage.read(CHECKSUMS) is None:  # nothing else says that it is sound
+            parse_table(content, CATALOGUE)
+        return cls(content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Snapshot, (self._content,)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for session_id in self._blocks:
+            for feature in self.features(session_id):
+                yield session_id, feature
+
+    def __contains__(self, key: object) -> bool:
+        return self._row(key) is not None
+
+    def __getitem__(self, key: tuple[str, str]) -> tuple[str, str]:
+        row = self._row(key)
+        if row is None:
+            raise KeyError(key)
+        return self._paths[row].as_py(), self._arrays[row].as_py()
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that have a feature, and ``stories`` where there are any."""
+        return list(self._blocks)
+
+    def features(self, session_id: str) -> list[str]:
+        """The features of a session, as the store calls them."""
+        start, stop = self._blocks.get(session_id, (0, 0))
+        return [self._features[code] for code in self._feature_of[start:stop].tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """Of each feature of sessions, how many have it."""
+        counts = np.bincount(self._feature_of, minlength=len(self._features))
+        for feature in self.features(STORIES):
+            counts[self._codes[feature]] -= 1
+        return {name: count for name, count in zip(self._features, counts.tolist(), strict=True) if count}
+
+    def frame(self, session_id: str | None = None) -> pd.DataFrame:
+        """The table: a row for each session and feature that was ever attempted; only of one session where asked."""
+        if session_id is None:
+            return self._columns(schema().names).to_pandas()
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        chosen = pc.field("session_id") == session_id
+        if isinstance(self._content, pa.Table):
+            return self._columns(schema().names).filter(chosen).to_pandas()
+        there = set(pq.read_schema(pa.BufferReader(self._content)).names)
+        columns = [name for name in schema().names if name in there]
+        return pq.read_table(
+            pa.BufferReader(self._content), columns=columns, filters=chosen, page_checksum_verification=True
+        ).to_pandas()
+
+    def _row(self, key: Any) -> int | None:
+        session_id, feature = key
+        start, stop = self._blocks.get(session_id, (0, 0))
+        code = self._codes.get(feature)
+        for row in range(start, stop):
+            if self._feature_of[row] == code:
+                return row
+        return None
+
+    def _columns(self, names: Sequence[str]) -> pa.Table:
+        if isinstance(self._content, bytes):
+            return parse_table(self._content, CATALOGUE, names)
+        return self._content.select([name for name in names if name in self._content.schema.names])
+
+    @cached_property
+    def _arrays(self) -> Any:
+        return _taken(self._columns(["arrays"])["arrays"], self._rows)
+
+
+def _taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
+    """These rows of a column, in one piece: one value of it is found at once."""
+    import pyarrow as pa
+
+    taken = column.take(rows)
+    return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.array([], column.type)
+
+
+def _coded(column: pa.ChunkedArray, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The distinct values of these rows, and of each row which it is."""
+    coded = _taken(column, rows).dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
