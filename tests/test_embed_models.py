@@ -17,7 +17,7 @@ from support.hub_server import COMMIT, hub_server
 from support.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import extract_session, make_study, run
-from support.tiny_text_models import make_model
+from support.tiny_text_models import make_model, make_sentence_model
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -264,6 +264,29 @@ def test_what_decides_values_is_in_the_fingerprint_and_nothing_else(study: Path,
     config = json.loads((moved / "config.json").read_text())
     (moved / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 1e-3}))
     assert fingerprint(study, root, **of_folder(moved)) != first
+
+
+def test_the_revision_is_in_the_fingerprint(
+    study: Path, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commits may have the same files, but who reads the store has to be told the one that it is of."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    snapshots = tmp_path / "models--somebody--tiny/snapshots"
+    snapshots.mkdir(parents=True)
+    for commit in (COMMIT, COMMIT[::-1]):
+        (snapshots / commit).symlink_to(bert)
+    found = {fingerprint(study, tmp_path / "f", **HUB | {"revision": commit}) for commit in (COMMIT, COMMIT[::-1])}
+    assert len(found) == 2
+
+
+def test_the_parts_of_a_model_of_sentences_are_in_the_fingerprint(study: Path, tmp_path: Path) -> None:
+    folder = make_sentence_model(tmp_path / "m", dense=5)
+    section = {"name": "tiny", "kind": "text", "source": f"path:{folder}"}
+    found = {fingerprint(study, tmp_path / "f", **section)}
+    for name in ("1_Pooling/config.json", "2_Dense/model.safetensors"):
+        (folder / name).write_bytes((folder / name).read_bytes() + b" ")
+        found.add(fingerprint(study, tmp_path / "f", **section))
+    assert len(found) == 3
 
 
 def test_a_model_that_changes_between_planning_and_work_is_an_error(study: Path, bert: Path, tmp_path: Path) -> None:
