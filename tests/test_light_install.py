@@ -164,6 +164,8 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
 
 def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
     root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
+    texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
+    Path(f"{out}/release.toml").write_text(f'{texts}authors = ["A"]\n[features]\nframes = "all"\n')
     modules = light_modules()
     assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
     light = [
@@ -172,6 +174,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
         ["archive", root, f"{out}/archive"], ["export", root, f"{out}/a"], ["export", root, f"{out}/b", "--to", "csv"],
         ["export", root, f"{out}/c", "--to", "npy"], ["doctor", root], ["doctor", root, "--json"],
+        ["release", root, f"{out}/given", "--config", f"{out}/release.toml"], ["release", "verify", f"{out}/given"],
     ]  # fmt: skip
     pipeline = [
         ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],
