@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from support.tiny_image_models import TIMM, TRANSFORMERS, timm_model, torchvision_weights, transformers_model
 
 from tasks.extractors.base import ExtractionError
@@ -206,6 +207,17 @@ def test_a_model_of_timm_pools_as_it_does_itself(made, family: str, engine: Netw
     with torch.inference_mode():
         expected = timm.model(timm.pixels(pictures()))
     close(rows(encoder(folder, Library.TIMM), pictures(), engine), expected)
+
+
+def test_models_that_differ_in_their_weights_alone_are_not_taken_for_one_another(made, tmp_path: Path) -> None:
+    """Converted networks are kept for the next session."""
+    first = made(Library.TRANSFORMERS, "vit")
+    second = Path(shutil.copytree(first, tmp_path / "m"))
+    state = load_file(second / "model.safetensors")
+    save_file({name: tensor * 0.9 for name, tensor in state.items()}, second / "model.safetensors", {"format": "pt"})
+    for folder, digest in ((first, "a"), (second, "b"), (first, "a")):
+        chosen = encoder(folder, Library.TRANSFORMERS, digest=digest)
+        close(rows(chosen, pictures(), OPENVINO), Transformers(folder).pooled(pictures()))
 
 
 PREFIX = {"vit": 1, "dinov2": 1, "dinov2_with_registers": 3, "clip": 1, "siglip": 0}

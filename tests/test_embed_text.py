@@ -205,6 +205,20 @@ def test_a_model_of_sentences_has_a_pooling_of_its_own(tmp_path: Path, dense: in
     np.testing.assert_allclose(values[:2], expected[:, : dense or None], atol=2e-5)
 
 
+def test_a_models_default_prompt_is_put_before_every_part_and_has_room_there(tmp_path: Path) -> None:
+    folder, prompt = make_sentence_model(tmp_path / "m"), "he told me that until "
+    without, _ = embed(section(folder), TEXTS[:1])
+    by_name, counts = embed(section(folder, prompt=prompt))
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps({"prompts": {"query": prompt}, "default_prompt_name": "query"})
+    )
+    by_default, same = embed(section(folder))
+    np.testing.assert_array_equal(by_default, by_name)
+    assert same == counts
+    assert counts[2] > 3
+    assert np.abs(without - by_default[0]).max() > 1e-2
+
+
 def test_an_activation_that_would_be_replaced_in_silence_is_refused(tmp_path: Path) -> None:
     folder = make_sentence_model(tmp_path / "m", dense=5)
     config = json.loads((folder / "2_Dense/config.json").read_text())
