@@ -24,6 +24,7 @@ NAMES = (
     "embed_image",
     "embed_audio",
     "dope",
+    "dope_layers",
     "study",
     "long_session",
     "orchestration",

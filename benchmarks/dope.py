@@ -69,16 +69,17 @@ class Variant:
 
     small: bool
     frames: int = 1
+    engine: str = "openvino"
     pythons_roi_align: bool = False
 
     def __str__(self) -> str:
         roi_align = "torchvision's Python RoIAlign" if self.pythons_roi_align else "ours"
-        return f"{'256 x 286' if self.small else '676 x 1333'}, {self.frames} at once, {roi_align}"
+        return f"{'256 x 286' if self.small else '676 x 1333'}, {self.frames} at once, {self.engine}, {roi_align}"
 
     @property
     def settings(self) -> DopeSettings:
         size = {"min_size": 256, "max_size": 448} if self.small else {}
-        return DopeSettings(device="cpu", batch_norm_eps=1e-5, frames_per_pass=self.frames, **size)
+        return DopeSettings(device="cpu", engine=self.engine, batch_norm_eps=1e-5, frames_per_pass=self.frames, **size)
 
     def input(self) -> np.ndarray:
         with np.load(shared_folder() / "reference.npz") as archive:
@@ -91,12 +92,12 @@ class Variant:
 
 
 VARIANTS = [
-    Variant(small=True),
-    Variant(small=True, frames=4),
-    Variant(small=True, pythons_roi_align=True),
-    Variant(small=False),
-    Variant(small=False, frames=4),
-    Variant(small=False, pythons_roi_align=True),
+    *(Variant(small, frames) for small in (True, False) for frames in (1, 4)),
+    *(
+        Variant(small, engine="torch", pythons_roi_align=pythons)
+        for small in (True, False)
+        for pythons in (False, True)
+    ),
 ]
 
 
