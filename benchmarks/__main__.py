@@ -29,6 +29,7 @@ NAMES = (
     "long_session",
     "orchestration",
     "scale",
+    "catalogue",
 )
 
 
