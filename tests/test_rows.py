@@ -14,11 +14,13 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.processes import alive, wait_for
-from support.stores import local
+from support.stores import local, publish_openface
 
+from storyframes.store import catalogue
 from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.far_rows import Fetchers
-from storyframes.store.layout import StoreError
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError, create_store
 from storyframes.store.rows import Kept, MappedRows, ZarrRows
 from storyframes.store.rows import open_rows as open_rows_with
 from storyframes.store.shards import CHUNK_ROWS, ShardLayout
@@ -211,3 +213,22 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
             ended = os.waitpid(child, 0)
     assert ended == (child, 0)
     assert cache.get(0) is not None
+
+
+def test_a_store_of_more_arrays_than_a_process_may_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session has two here, and four may be open: those let go are opened again, a view keeps its own."""
+    monkeypatch.setattr("storyframes.store.feature_store.MOST_OPEN", 4)
+    create_store(tmp_path)
+    sessions = [f"s{number}" for number in range(7)]
+    for number, session_id in enumerate(sessions):
+        publish_openface(tmp_path, session_id, 60, seed=number)
+    catalogue.compact(local(tmp_path))
+    store = FeatureStore(tmp_path)
+    views = {session_id: store.view(session_id, "openface") for session_id in sessions}
+    for session_id in sessions:
+        assert store.read(session_id, "openface", array="valid").all()
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    assert sum(str(tmp_path) in line and "/valid/" in line for line in maps) <= 4
+    for session_id in [*sessions, *sessions]:
+        np.testing.assert_array_equal(views[session_id], FeatureStore(tmp_path).read(session_id, "openface"))
+        np.testing.assert_array_equal(views[session_id], store.read(session_id, "openface"))

@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 
     from storyframes.store.explore import SessionView
 
+MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
 CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
 
 
 class FeatureStore:
     """The features of a study, read by session, feature and rows.
 
-    Arrays are opened when they are first read and stay open; an array that is memory-mapped holds no file descriptor.
+    Arrays are opened when they are first read and stay open, 16,384 of them; one that is memory-mapped holds no file
+    descriptor.
     Threads may share a store. It can be pickled and forked: another process opens for itself, the same versions, and
     shares neither a lock nor a file's position.
 
@@ -405,6 +407,8 @@ class FeatureStore:
     def _array(self, session_id: str, feature: str, array: str) -> Rows:
         opened = self._arrays.get((session_id, feature, array))
         if opened is None:  # two threads may both open it: one of the two stays
+            if len(self._arrays) >= MOST_OPEN:
+                self._arrays = {}  # who still reads of one holds it; what is asked for again is opened again
             key = (session_id, feature, array)
             opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
         return opened
