@@ -23,7 +23,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
 from tasks.extract import Outcome
 from tasks.extractors.embed.audio.settings import AudioSettings
-from tasks.extractors.embed.audio.shape import FrontEnd
+from tasks.extractors.embed.audio.shape import FrontEnd, audio_shape
+from tasks.extractors.embed.audio.stream import window_rows
 from tasks.extractors.embed.audio.windows import Windows
 from tasks.index import build_clip_index, write_clip_index
 from tasks.media.synthesize import SyntheticStudy, write_study
@@ -75,6 +76,18 @@ def test_steps_fields_and_centres_follow_from_kernels_strides_and_paddings() -> 
     whisper = FrontEnd.of([(400, 160, 200), (3, 1, 1), (3, 2, 1)])
     assert (whisper.step, whisper.field, whisper.centre) == (320, 1040, 0)
     assert [whisper.rows(samples) for samples in (0, 1, 320, 321)] == [0, 1, 1, 2]
+
+
+def test_times_follow_from_the_models_own_rate(models: dict[str, Path], tmp_path: Path) -> None:
+    """A model of telephone sound: its rows are as many samples, twice as long."""
+    folder = Path(shutil.copytree(models["wav2vec2"], tmp_path / "m"))
+    config, processor = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("config", "preprocessor_config")
+    )
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor | {"sampling_rate": 8000}))
+    shape = audio_shape(folder, config, "")
+    assert (shape.rate, shape.row_s, shape.centre_s) == (8000, 0.04, 0.025)
+    assert window_rows(shape, 3.0, 0.09) == (75 + 2 * 3, 3)
 
 
 @pytest.fixture(scope="module")
