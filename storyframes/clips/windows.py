@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -101,7 +102,7 @@ def build_index(
         for phase in phases.itertuples(index=False)
         if spec.phases is None or phase.phase in spec.phases
     ]
-    index = pd.concat(windows, ignore_index=True) if windows else _no_windows()
+    index = _one_frame(windows or [_no_windows()])
     ratings = ratings if "target" in ratings else ratings.assign(target=ratings["story_id"])
     ratings = ratings[["session_id", "story_id", "target", "position", "empathy"]]
     if unlabelled == "keep":  # nullable, so that a missing rating makes no fractions of the others
@@ -178,13 +179,29 @@ def weight_column(column: str) -> str:
     return f"{column}_weight"
 
 
-def _no_windows() -> pd.DataFrame:
+def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The windows of all phases below each other. A frame for each phase would cost more than its windows."""
+    counts = [len(phase["start_frame"]) for phase in phases]
+    columns: dict[str, Any] = {}
+    for name in phases[0]:
+        parts = [phase[name] for phase in phases]
+        if name in ("session_id", "phase"):
+            columns[name] = pd.Series(np.repeat(np.array(parts, object), counts), dtype="str")
+        elif any(isinstance(part, pd.arrays.FloatingArray) for part in parts):
+            values = np.concatenate([_as_floats(part) for part in parts])
+            columns[name] = pd.arrays.FloatingArray(values, np.isnan(values))
+        else:
+            columns[name] = np.concatenate(parts)
+    return pd.DataFrame(columns)
+
+
+def _no_windows() -> dict[str, Any]:
     empty = SessionSignals()
     phase = pd.DataFrame({"session_id": [""], "phase": [""], "start_s": [0.0], "end_s": [0.0]})
     return _phase_windows(next(phase.itertuples(index=False)), WindowSpec(), empty)
 
 
-def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> dict[str, Any]:  # type: ignore[no-untyped-def]
     rate = signal.rate(spec.fps)
     fps = signal.header_fps or spec.fps
     first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, fps)
@@ -196,24 +213,22 @@ def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> pd.DataFr
     stops = starts + window
     start_s, stop_s = _times(starts, signal.time, fps), _times(stops, signal.time, fps)
     audio_start, audio_stop = _positions(signal.audio_time, start_s), _positions(signal.audio_time, stop_s)
-    return pd.DataFrame(
-        {
-            "session_id": phase.session_id,
-            "phase": phase.phase,
-            "start_frame": starts,
-            "stop_frame": stops,
-            "start_s": start_s,
-            "stop_s": stop_s,
-            "audio_start": audio_start,
-            "audio_stop": audio_stop,
-            "sound_covered": np.minimum((audio_stop - audio_start) * AUDIO_HOP_S / (stop_s - start_s), 1),
-            "face_tracked": _window_mean(signal.tracked, starts, stops),
-            "face_confidence": _window_mean(signal.confidence, starts, stops),
-            "words": _count_between(signal.word_start, start_s, stop_s),
-            "frames_expected": _missing(len(starts)) if signal.time is None else np.rint((stop_s - start_s) * rate),
-            "longest_gap_s": _longest_gaps(signal.time, starts, stops, 1 / rate),
-        }
-    )
+    return {
+        "session_id": phase.session_id,
+        "phase": phase.phase,
+        "start_frame": starts,
+        "stop_frame": stops,
+        "start_s": start_s,
+        "stop_s": stop_s,
+        "audio_start": audio_start,
+        "audio_stop": audio_stop,
+        "sound_covered": np.minimum((audio_stop - audio_start) * AUDIO_HOP_S / (stop_s - start_s), 1),
+        "face_tracked": _window_mean(signal.tracked, starts, stops),
+        "face_confidence": _window_mean(signal.confidence, starts, stops),
+        "words": _count_between(signal.word_start, start_s, stop_s),
+        "frames_expected": _missing(len(starts)) if signal.time is None else np.rint((stop_s - start_s) * rate),
+        "longest_gap_s": _longest_gaps(signal.time, starts, stops, 1 / rate),
+    }
 
 
 def _starts_in_seconds(
@@ -249,6 +264,12 @@ def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray
         return _missing(len(starts))
     gaps = np.append(np.diff(np.append(time, last_frame_end_s(time, step_s))), 0.0)
     return np.maximum.reduceat(gaps, np.column_stack([starts, stops]).ravel())[::2]
+
+
+def _as_floats(values) -> np.ndarray:  # type: ignore[no-untyped-def]
+    """NaN for what is missing."""
+    is_nullable = isinstance(values, pd.arrays.FloatingArray)
+    return values.to_numpy(np.float64, na_value=np.nan) if is_nullable else values.astype(np.float64)
 
 
 def _missing(count: int):  # type: ignore[no-untyped-def]
