@@ -7,7 +7,6 @@ it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +41,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         self._features, self._feature_of = _coded(table["feature"], self._rows)
         self._codes = {name: code for code, name in enumerate(self._features)}
         self._paths = _taken(table["path"], self._rows)
+        self._arrays_taken: Any = None
 
     @classmethod
     def of(cls, storage: Storage) -> Snapshot:
@@ -126,9 +126,12 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
             return parse_table(self._content, CATALOGUE, names)
         return self._content.select([name for name in names if name in self._content.schema.names])
 
-    @cached_property
+    @property
     def _arrays(self) -> Any:
-        return _taken(self._columns(["arrays"])["arrays"], self._rows)
+        # Not functools.cached_property: its lock, held by a thread while the process forks, is never free in the child.
+        if self._arrays_taken is None:
+            self._arrays_taken = _taken(self._columns(["arrays"])["arrays"], self._rows)
+        return self._arrays_taken
 
 
 def _taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
