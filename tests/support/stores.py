@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from storyframes.features import FEATURES
+from storyframes.store import catalogue
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
 
@@ -24,3 +26,9 @@ def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, f
         out.write("valid", np.ones(rows, np.uint8))
         out.write("confidence", np.full(rows, 0.98, np.float32))
         return out.publish(fingerprint, {"inputs": {}}).version
+
+
+def catalogue_rows(root: Path) -> list[dict[str, Any]]:
+    """What the catalogue says to whoever reads it."""
+    content = (root / "catalogue.parquet").read_bytes()
+    return catalogue.parse_table(content, "catalogue.parquet", catalogue.schema().names).to_pylist()
