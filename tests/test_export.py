@@ -34,7 +34,7 @@ from storyframes.export.run import Exported, export
 from storyframes.features import FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue, tables
-from storyframes.store.layout import StoreError
+from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.tables import Table, tables_of
 from tasks.index import build_clip_index, write_clip_index
@@ -179,6 +179,42 @@ def test_hdf5(store: FeatureStore, tmp_path: Path) -> None:
         assert file["values"].attrs["units"] == "m"
         assert file["mask"].dtype == np.uint8
         assert file["frame"].dtype == np.int32
+
+
+def test_hdf5_keeps_whole_numbers_of_any_size(tmp_path: Path) -> None:
+    large = np.array([0, -1, 2**31, 2**40 + 1, -(2**62)], np.int64)
+    arrays = {
+        "values": ArraySpec(Axis.FRAME, "int64", "whole", shape=(2,), dims=("c",), columns=("a", "b"), fill=-1),
+        "names": ArraySpec(Axis.FRAME, "int64", "called like the group of names", fill=-1),
+    }
+    made = one_feature(tmp_path / "store", "s1", arrays, values=np.stack([large, large[::-1]], 1), names=large)
+    export(made, tmp_path / "out", Format.HDF5)
+    with h5py.File(tmp_path / "out/s1/made.h5") as file:
+        np.testing.assert_array_equal(file["values"][:], np.stack([large, large[::-1]], 1))
+        np.testing.assert_array_equal(file["names.names"][:], large)
+        assert list(file["names/values/c"].asstr()) == ["a", "b"]
+        assert file["frame"].dtype == np.int32
+
+
+@pytest.mark.parametrize("session_id", ["README.md", "Readme.MD"])
+def test_a_session_called_like_the_readme_loses_nothing_of_the_others(tmp_path: Path, session_id: str) -> None:
+    arrays = {"values": ArraySpec(Axis.FRAME, "float32", "numbers")}
+    for name in ("s1", session_id):
+        made = one_feature(tmp_path / "store", name, arrays, values=np.arange(3, dtype=np.float32))
+    done = export(made, tmp_path / "out", Format.CSV)
+    assert [(one["session_id"], one["feature"]) for one in done.left_out] == [(session_id, "made")]
+    assert "README.md" in done.left_out[0]["reason"]
+    assert sorted(content(tmp_path / "out")) == ["README.md", "export.json", "s1/made.csv"]
+
+
+def one_feature(root: Path, session_id: str, arrays: dict[str, ArraySpec], **values: np.ndarray) -> FeatureStore:
+    create_store(root)
+    with FeatureWriter(local(root), session_id, FeatureSpec("made", "numbers", arrays)) as out:
+        for name, rows in values.items():
+            out.write(name, rows)
+        out.publish("f", {})
+    catalogue.compact(local(root))
+    return FeatureStore(root)
 
 
 def test_matlab(store: FeatureStore, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def write_hdf5(table: Table, path: Path) -> None:
         start = 0
         for block in table.blocks():
             for name, rows in file_arrays(table, block.keys, block.arrays).items():
-                values = _storable(rows)
+                values = _storable(rows, is_key=name in block.keys)
                 if name not in file:
                     shape = (table.rows, *values.shape[1:])
                     made = file.create_dataset(name, shape, text if values.dtype == object else values.dtype)
@@ -43,10 +43,13 @@ def write_hdf5(table: Table, path: Path) -> None:
                 file.create_dataset(f"names/{array}/{dim}", data=names, dtype=text)
 
 
-def _storable(rows: np.ndarray) -> np.ndarray:
-    """The mask as 0 and 1, row numbers in 32 bits (R has no others without a package), no text as the empty one."""
+def _storable(rows: np.ndarray, *, is_key: bool) -> np.ndarray:
+    """The mask as 0 and 1, row numbers in 32 bits (R has no others without a package), no text as the empty one.
+
+    A feature's own whole numbers stay as they are: 32 bits may not hold them.
+    """
     if rows.dtype == bool:
         return rows.astype(np.uint8)
     if rows.dtype == object:
         return np.array([text or "" for text in rows], object)
-    return rows.astype(np.int32) if rows.dtype == np.int64 else rows
+    return rows.astype(np.int32) if is_key and rows.dtype == np.int64 else rows

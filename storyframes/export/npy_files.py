@@ -11,7 +11,8 @@ import numpy as np
 
 from storyframes.store.tables import Table
 
-NAMES = "names.json"
+_GROUP = "names"  # of all names along dimensions, in HDF5
+NAMES = f"{_GROUP}.json"
 
 
 def write_npy(table: Table, path: Path) -> None:
@@ -33,13 +34,13 @@ def write_npy(table: Table, path: Path) -> None:
 
 
 def file_arrays(table: Table, keys: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keys and arrays under names of their own: an array that is called like a key is ``<array>.<array>``."""
+    """Keys and arrays under names of their own: one called like a key, or ``names``, is ``<array>.<array>``."""
     return keys | {array_name(table, name): rows for name, rows in arrays.items()}
 
 
 def array_name(table: Table, array: str) -> str:
-    """What an array is called beside the keys."""
-    return f"{array}.{array}" if array in {key.name for key in table.keys} else array
+    """What an array is called beside the keys and the names along dimensions."""
+    return f"{array}.{array}" if array in {_GROUP, *(key.name for key in table.keys)} else array
 
 
 def dimension_names(table: Table) -> dict[str, dict[str, list[str]]]:

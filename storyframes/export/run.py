@@ -23,6 +23,7 @@ from storyframes.store.storage import StorageError
 from storyframes.store.tables import Table, tables_of
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
+README = "README.md"
 Progress = Callable[[str, str], None]
 """Told the session and the feature that come next."""
 
@@ -100,7 +101,7 @@ def export(
         if not done.tables:
             reasons = "; ".join(dict.fromkeys(one["reason"] for one in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
-        (folder / "README.md").write_text(readme(done), encoding="utf-8")
+        (folder / README).write_text(readme(done), encoding="utf-8")
         done.files = seal(folder)
         (folder / MANIFEST).write_text(done.to_json(), encoding="utf-8")
         (folder / MANIFEST).chmod(0o600)
@@ -156,6 +157,10 @@ def _export(
     write: Write,
     times: SessionTimes,
 ) -> None:
+    if session_id.lower() == README.lower():  # also where a file system takes the two for one
+        reason = f"the folder of a session of this name would be where the export's {README} is: rename the session"
+        done.left_out.append({"session_id": session_id, "feature": feature, "reason": reason})
+        return
     try:
         tables = tables_of(store, session_id, feature, done.rate, times)
     except (StoreError, StorageError) as error:
