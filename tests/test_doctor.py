@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from support.plug_ins import installed, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.doctor import machine
 from storyframes.store.layout import create_store
 from tasks.models import weights
 
@@ -121,3 +124,45 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert said["container engines"][:2] == ("gap", "none")
     assert "apt install podman" in said["container engines"][2]
     taken.close()
+
+
+def of_machine(about: str) -> tuple[str, str, str]:
+    (found,) = [one for one in machine.look(None) if one.about == about]
+    return str(found.state), found.what, found.advice
+
+
+def test_a_temporary_folder_that_is_not_the_one_that_was_named(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    state, what, advice = of_machine("temporary folder")
+    assert (state, f"TMPDIR={tmp_path}/absent cannot be used" in what) == ("gap", True)
+    assert "TMPDIR" in advice
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert of_machine("temporary folder")[0] == "here"
+
+
+def test_a_disk_that_takes_nothing_is_told(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # Python tries each folder by writing a few bytes
+    try:
+        state, what, advice = of_machine("temporary folder")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (state, "none that can be written to" in what, "TMPDIR" in advice) == ("gap", True, True)
+
+
+def test_little_room_and_little_memory_are_gaps(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(machine, "_LITTLE", 2**62)  # more than any machine has
+    for about in ("temporary folder", "cache", "memory"):
+        state, _, advice = of_machine(about)
+        assert (state, bool(advice)) == ("gap", True), about
+    monkeypatch.setattr(machine, "_LITTLE", 0)
+    create_store(tmp_path / "features")
+    monkeypatch.setattr(machine.os, "access", lambda path, mode: False)  # root may write everywhere
+    found = {one.about: one for one in machine.look(str(tmp_path / "features"))}
+    assert (found["cache"].state, "cannot be written to" in found["cache"].what) == ("gap", True)
+    assert (found["feature store"].is_fault, bool(found["feature store"].advice)) == (True, True)
+    assert found["memory"].state == "here"

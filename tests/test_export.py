@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 import scipy.io
 from support.commands import ROOT
@@ -128,7 +129,9 @@ def test_parquet_for_pandas_and_polars(store: FeatureStore, tmp_path: Path, rate
         assert pandas["mask"].dtype == bool
     others = {"s15/frames@cam.parquet", "s15/frames@twin.parquet"}  # of all tracks, as none is named
     assert {path for table in done.tables for path in table["files"]} == names | others
-    assert pl.read_parquet_metadata(tmp_path / "out/s15/odd.parquet").keys() >= {"storyframes"}
+    schema = pq.read_schema(tmp_path / "out/s15/odd.parquet")
+    assert json.loads(schema.metadata[b"storyframes"])["caveats"] == ["numbers that are odd"]
+    assert schema.field("a,b").metadata == {b"about": b"numbers", b"units": b"m"}
 
 
 def test_csv_for_pandas_polars_and_r(store: FeatureStore, tmp_path: Path) -> None:
@@ -241,7 +244,10 @@ def test_matlab(store: FeatureStore, tmp_path: Path) -> None:
             mapping = pd.read_csv(tmp_path / f"out/s15/{table.name}.columns.csv", keep_default_na=False)
             mapping = mapping[mapping["variable"] == name]
             assert (list(mapping["matlab"]), list(mapping["name"])) == (valid, of_array)
+            assert list(mapping["column"]) == list(range(1, len(of_array) + 1))  # MATLAB counts from 1
     rows = tables_of(store, "s15", "odd")[0].rows
+    odd = scipy.io.loadmat(tmp_path / "out/s15/odd.mat")
+    assert [str(one[0]) for one in odd["caveats"][:, 0]] == ["numbers that are odd"]
     assert ("mask", (rows, 1), "logical") in scipy.io.whosmat(tmp_path / "out/s15/odd.mat")
 
 

@@ -173,6 +173,11 @@ def test_rows_that_are_no_measurement_are_empty(demo_study: Path, cache: Path, t
     assert stored[names].iloc[10:20].notna().all(axis=None)
     pd.testing.assert_frame_equal(gaze[gaze["mask"]], stored[stored["mask"]])
     assert {"AU12_r", "confidence", "values.confidence"} < set(view.to_pandas("openface"))
+    for options, wanted in (([], gaze), (["--unmeasured"], stored)):
+        out = tmp_path / "gaze.parquet"
+        code, _, errors = told(video, "--features", "openface.gaze", "--openface-csv", lost, "--out", out, *options)
+        assert code == 0, errors
+        pd.testing.assert_frame_equal(pd.read_parquet(out), wanted)
 
 
 def test_what_cannot_be_asked_for(talk: Path, cache: Path, tmp_path: Path) -> None:
@@ -342,6 +347,13 @@ def test_tables_from_the_command_line(talk: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(read, made, check_dtype=False, rtol=1e-6)
     code, said, errors = told(talk, "--features", "opensmile", "--no-cache")
     assert (code, said.splitlines()[0]) == (0, "ExtractedFile talk.avi: opensmile")
+
+
+def test_the_command_tells_caveats_apart_from_its_output(talk: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'[glove]\nvectors = "{VECTORS["vectors"]}"\ndemo_vectors = true\n')
+    given = ("--transcript", talk.with_suffix(".json"), "--config", tmp_path / "c.toml")
+    code, said, errors = told(talk, "--features", "glove", *given, "--out", tmp_path / "words.csv")
+    assert (code, "caveat of" in said, "caveat of glove: demo word vectors" in errors) == (0, False, True), errors
 
 
 def test_calls_of_the_command_that_cannot_work(talk: Path, tmp_path: Path) -> None:

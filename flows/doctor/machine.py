@@ -25,14 +25,30 @@ def look(features: str | None) -> Iterator[Finding]:
     yield Finding("system", State.HERE, f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")
     yield _processors()
     yield _memory()
-    yield _folder("temporary folder", Path(tempfile.gettempdir()), "set TMPDIR to a folder on another disk")
+    yield from _temporary()
+    yield _folder("cache", user_cache(), "set XDG_CACHE_HOME to a folder that can be written to, with room")
+    if features is not None:
+        yield _store(features)
+
+
+def _temporary() -> Iterator[Finding]:
+    """Where Python puts temporary folders: not where TMPDIR says, if it could not write there."""
+    named = os.environ.get("TMPDIR", "")
+    try:
+        folder = Path(tempfile.gettempdir())
+    except FileNotFoundError:  # each was tried; a full disk is enough
+        what = "none that can be written to" + (f"; TMPDIR={named}" if named else "")
+        yield Finding("temporary folder", State.GAP, what, "make room, or set TMPDIR to a folder on another disk")
+        return
+    if named and Path(os.path.abspath(named)) != folder:
+        what = f"TMPDIR={named} cannot be used, so {folder} is taken: intermediate files of recordings lie there"
+        yield Finding("temporary folder", State.GAP, what, "make the folder, make room there, or correct TMPDIR")
+    else:
+        yield _folder("temporary folder", folder, "set TMPDIR to a folder on another disk")
     if leftovers := scratch.sweep(dry_run=True):
         size = human_bytes(sum(one.bytes for one in leftovers))
         what = f"{len(leftovers)} folders of killed processes in the temporary folder, {size}"
         yield Finding("leftovers", State.GAP, what, "'storyframes gc FEATURES' removes them, and so does the next run")
-    yield _folder("cache", user_cache(), "set XDG_CACHE_HOME to a folder that can be written to, with room")
-    if features is not None:
-        yield _store(features)
 
 
 def _processors() -> Finding:
