@@ -116,7 +116,7 @@ def test_no_byte_of_what_was_said_gets_out(study_copy: Path, tmp_path: Path) -> 
     (database,) = (tmp_path / "house").rglob("prefect.db")
     with sqlite3.connect(database) as connection:
         (runs,) = connection.execute("select count(*) from task_run").fetchone()
-    assert runs >= len(features) - 1  # so there was something to look through; two share a pass
+    assert runs  # so there was something to look through; short units share tasks
     for path in (tmp_path / "house").rglob("*"):
         assert PLANTED not in path.name.lower(), path
         if path.is_file():
