@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from benchmarks.measure import interleave
+from storyframes.clips.clip_rows import build_index
 from storyframes.clips.splits import assign_splits
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import build_index
 
 SESSIONS, PARTICIPANTS, SHARE_WINDOWS, REFLECTION_WINDOWS = 269, 41, 33_119, 28_235
 

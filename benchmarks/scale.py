@@ -45,10 +45,13 @@ class Measure:
 
 def measures() -> dict[str, Measure]:
     """All there are, by name."""
+    from benchmarks import scale_index as index
     from benchmarks.scale_planning import PLANNING, PLANNING_UNCHANGED
     from benchmarks.scale_work import GIVING_OUT, GIVING_OUT_CHEAP, STARTING
 
-    return {one.name: one for one in (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT, GIVING_OUT_CHEAP)}
+    run = (STARTING, PLANNING, PLANNING_UNCHANGED, GIVING_OUT, GIVING_OUT_CHEAP)
+    tables = (index.INDEXING, index.INDEXING_UNCHANGED, index.INDEXING_CHANGED, index.OPENING, index.FILTERING)
+    return {one.name: one for one in (*run, *tables)}
 
 
 def cost(measure: Measure, sessions: int) -> tuple[Cost, str]:

@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
+from storyframes.clips.clip_rows import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, UniformSampler
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import build_index
 from storyframes.features import STORIES, STORY_FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue

@@ -18,7 +18,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import open_store
 from storyframes.store.storage import StorageError
 from tasks.extract import Outcome
-from tasks.index import ClipIndex, build_clip_index, write_clip_index
+from tasks.index import ClipIndex, update_clip_index
 
 
 def conclude(
@@ -60,8 +60,7 @@ def write_tables(preparation: Preparation) -> tuple[ClipIndex, str]:
         storage = open_store(features)  # still there, after days perhaps?
         catalogue.compact(storage, (made for work in preparation.plan.work for made in work.makes))
         settings = preparation.settings
-        index = build_clip_index(preparation.study, settings.clips, FeatureStore(features), settings.labels)
-        write_clip_index(index.clips, storage)
+        index = update_clip_index(preparation.study, settings.clips, FeatureStore(features), settings.labels)
     except ClipFormatError as error:
         return ClipIndex(pd.DataFrame(), {}, {}), str(error)
     except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.windows import COLUMNS, weight_column
+from storyframes.clips.clip_rows import COLUMNS, weight_column
 from tasks.clip_remarks import named
 from tasks.label_rules import LabelRule, Within, columns_of, has_weights, indexed_schemes
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType

@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from storyframes.clips.splits import SPLITS
 from storyframes.clips.window_spec import SAME_RATE, WindowSpec
-from storyframes.clips.windows import SessionSignals, phase_frames
+from storyframes.clips.windows import PhaseRow, SessionSignals, phase_frames
 
 _NAMED = 5  # sessions or phases in a sentence
 
 
 def why_none(
     sessions: Sequence[str],
-    phases: pd.DataFrame,
-    windows: pd.DataFrame,
+    phases: Sequence[PhaseRow],
+    windows: int,
     spec: WindowSpec,
-    signals: Mapping[str, SessionSignals],
+    signals: Callable[[str], SessionSignals],
 ) -> str:
     """Why there is no clip, and the shortest change that would give some.
 
     Args:
         sessions: those that are not excluded.
         phases: of these sessions; all of a session where the study has no phases.
-        windows: that were found, labelled or not.
+        windows: how many were found, labelled or not.
         spec: how clips are cut.
-        signals: what is known of the recordings.
+        signals: says what is known of a session's recording.
     """
     if not sessions:
         return "0 clips: every session has something wrong with it; mend one of them"
-    if phases.empty:
+    if not phases:
         return (
             "0 clips: the study has no phases, so that every session is one, but how long the sessions are is known of "
             "none: extract 'frames', or give phases"
         )
-    asked = phases if spec.phases is None else phases[phases["phase"].isin(spec.phases)]
-    if asked.empty:
-        there = named(sorted(phases["phase"].unique()))
+    asked = [phase for phase in phases if spec.phases is None or phase.phase in spec.phases]
+    if not asked:
+        there = named(sorted({phase.phase for phase in phases}))
         return f"0 clips: [clips] phases = {list(spec.phases or ())} are none of the study's, which are {there}"
-    if len(windows):
+    if windows:
         return (
-            f"0 clips: nothing labels any of the {len(windows):,} windows, and windows without a label are left out: "
+            f"0 clips: nothing labels any of the {windows:,} windows, and windows without a label are left out: "
             'keep them with [clips] unlabelled = "keep"'
         )
-    best = max(asked.itertuples(index=False), key=lambda phase: _frames(phase, signals, spec)[0])
-    frames, rate = _frames(best, signals, spec)
+    best, (frames, rate) = max(
+        ((phase, _frames(phase, signals(phase.session_id), spec)) for phase in asked), key=lambda one: one[1][0]
+    )
     if frames <= 0:
         return (
             f"0 clips: no phase has a frame of its recording (the first, {best.phase!r} of {best.session_id}, is from "
@@ -60,8 +61,7 @@ def why_none(
     )
 
 
-def _frames(phase, signals: Mapping[str, SessionSignals], spec: WindowSpec) -> tuple[int, float]:  # type: ignore[no-untyped-def]
-    signal = signals.get(phase.session_id, SessionSignals())
+def _frames(phase: PhaseRow, signal: SessionSignals, spec: WindowSpec) -> tuple[int, float]:
     first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, signal.header_fps or spec.fps)
     return stop - first, signal.rate(spec.fps)
 

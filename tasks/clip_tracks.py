@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.windows import SessionSignals
 from storyframes.clocks import stored_clock
 from storyframes.features import AUDIO_HOP_S, CLOCK
 from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN, of_track
 from tasks.study.load import Study
+
+Span = tuple[float, float]
+"""From when to when, in seconds of the session."""
 
 _SOUND = "opensmile"  # what tells when a track without frames recorded
 
@@ -32,12 +34,12 @@ def stored_clocks(study: Study) -> dict[str, dict[str, list[list[float]]]]:
     }
 
 
-def without_frames(study: Study, signals: Mapping[str, SessionSignals], track: str) -> Iterator[tuple[str, str]]:
+def without_frames(study: Study, known: Collection[str], track: str) -> Iterator[tuple[str, str]]:
     """Sessions without the frames of another track that are to be cut into clips, and why they have none.
 
     Args:
         study: the study.
-        signals: by session, with the times of these frames.
+        known: the sessions of which it is known when these frames are.
         track: whose frames; the sessions' own may come from the tables alone.
     """
     for session_id in study.sessions if track != MAIN else ():
@@ -45,11 +47,11 @@ def without_frames(study: Study, signals: Mapping[str, SessionSignals], track: s
         if track not in (others := other_tracks(study, session_id)):
             there = ", ".join([MAIN, *others])
             yield session_id, f"it has no track {track!r}, and {cut}; it has {there}"
-        elif session_id not in signals or signals[session_id].time is None:
+        elif session_id not in known:
             yield session_id, f"{cut}, but when they are is not known: extract 'frames' of it"
 
 
-def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -> tuple[float, float] | None:
+def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -> Span | None:
     """When a track recorded, in seconds of the session: by its frames, else by its sound; None where neither is there.
 
     Raises:
@@ -70,13 +72,15 @@ def recorded_s(study: Study, store: FeatureStore, session_id: str, track: str) -
     return float(first_s), float(end_s)
 
 
-def with_coverage(windows: pd.DataFrame, study: Study, store: FeatureStore) -> pd.DataFrame:
+def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Mapping[str, Span]]) -> pd.DataFrame:
     """The windows with a column for each track besides the sessions' own: which share of their time it recorded.
 
     Float32; missing in sessions of which it is not known when the track recorded.
 
-    Raises:
-        StoreError: the store cannot be read.
+    Args:
+        windows: the windows.
+        study: the study.
+        recorded: by session and track, from when to when it recorded, where that is known.
     """
     windows = windows.copy(deep=False)
     start_s, stop_s = windows["start_s"].to_numpy(), windows["stop_s"].to_numpy()
@@ -84,8 +88,7 @@ def with_coverage(windows: pd.DataFrame, study: Study, store: FeatureStore) -> p
     for column, track in coverage_columns(study).items():
         share = np.full(len(windows), np.nan)
         for session_id, rows in of_session.items():
-            has_it = track in other_tracks(study, session_id)
-            if has_it and (span := recorded_s(study, store, session_id, track)):
+            if span := recorded.get(session_id, {}).get(track):
                 shared_s = np.minimum(stop_s[rows], span[1]) - np.maximum(start_s[rows], span[0])
                 share[rows] = np.clip(shared_s / (stop_s[rows] - start_s[rows]), 0, 1)
         windows[column] = pd.array(share, dtype="Float32")
@@ -98,16 +101,15 @@ def coverage_columns(study: Study) -> dict[str, str]:
     return {f"covered_{track}": track for track in tracks}
 
 
-def apart_from_the_session(study: Study, store: FeatureStore, session_id: str) -> str:
+def apart_from_the_session(recorded: Mapping[str, Span]) -> str:
     """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty.
 
-    Raises:
-        StoreError: the store cannot be read.
+    Args:
+        recorded: by track, ``main`` among them, from when to when it recorded, where that is known.
     """
-    own = recorded_s(study, store, session_id, MAIN)
-    for track in other_tracks(study, session_id):
-        theirs = recorded_s(study, store, session_id, track)
-        if own and theirs and (theirs[0] >= own[1] or theirs[1] <= own[0]):
+    own = recorded.get(MAIN)
+    for track, theirs in sorted(recorded.items()):
+        if track != MAIN and own and (theirs[0] >= own[1] or theirs[1] <= own[0]):
             return (
                 f"its track {track!r} was by its clock recorded from {theirs[0]:.2f} to {theirs[1]:.2f} s of the "
                 f"session, which is from {own[0]:.2f} to {own[1]:.2f} s: they share nothing in time. Is the clock "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from storyframes.clips.windows import COLUMNS, weight_column
+from storyframes.clips.clip_rows import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Curve, Scheme, SchemeType, did_you_mean

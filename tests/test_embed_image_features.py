@@ -17,7 +17,7 @@ from support.studies import extract_session, make_study
 from support.tiny_image_models import timm_model, torchvision_weights, transformers_model
 
 from storyframes import ClipDataset, ClipInput
-from storyframes.clips.windows import WindowSpec
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import OPENFACE_COLUMNS, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter

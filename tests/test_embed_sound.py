@@ -18,7 +18,7 @@ from support.studies import extract_session, make_study
 from support.tiny_audio_models import DEPTH, FAMILIES, GROUP, RATE, STRIDED, WIDTH, sound_model
 
 from storyframes import ClipDataset, ClipInput
-from storyframes.clips.windows import WindowSpec
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
 from tasks.extract import Outcome

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from support.stores import local
 
+from storyframes.clips.clip_rows import build_index
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SessionSignals, build_index
+from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES
 from storyframes.recording_times import last_frame_end_s, usual_step_s
 from storyframes.store import catalogue

@@ -9,8 +9,8 @@ import pytest
 from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 
 from storyframes import ClipDataset, OversamplingSampler, PaperOrderOversamplingSampler, SplitSpec
+from storyframes.clips.splits import assign_splits
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import assign_splits
 
 SPLITS = ("train", "val", "test")
 OTHER = SplitSpec(seed=5, shares=(0.4, 0.3, 0.3))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from support.stores import local
 from support.synthetic_features import publish, study_of
 
+from storyframes.clips.clip_rows import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SessionSignals, build_index
+from storyframes.clips.windows import SessionSignals
 from storyframes.recording_times import usual_rate
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore

@@ -32,7 +32,7 @@ def index(
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
     from storyframes.store.layout import open_store
-    from tasks.index import build_clip_index, export_clip_index, write_clip_index
+    from tasks.index import build_clip_index, export_clip_index, update_clip_index
     from tasks.study.load import load_study
     from tasks.study.record import remember_study
 
@@ -46,8 +46,7 @@ def index(
             storage = open_store(features)
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
-            built = build_clip_index(loaded, settings.clips, FeatureStore(features), settings.labels)
-            write_clip_index(built.clips, storage)
+            built = update_clip_index(loaded, settings.clips, FeatureStore(features), settings.labels, anew=True)
         elif out is not None:
             built = build_clip_index(loaded, settings.clips, None, settings.labels)
             export_clip_index(built.clips, out)

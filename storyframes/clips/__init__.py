@@ -1,6 +1,7 @@
-"""Clips for training: ``window_spec``, ``windows`` and ``splits`` (the clip index) → ``dataset`` → ``loader``.
+"""Clips for training: ``window_spec``, ``windows``, ``splits``, ``clip_rows`` (the index) → ``dataset`` → ``loader``.
 
-``split_spec`` draws other splits than the index's.
+``window_table`` keeps the windows of sessions, so that the index can be brought up to date. ``split_spec`` draws other
+splits than the index's.
 
 ``inputs`` is what a clip may hold: any feature (``feature_input``), or one of the ``named_inputs``. ``columns`` chooses
 of it, ``row_finders`` tell which rows are a clip's where they are not frames, ``speakers`` whose words they are,

@@ -1,4 +1,4 @@
-"""Clips: the sliding windows inside the phases of a study, one row per window and what it is labelled of.
+"""The sliding windows inside the phases of a study, and what its recordings tell of each.
 
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
 ``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
@@ -10,20 +10,59 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
-from storyframes.label_curves import column_of
 from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.ticks import ticks
 
 SESSION_PHASE = "session"
 """The phase that all of a session is where a study has no phases."""
+
+
+WINDOW_COLUMNS: Mapping[str, str] = {
+    "session_id": "str",
+    "phase": "str",
+    "start_frame": "int32",
+    "stop_frame": "int32",
+    "start_s": "float64",
+    "stop_s": "float64",
+    "audio_start": "Int32",
+    "audio_stop": "Int32",
+    "sound_covered": "Float32",
+    "face_tracked": "Float32",
+    "face_confidence": "Float32",
+    "words": "Int32",
+    "frames_expected": "Int32",
+    "longest_gap_s": "Float64",
+}
+"""What a window says, whatever it is labelled of, and the types."""
+
+
+class PhaseRow(Protocol):
+    """A phase of a session, in seconds: ``start_s <= t < end_s``; infinite where a phase is all there is."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def start_s(self) -> float: ...
+    @property
+    def end_s(self) -> float: ...
+
+
+class PhaseSpan(NamedTuple):
+    """A phase that is no row of a table."""
+
+    session_id: str
+    phase: str
+    start_s: float
+    end_s: float
 
 
 @dataclass(frozen=True)
@@ -68,115 +107,22 @@ def phase_frames(start_s: float, end_s: float, time: np.ndarray | None, fps: flo
     return math.ceil(start_s * fps - nudge), math.ceil(end_s * fps - nudge)
 
 
-def build_index(
-    sessions: pd.DataFrame,
-    phases: pd.DataFrame,
-    ratings: pd.DataFrame,
-    spec: WindowSpec,
-    signals: Mapping[str, SessionSignals] | None = None,
-    features: Sequence[str] = (),
-    *,
-    together: Iterable[Iterable[str]] = (),
-) -> pd.DataFrame:
-    """The clip index of a study.
+def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSpec) -> pd.DataFrame:
+    """The windows of phases: one row each, in the phases' order, with :data:`WINDOW_COLUMNS`.
 
     Args:
-        sessions: columns session_id, participant_id.
-        phases: columns session_id, phase, start_s, end_s; infinite where a phase is all there is.
-        ratings: columns session_id, story_id, position, empathy, and target where that is not the story: what the
-            windows of a session are labelled of.
+        phases: each with what the store knows of its session; of those that ``spec`` does not want no row comes.
         spec: how clips are cut.
-        signals: by session, what the store knows; without it the index comes from the tables alone, at ``spec.fps``.
-        features: the features that get a ``has_`` column.
-        together: participants who met in a session, and so are in one split.
 
     Returns:
-        One row per window and rating, sorted by session, phase, start frame, position and target; of a session without
-        ratings one per window, or none, as ``spec.unlabelled`` says. Columns that need signals, and those of a rating
-        that there is not, are missing values (NA).
+        What needs signals that a session has not is a missing value (NA).
     """
-    signals = signals or {}
-    unlabelled = spec.unlabelled or ("drop" if len(ratings) else "keep")
     windows = [
-        _phase_windows(phase, spec, signals.get(phase.session_id, SessionSignals()))
-        for phase in phases.itertuples(index=False)
+        _phase_windows(phase, spec, signal)
+        for phase, signal in phases
         if spec.phases is None or phase.phase in spec.phases
     ]
-    index = _one_frame(windows or [_no_windows()])
-    ratings = ratings if "target" in ratings else ratings.assign(target=ratings["story_id"])
-    ratings = ratings[["session_id", "story_id", "target", "position", "empathy"]]
-    if unlabelled == "keep":  # nullable, so that a missing rating makes no fractions of the others
-        ratings = ratings.astype({"position": "Int8", "empathy": "Int8"})
-    index = index.merge(ratings, on="session_id", how="left" if unlabelled == "keep" else "inner")
-    participant = sessions.set_index("session_id")["participant_id"]
-    index["participant_id"] = index["session_id"].map(participant)
-    meetings = [list(met) for met in together]
-    index["split"] = index["participant_id"].map(assign_splits(list(participant), spec, meetings))
-    groups = sorted(components(participant, meetings))
-    group_of = {one: number for number, group in enumerate(groups) for one in group}
-    index["split_group"] = index["participant_id"].map(group_of)
-    index = index.sort_values(
-        ["session_id", "phase", "start_frame", "position", "target"], kind="stable", ignore_index=True
-    )
-    index["clip_id"] = (
-        index["session_id"]
-        + ":"
-        + index["phase"]
-        + ":"
-        + index["start_frame"].astype(str).str.zfill(6)
-        + _about_what(index)
-    )
-    for feature in features:
-        having = {session for session, signal in signals.items() if feature in signal.features}
-        index[column_of(feature)] = index["session_id"].isin(having)
-    return as_columns(index[[*COLUMNS, *(column_of(feature) for feature in features)]])
-
-
-def as_columns(index: pd.DataFrame) -> pd.DataFrame:
-    """The index with the types of :data:`COLUMNS`; nullable ones where a rating is missing."""
-    nullable = {} if index["position"].notna().all() else {"position": "Int8", "empathy": "Int8"}
-    return index.astype({**COLUMNS, **nullable})
-
-
-def _about_what(index: pd.DataFrame) -> pd.Series:
-    """The end of a clip's id: the position of a rated story, another target, or nothing."""
-    rated, labelled = index["position"].notna(), index["target"].notna()
-    if rated.all():
-        return ":" + index["position"].astype(str)
-    about = (":@" + index["target"].astype(str)).where(labelled, "")  # no id has an @: never a position's
-    return about.where(~rated, ":" + index["position"].astype(str))
-
-
-COLUMNS: Mapping[str, str] = {
-    "clip_id": "str",
-    "session_id": "str",
-    "participant_id": "str",
-    "phase": "str",
-    "story_id": "str",
-    "target": "str",
-    "position": "int8",
-    "empathy": "int8",
-    "split": "str",
-    "split_group": "int32",
-    "start_frame": "int32",
-    "stop_frame": "int32",
-    "start_s": "float64",
-    "stop_s": "float64",
-    "audio_start": "Int32",
-    "audio_stop": "Int32",
-    "sound_covered": "Float32",
-    "face_tracked": "Float32",
-    "face_confidence": "Float32",
-    "words": "Int32",
-    "frames_expected": "Int32",
-    "longest_gap_s": "Float64",
-}
-"""The columns of the clip index and their types, without those of single features."""
-
-
-def weight_column(column: str) -> str:
-    """The column with the weights of a label's column; there is one where its raters say how sure they are."""
-    return f"{column}_weight"
+    return _one_frame(windows or [_no_windows()]).astype(dict(WINDOW_COLUMNS))
 
 
 def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -196,12 +142,10 @@ def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _no_windows() -> dict[str, Any]:
-    empty = SessionSignals()
-    phase = pd.DataFrame({"session_id": [""], "phase": [""], "start_s": [0.0], "end_s": [0.0]})
-    return _phase_windows(next(phase.itertuples(index=False)), WindowSpec(), empty)
+    return _phase_windows(PhaseSpan("", "", 0.0, 0.0), WindowSpec(), SessionSignals())
 
 
-def _phase_windows(phase, spec: WindowSpec, signal: SessionSignals) -> dict[str, Any]:  # type: ignore[no-untyped-def]
+def _phase_windows(phase: PhaseRow, spec: WindowSpec, signal: SessionSignals) -> dict[str, Any]:
     rate = signal.rate(spec.fps)
     fps = signal.header_fps or spec.fps
     first, stop = phase_frames(phase.start_s, phase.end_s, signal.time, fps)

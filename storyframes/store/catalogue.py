@@ -206,7 +206,7 @@ def _known(storage: Storage, *, believed: bool) -> pa.Table:
         keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
     except (StoreError, KeyError, pa.ArrowException):
         return _with_marks(schema().empty_table().select(_KEYS), [])
-    believed = believed and content is not None and _is_proved(storage, CATALOGUE, content)
+    believed = believed and content is not None and is_proved(storage, CATALOGUE, content)
     if believed and table.schema.equals(schema().append(pa.field(_SEEN, pa.binary(16)))):
         return table
     return _with_marks(keys, [None] * len(keys))
@@ -370,7 +370,7 @@ def table_checksums(storage: Storage) -> dict[str, list[str]]:
     return _parse_checksums(storage.read(CHECKSUMS))
 
 
-def _is_proved(storage: Storage, name: str, content: bytes) -> bool:
+def is_proved(storage: Storage, name: str, content: bytes) -> bool:
     """Whether a table of the store has a checksum, and is as it says."""
     checksums = storage.read(CHECKSUMS)
     return checksums is not None and _matches(checksums, name, content)

@@ -166,6 +166,14 @@ class FeatureStore:
         """Whether the session has the feature."""
         return (session_id, feature) in self._versions
 
+    def version(self, session_id: str, feature: str) -> str | None:
+        """The path of a feature's version in the store, which no other version ever has; None where there is none."""
+        return self._versions.path(session_id, feature)
+
+    def attempted(self) -> list[str]:
+        """The features that were ever attempted of any session, with or without success, as the store calls them."""
+        return in_order(name for name in self._versions.attempted() if name != catalogue.WHOLE_SESSION)
+
     def read(
         self,
         session_id: str,

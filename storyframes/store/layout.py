@@ -22,6 +22,7 @@ from storyframes.tracks import MAIN, SIGN, feature_and_track
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
+WINDOWS = "windows.parquet"
 CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"

@@ -88,6 +88,18 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         start, stop = self._blocks.get(session_id, (0, 0))
         return [self._features[code] for code in self._feature_of[start:stop].tolist()]
 
+    def path(self, session_id: str, feature: str) -> str | None:
+        """Of the current version, which no other version ever has; None where there is none."""
+        row = self._row((session_id, feature))
+        return None if row is None else self._paths[row].as_py()
+
+    def attempted(self) -> list[str]:
+        """The features that were ever attempted of a session, as the store calls them."""
+        import pyarrow.compute as pc
+
+        table = self._columns(["session_id", "feature"])
+        return pc.unique(table["feature"].filter(pc.not_equal(table["session_id"], STORIES))).to_pylist()
+
     def counts(self) -> dict[str, int]:
         """Of each feature of sessions, how many have it."""
         counts = np.bincount(self._feature_of, minlength=len(self._features))

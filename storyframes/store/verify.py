@@ -16,6 +16,7 @@ from storyframes.store.layout import (
     INPUTS,
     ROOT_GROUP,
     STUDY,
+    WINDOWS,
     ZARR_JSON,
     StoreError,
 )
@@ -178,7 +179,7 @@ def _why(error: OSError) -> str:
 
 
 def _verify_tables(storage: Storage) -> Iterator[Finding]:
-    for name in (CATALOGUE, CLIPS):
+    for name in (CATALOGUE, CLIPS, WINDOWS):
         try:
             content = read_table(storage, name)
         except StoreError as error:

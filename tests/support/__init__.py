@@ -6,7 +6,8 @@ sounds that a test decides) · `speech` (sound like it, as microphones with cloc
 `video_variants` (of every codec and container) · `stores` (versions in a folder) · `object_stores` (versions on an
 object store) · `planted_store` (names, dates and places wherever they can stand) · `synthetic_features` (a whole
 study's features, without any extraction) · `track_features` (those of
-sessions with several devices) · `runs` (of models, and their predictions) · `planted_study` (features that tell
+sessions with several devices) · `changing_study` (one that changes in every way that
+a clip index can notice) · `runs` (of models, and their predictions) · `planted_study` (features that tell
 ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
 
 Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·

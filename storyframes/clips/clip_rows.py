@@ -1,0 +1,132 @@
+"""The clip index: one row per window and what it is labelled of, with who is in it, its split and its name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from storyframes.clips.splits import assign_splits, components
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import WINDOW_COLUMNS, SessionSignals, windows_of
+from storyframes.label_curves import column_of
+
+COLUMNS: Mapping[str, str] = {
+    "clip_id": "str",
+    "session_id": "str",
+    "participant_id": "str",
+    "phase": "str",
+    "story_id": "str",
+    "target": "str",
+    "position": "int8",
+    "empathy": "int8",
+    "split": "str",
+    "split_group": "int32",
+} | {name: dtype for name, dtype in WINDOW_COLUMNS.items() if name not in ("session_id", "phase")}
+"""The columns of the clip index and their types, without those of single features."""
+
+
+def build_index(
+    sessions: pd.DataFrame,
+    phases: pd.DataFrame,
+    ratings: pd.DataFrame,
+    spec: WindowSpec,
+    signals: Mapping[str, SessionSignals] | None = None,
+    features: Sequence[str] = (),
+    *,
+    together: Iterable[Iterable[str]] = (),
+) -> pd.DataFrame:
+    """The clip index of a study, all at once; :func:`clip_rows` has it of windows that were cut before.
+
+    Args:
+        sessions: columns session_id, participant_id.
+        phases: columns session_id, phase, start_s, end_s; infinite where a phase is all there is.
+        ratings: see :func:`clip_rows`.
+        spec: how clips are cut.
+        signals: by session, what the store knows; without it the index comes from the tables alone, at ``spec.fps``.
+        features: the features that get a ``has_`` column.
+        together: participants who met in a session, and so are in one split.
+
+    Returns:
+        As of :func:`clip_rows`. Columns that need signals are missing values (NA) where there are none.
+    """
+    signals = signals or {}
+    windows = windows_of(
+        ((phase, signals.get(phase.session_id, SessionSignals())) for phase in phases.itertuples(index=False)), spec
+    )
+    having = {name: [session for session, signal in signals.items() if name in signal.features] for name in features}
+    return clip_rows(windows, sessions, ratings, spec, having, together=together)
+
+
+def clip_rows(
+    windows: pd.DataFrame,
+    sessions: pd.DataFrame,
+    ratings: pd.DataFrame,
+    spec: WindowSpec,
+    having: Mapping[str, Collection[str]],
+    *,
+    together: Iterable[Iterable[str]] = (),
+) -> pd.DataFrame:
+    """The rows of the clip index.
+
+    Args:
+        windows: as :func:`storyframes.clips.windows.windows_of` gives them.
+        sessions: columns session_id, participant_id.
+        ratings: columns session_id, story_id, position, empathy, and target where that is not the story: what the
+            windows of a session are labelled of.
+        spec: how the windows were cut; here it says how participants are split.
+        having: by feature that gets a ``has_`` column, the sessions that have it.
+        together: participants who met in a session, and so are in one split.
+
+    Returns:
+        One row per window and rating, sorted by session, phase, start frame, position and target; of a session without
+        ratings one per window, or none, as ``spec.unlabelled`` says. Columns of a rating that there is not are missing
+        values (NA).
+    """
+    unlabelled = spec.unlabelled or ("drop" if len(ratings) else "keep")
+    ratings = ratings if "target" in ratings else ratings.assign(target=ratings["story_id"])
+    ratings = ratings[["session_id", "story_id", "target", "position", "empathy"]]
+    if unlabelled == "keep":  # nullable, so that a missing rating makes no fractions of the others
+        ratings = ratings.astype({"position": "Int8", "empathy": "Int8"})
+    index = windows.merge(ratings, on="session_id", how="left" if unlabelled == "keep" else "inner")
+    participant = sessions.set_index("session_id")["participant_id"]
+    index["participant_id"] = index["session_id"].map(participant)
+    meetings = [list(met) for met in together]
+    index["split"] = index["participant_id"].map(assign_splits(list(participant), spec, meetings))
+    groups = sorted(components(participant, meetings))
+    group_of = {one: number for number, group in enumerate(groups) for one in group}
+    index["split_group"] = index["participant_id"].map(group_of)
+    index = index.sort_values(
+        ["session_id", "phase", "start_frame", "position", "target"], kind="stable", ignore_index=True
+    )
+    index["clip_id"] = (
+        index["session_id"]
+        + ":"
+        + index["phase"]
+        + ":"
+        + index["start_frame"].astype(str).str.zfill(6)
+        + _about_what(index)
+    )
+    for feature, those in having.items():
+        index[column_of(feature)] = index["session_id"].isin(those)
+    return as_columns(index[[*COLUMNS, *(column_of(feature) for feature in having)]])
+
+
+def as_columns(index: pd.DataFrame) -> pd.DataFrame:
+    """The index with the types of :data:`COLUMNS`; nullable ones where a rating is missing."""
+    nullable = {} if index["position"].notna().all() else {"position": "Int8", "empathy": "Int8"}
+    return index.astype({**COLUMNS, **nullable})
+
+
+def _about_what(index: pd.DataFrame) -> pd.Series:
+    """The end of a clip's id: the position of a rated story, another target, or nothing."""
+    rated, labelled = index["position"].notna(), index["target"].notna()
+    if rated.all():
+        return ":" + index["position"].astype(str)
+    about = (":@" + index["target"].astype(str)).where(labelled, "")  # no id has an @: never a position's
+    return about.where(~rated, ":" + index["position"].astype(str))
+
+
+def weight_column(column: str) -> str:
+    """The column with the weights of a label's column; there is one where its raters say how sure they are."""
+    return f"{column}_weight"

@@ -1,0 +1,264 @@
+"""The windows of each session, and when it was recorded: read of the store where something of it changed since the
+clip index was last made, as they were found then where nothing did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.window_table import schema, window_type
+from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, windows_of
+from storyframes.clocks import stored_clock
+from storyframes.features import CLOCK
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.tracks import MAIN, of_track
+from tasks.clip_tracks import Span, other_tracks, recorded_s
+from tasks.study.load import Study
+
+_RULE = 1  # raise it whenever the same versions, phases and settings make another row than before
+_AT_ONCE = 500  # sessions: so many become one piece of the table
+_FACES, _SOUND, _WORDS = "openface", "opensmile", "glove"
+_NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.float32(): pd.Float32Dtype(), pa.float64(): pd.Float64Dtype()}
+
+
+class RowsDifferError(Exception):
+    """Two features of a session are not of the same frames."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """When a session was recorded, in its seconds, as far as the store knows.
+
+    Attributes:
+        frames: how many there are of the track that is cut; None where their times are not known.
+        frame_s: when the first and the last of them are; None where there is none.
+        rate: frames per second; None of fewer than two frames.
+        sound_s: when the first and the last row of sound are; None where there is none.
+        tracks: by track, from when to when it recorded; empty where the session has no other track than its own.
+    """
+
+    frames: int | None = None
+    frame_s: Span | None = None
+    rate: float | None = None
+    sound_s: Span | None = None
+    tracks: Mapping[str, Span] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """What was found of the sessions.
+
+    Attributes:
+        table: a row for each (:func:`storyframes.clips.window_table.schema`), by their ids.
+        unreadable: the sessions that have no row, and why.
+    """
+
+    table: pa.Table
+    unreadable: Mapping[str, str]
+
+    def recorded(self) -> dict[str, Recorded]:
+        """By session when it was recorded."""
+        columns = [name for name in self.table.schema.names if name not in ("seen", "windows")]
+        rows = self.table.select(columns).to_pylist()
+        return {
+            row["session_id"]: Recorded(
+                row["frames"],
+                _span(row["first_s"], row["last_s"]),
+                row["rate"],
+                _span(row["sound_first_s"], row["sound_last_s"]),
+                {track: (first, end) for track, (first, end) in json.loads(row["recorded"] or "{}").items()},
+            )
+            for row in rows
+        }
+
+    def windows(self, without: Sequence[str]) -> pd.DataFrame:
+        """The windows of all sessions but these, with :data:`storyframes.clips.windows.WINDOW_COLUMNS`."""
+        left_out = pc.is_in(self.table["session_id"], value_set=pa.array(without, pa.string()))
+        table = self.table.filter(pc.invert(left_out))
+        counts = pc.list_value_length(table["windows"]).to_numpy()
+        windows = pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(chunk.flatten()) for chunk in table["windows"].chunks],
+            pa.schema(list(window_type())),
+        )
+        places = pa.array(np.repeat(np.arange(len(table)), counts))
+        windows = windows.add_column(0, "session_id", table["session_id"].take(places))
+        return windows.to_pandas(types_mapper=_NULLABLE.get).astype(dict(WINDOW_COLUMNS))
+
+
+def find_windows(
+    study: Study,
+    spec: WindowSpec,
+    store: FeatureStore | None,
+    phases: Mapping[str, Sequence[PhaseRow]],
+    header_fps: Mapping[str, float],
+    known: pa.Table,
+) -> SessionWindows:
+    """The windows of sessions; one that cannot be read costs its own and nobody else's.
+
+    Args:
+        study: the study.
+        spec: how clips are cut.
+        store: the study's features; None makes the windows from the tables alone.
+        phases: of the sessions that are wanted.
+        header_fps: by session whose frame times are not known, frames per second as its recording's header has them.
+        known: what was found before, see :mod:`storyframes.clips.window_table`.
+    """
+    row_of = {session_id: row for row, session_id in enumerate(known["session_id"].to_pylist())}
+    marks = known["seen"].to_pylist()
+    kept: list[int] = []
+    changed: dict[str, bytes] = {}
+    settings = [_RULE, spec.window, spec.stride, spec.window_s, spec.stride_s, spec.fps, spec.phases, spec.track]
+    for session_id in sorted(phases):
+        mark = _mark(settings, study, store, session_id, phases[session_id], header_fps.get(session_id))
+        row = row_of.get(session_id)
+        if row is not None and marks[row] == mark:
+            kept.append(row)
+        else:
+            changed[session_id] = mark
+    if not changed and len(kept) == len(known):
+        return SessionWindows(known, {})
+    unreadable: dict[str, str] = {}
+
+    def read(some: Sequence[str]) -> pa.RecordBatch:
+        rows: list[dict[str, Any]] = []
+
+        def with_signals() -> Iterator[tuple[PhaseRow, SessionSignals]]:
+            for session_id in some:
+                try:
+                    signals = read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
+                    recorded = _recorded(study, store, session_id, signals)
+                except RowsDifferError as error:
+                    unreadable[session_id] = str(error)
+                    continue
+                except (StoreError, OSError, ValueError) as error:
+                    reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
+                    unreadable[session_id] = f"{reason}: 'storyframes verify' says what is damaged"
+                    continue
+                rows.append({"session_id": session_id, "seen": changed[session_id]} | recorded)
+                yield from ((phase, signals) for phase in phases[session_id])
+
+        windows = windows_of(with_signals(), spec)
+        return _batch(rows, windows)
+
+    order = list(changed)
+    new = [read(order[first : first + _AT_ONCE]) for first in range(0, len(order), _AT_ONCE)]
+    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, schema())])
+    return SessionWindows(table.take(pc.sort_indices(table["session_id"])), unreadable)
+
+
+def knows_frames(study: Study, store: FeatureStore | None, session_id: str, track: str) -> bool:
+    """Whether the store knows when the frames of a track are."""
+    has_it = track == MAIN or track in study.tracks.get(session_id, {})
+    return store is not None and has_it and store.has(session_id, of_track(CLOCK, track))
+
+
+def read_signals(
+    study: Study, store: FeatureStore | None, session_id: str, track: str, header_fps: float | None
+) -> SessionSignals:
+    """What the store knows of a session, with the frames and faces of a track of it, in seconds of the session.
+
+    Where it is not known when frames are, nothing is known of which of them a window has, and so of its faces.
+
+    Raises:
+        RowsDifferError: there are more or fewer rows of faces than frames.
+        StoreError, OSError, ValueError: an array cannot be read.
+    """
+    if store is None:
+        return SessionSignals(header_fps=header_fps)
+
+    def read(feature: str, array: str, of: str = MAIN) -> np.ndarray | None:
+        name = of_track(feature, of)
+        return store.read(session_id, name, array=array) if store.has(session_id, name) else None
+
+    time = read(CLOCK, "time", track) if knows_frames(study, store, session_id, track) else None
+    faces = [None, None] if time is None else [read(_FACES, array, track) for array in ("valid", "confidence")]
+    if time is not None and faces[0] is not None and len(time) != len(faces[0]):
+        raise RowsDifferError(
+            f"it has {len(time)} frames, but {of_track(_FACES, track)} has {len(faces[0])} rows, of another recording: "
+            f"extract {_FACES} again"
+        )
+    if time is not None and track != MAIN:
+        time = study.clock(session_id, track).to_session(time)
+    return SessionSignals(
+        time=time,
+        tracked=faces[0],
+        confidence=faces[1],
+        audio_time=read(_SOUND, "time"),
+        word_start=read(_WORDS, "start"),
+        header_fps=header_fps if time is None else None,
+    )
+
+
+def _mark(
+    settings: list[Any],
+    study: Study,
+    store: FeatureStore | None,
+    session_id: str,
+    phases: Sequence[PhaseRow],
+    header_fps: float | None,
+) -> bytes:
+    """16 bytes that stand for everything that a session's row is made of."""
+    others = other_tracks(study, session_id)
+    track = settings[-1]
+    read = {of_track(CLOCK, track), of_track(_FACES, track), _SOUND, _WORDS}
+    if others:
+        read |= {of_track(feature, of) for feature in (CLOCK, _SOUND) for of in (MAIN, *others)}
+    made_of = [
+        *settings,
+        [(phase.phase, float(phase.start_s), float(phase.end_s)) for phase in phases],
+        [(name, store.version(session_id, name)) for name in sorted(read)] if store else None,
+        [(name, stored_clock(study.clock(session_id, name))) for name in others],
+        header_fps,
+    ]
+    return hashlib.blake2b(json.dumps(made_of).encode(), digest_size=16).digest()
+
+
+def _recorded(
+    study: Study, store: FeatureStore | None, session_id: str, signals: SessionSignals
+) -> dict[str, float | int | str | None]:
+    """The columns that say when it was recorded."""
+    time, sound = signals.time, signals.audio_time
+    tracks = {}
+    if store and (others := other_tracks(study, session_id)):
+        spans = {track: recorded_s(study, store, session_id, track) for track in (MAIN, *others)}
+        tracks = {track: span for track, span in spans.items() if span}
+    return {
+        "frames": None if time is None else len(time),
+        "first_s": _end(time, 0),
+        "last_s": _end(time, -1),
+        "rate": signals.rate(0) if time is not None and len(time) > 1 else None,
+        "sound_first_s": _end(sound, 0),
+        "sound_last_s": _end(sound, -1),
+        "recorded": json.dumps(tracks) if tracks else None,
+    }
+
+
+def _end(time: np.ndarray | None, place: int) -> float | None:
+    return None if time is None or not len(time) else float(time[place])
+
+
+def _span(first_s: float | None, last_s: float | None) -> Span | None:
+    return None if first_s is None or last_s is None else (first_s, last_s)
+
+
+def _batch(rows: Sequence[Mapping[str, Any]], windows: pd.DataFrame) -> pa.RecordBatch:
+    """Rows of the table; the windows are in the order of the rows."""
+    of_session = windows["session_id"].value_counts(sort=False)
+    ends = np.cumsum([0, *(of_session.get(row["session_id"], 0) for row in rows)])
+    fields = list(window_type())
+    table = pa.Table.from_pandas(windows, pa.schema(fields), preserve_index=False).combine_chunks()
+    structs = pa.StructArray.from_arrays([pa.concat_arrays(each.chunks) for each in table.columns], fields=fields)
+    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in schema().names if name != "windows"}
+    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, schema())

@@ -1,0 +1,161 @@
+"""A clip index that is brought up to date is, to the bit, the one that is made of everything again."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.changing_study import SPECS, ChangingStudy
+from support.stores import local
+
+from storyframes.clips import window_table
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.store import catalogue
+from storyframes.store.clip_table import to_table
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CLIPS, WINDOWS
+from storyframes.store.verify import verify
+from tasks import session_windows
+from tasks.index import ClipIndex, build_clip_index, update_clip_index
+from tasks.study.load import Phase
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> ChangingStudy:
+    return ChangingStudy(tmp_path / "store", np.random.default_rng(5))
+
+
+def updated(made: ChangingStudy) -> ClipIndex:
+    return update_clip_index(made.study, made.spec, FeatureStore(made.root))
+
+
+def check_equal(made: ChangingStudy) -> None:
+    new = updated(made)
+    anew = build_clip_index(made.study, made.spec, FeatureStore(made.root))
+    pd.testing.assert_frame_equal(new.clips, anew.clips, check_exact=True)
+    assert new.clips.attrs == anew.clips.attrs
+    assert (new.excluded, new.warnings, new.remarks) == (anew.excluded, anew.warnings, anew.remarks)
+    assert pq.read_table(made.root / CLIPS).equals(to_table(anew.clips), check_metadata=True)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32), changes=st.integers(1, 12))
+def test_whatever_changes_the_index_is_the_one_that_is_made_of_everything(seed: int, changes: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        made = ChangingStudy(Path(folder) / "store", np.random.default_rng(seed))
+        check_equal(made)
+        for _ in range(changes):
+            made.change()
+            check_equal(made)
+
+
+class Reading:
+    """Which sessions were read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sessions: set[str] = set()
+        read = FeatureStore.read
+
+        def noted(store: FeatureStore, session_id: str, *arguments: object, **named: object) -> np.ndarray:
+            self.sessions.add(session_id)
+            return read(store, session_id, *arguments, **named)
+
+        monkeypatch.setattr(FeatureStore, "read", noted)
+
+    def by(self, made: ChangingStudy) -> set[str]:
+        self.sessions = set()
+        updated(made)
+        return self.sessions
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    return Reading(monkeypatch)
+
+
+def test_only_what_changed_is_read(made: ChangingStudy, reading: Reading) -> None:
+    assert reading.by(made) == {"a", "b", "c"}
+    assert reading.by(made) == set()
+    made.extract_again("b")
+    catalogue.compact(local(made.root))
+    assert reading.by(made) == {"b"}
+    made.give_phases("c")
+    assert reading.by(made) == {"c"}
+    made.spec = replace(made.spec, split_seed=9, split_shares=(1, 1, 1), unlabelled="keep")
+    assert reading.by(made) == set()
+    made.spec = SPECS[1]
+    assert reading.by(made) == {"a", "b", "c"}
+
+
+def test_what_was_found_before_may_be_lost_or_damaged(made: ChangingStudy, reading: Reading) -> None:
+    updated(made)
+    windows = made.root / WINDOWS
+    content = windows.read_bytes()
+    windows.unlink()
+    check_equal(made)
+    assert windows.read_bytes() == content
+    windows.write_bytes(content[:400] + bytes([content[400] ^ 1]) + content[401:])
+    assert [(each.path, each.problem.partition(" is")[0]) for each in verify(local(made.root))] == [(WINDOWS, WINDOWS)]
+    assert reading.by(made) == {"a", "b", "c"}
+    assert windows.read_bytes() == content
+    assert list(verify(local(made.root))) == []
+
+
+def test_damage_in_a_session_that_did_not_change_is_found_when_all_are_read(made: ChangingStudy) -> None:
+    """An update after each night's extraction reads what changed; ``verify`` and ``index`` read all."""
+    made.spec = SPECS[6]
+    updated(made)
+    store = FeatureStore(made.root)
+    version = store.version("b", "frames")
+    assert version is not None
+    for file in (made.root / version / "time").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    assert updated(made).excluded == {}
+    anew = update_clip_index(made.study, made.spec, FeatureStore(made.root), anew=True)
+    assert list(anew.excluded) == ["b"]
+    assert "'storyframes verify' says what is damaged" in anew.excluded["b"]
+    assert set(anew.clips["session_id"]) == {"a", "c"}
+    assert list(updated(made).excluded) == ["b"]  # and by now it is known
+
+
+def test_faces_of_another_recording_cost_their_session_and_no_other(made: ChangingStudy) -> None:
+    """The video was replaced, and OpenFace failed on the new one: its last version is of other frames."""
+    made.spec = SPECS[6]
+    values = {"time": np.arange(29) / 15}
+    made.publish("b", "frames", values)
+    faces = {"valid": np.ones(31, np.uint8), "confidence": np.ones(31, np.float32), "values": np.ones((31, 714))}
+    made.publish("b", "openface", faces)
+    catalogue.compact(local(made.root))
+    built = updated(made)
+    assert built.excluded == {
+        "b": "it has 29 frames, but openface has 31 rows, of another recording: extract openface again"
+    }
+    assert set(built.clips["session_id"]) == {"a", "c"}
+
+
+def test_other_windows_of_the_same_arrays_raise_the_rule(tmp_path: Path) -> None:
+    """Rows that were found before are taken for what would be found now: if that changes, ``_RULE`` has to."""
+    made = ChangingStudy(tmp_path / "store", np.random.default_rng(0))
+    time = np.arange(40) / 15 + np.where(np.arange(40) > 25, 0.5, 0)
+    made.publish("a", "frames", {"time": time})
+    tracked = (np.arange(40) % 3 > 0).astype(np.uint8)
+    faces = {"valid": tracked, "confidence": np.arange(40, dtype=np.float32) / 40, "values": np.ones((40, 714))}
+    made.publish("a", "openface", faces)
+    catalogue.compact(local(made.root))
+    phase = Phase(session_id="a", phase="talk", start_s=0.2, end_s=2.9)
+    made.study = replace(made.study, phases=(phase,))
+    made.spec = WindowSpec(window=15, stride=10)
+    updated(made)
+    (row,) = [each for each in window_table.read(local(made.root)).to_pylist() if each["session_id"] == "a"]
+    names = ("start_frame", "start_s", "stop_s", "face_tracked", "frames_expected", "longest_gap_s")
+    windows = [[round(window[name], 4) for name in names] for window in row["windows"]]
+    expected = [[3, 0.2, 1.2, 0.6667, 12, 0.0667], [13, 0.8667, 2.3667, 0.6667, 18, 0.5667]]
+    assert (session_windows._RULE, row["frames"], round(row["rate"], 6), windows) == (1, 40, 12, expected)
