@@ -96,12 +96,10 @@ def other_rates(rates: Mapping[str, float], spec: WindowSpec) -> dict[str, str]:
     """
     if spec.in_seconds or not rates:
         return {}
-    all_rates = np.array(list(rates.values()))
-
-    def commonness(rate: float) -> tuple[int, float, float]:
-        return int((np.abs(all_rates - rate) <= SAME_RATE * rate).sum()), -abs(rate - spec.fps), -rate
-
-    usual = max(all_rates.tolist(), key=commonness)
+    ordered = np.sort(list(rates.values()))
+    each = np.unique(ordered)
+    alike = np.searchsorted(ordered, each * (1 + SAME_RATE), "right") - np.searchsorted(ordered, each * (1 - SAME_RATE))
+    usual = float(each[np.lexsort((-each, -np.abs(each - spec.fps), alike))[-1]])
     return {
         session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and [clips] window = "
         f"{spec.window} counts frames, so its clips would last {(spec.window or 0) / rate:.2f} s instead of "

@@ -145,6 +145,9 @@ def find_windows(
                     reason = str(error) if isinstance(error, StoreError) else f"an array cannot be read ({error})"
                     unreadable[session_id] = f"{reason}: 'storyframes verify' says what is damaged"
                     continue
+                finally:
+                    if store:
+                        store.let_go(session_id)  # or memory grows with the number of sessions
                 rows.append({"session_id": session_id, "seen": changed[session_id]} | recorded)
                 yield from ((phase, signals) for phase in phases[session_id])
 

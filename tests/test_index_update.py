@@ -94,6 +94,14 @@ def test_only_what_changed_is_read(made: ChangingStudy, reading: Reading) -> Non
     assert reading.by(made) == {"a", "b", "c"}
 
 
+def test_no_session_stays_open(made: ChangingStudy) -> None:
+    store = FeatureStore(made.root)
+    update_clip_index(made.study, made.spec, store)
+    assert str(made.root) not in Path("/proc/self/maps").read_text()
+    assert len(store.view("a", "glove", array="start"))
+    assert str(made.root) in Path("/proc/self/maps").read_text()
+
+
 def test_what_was_found_before_may_be_lost_or_damaged(made: ChangingStudy, reading: Reading) -> None:
     updated(made)
     windows = made.root / WINDOWS

@@ -241,6 +241,13 @@ class FeatureStore:
         source, stop = self._checked(session_id, feature, start, stop, array)
         source.will_need(start, stop)
 
+    def let_go(self, session_id: str) -> None:
+        """Close the session's arrays, for whoever goes through many sessions once; read again, they are opened again.
+
+        What was given out of them stays as it is.
+        """
+        self._arrays = {key: rows for key, rows in self._arrays.items() if key[0] != session_id}
+
     @property
     def is_far(self) -> bool:
         """Whether reading takes a request to another machine, so that all should be announced (:meth:`will_need`)."""
