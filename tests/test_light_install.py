@@ -59,10 +59,12 @@ try:
     export(FeatureStore(sys.argv[1]), Path(sys.argv[1]).parent / "mat", Format.MAT)
 except StoreError as error:
     print(error)
-try:
-    ClipLoader(dataset, 4)
-except ModuleNotFoundError as error:
-    print(error)
+session = FeatureStore(sys.argv[1]).session("s00")
+for call in (lambda: ClipLoader(dataset, 4), session.to_xarray, lambda: session.to_polars("openface")):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error)
 """
 )
 
@@ -156,10 +158,14 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
-    shape, matlab, loader = result.stdout.splitlines()
+    shape, matlab, *told = result.stdout.splitlines()
     assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
     assert shape == "(13, 2762) True"
-    assert loader == "ClipLoader needs PyTorch: pip install 'storyframes[loader]'"
+    assert told == [
+        "ClipLoader needs PyTorch: pip install 'storyframes[loader]'",
+        "to_xarray needs xarray: pip install 'storyframes[explore]'",
+        "to_polars needs polars: pip install 'storyframes[export]'",
+    ]
 
 
 def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_alone(tmp_path: Path) -> None:

@@ -63,8 +63,16 @@ class SessionView:
 
         Raises:
             StoreError: the store has no such session.
+            ModuleNotFoundError: xarray is not installed; the message says how to get it.
         """
-        import xarray
+        try:
+            import xarray
+        except ModuleNotFoundError as error:
+            if error.name != "xarray":
+                raise
+            raise ModuleNotFoundError(
+                "to_xarray needs xarray: pip install 'storyframes[explore]'", name="xarray"
+            ) from None
 
         nodes = {feature: self._dataset(feature) for feature in self._features()}
         return xarray.DataTree.from_dict(nodes, name=self.session_id)
