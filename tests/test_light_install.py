@@ -188,15 +188,22 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["models", "list"], ["runs"], ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["compare", root, root],
         ["overlay", "demo/study", root, "s00", "--out", "a.png"],
     ]  # fmt: skip
-    command = [sys.executable, "-c", READ_A_STORE, json.dumps(light + pipeline)]
+    beside = {
+        "report": ["report", "demo/study", root, "--out", "r"],
+        "view": ["view", "demo/study", root, "s00", "--out", "r"],
+    }
+    command = [sys.executable, "-c", READ_A_STORE, json.dumps([*light, *pipeline, *beside.values()])]
     command.append(",".join(sorted(modules | {"flows", "tasks"})))
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert result.returncode == 0, result.stderr
     ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
-    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in pipeline], result.stderr
+    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in [*pipeline, *beside.values()]], (
+        result.stderr
+    )
     assert "the pipeline is not installed (av is not there): this installation reads and keeps stores" in result.stdout
     told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
-    assert told == ["pip install 'storyframes[pipeline]'"] * len(pipeline), result.stderr
+    extras = ["pipeline"] * len(pipeline) + [f"pipeline,{extra}" for extra in beside]  # all that is missing, at once
+    assert told == [f"pip install 'storyframes[{extra}]'" for extra in extras], result.stderr
 
 
 def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def view(
 
     Every track lies below its own name, where its clock says.
     """
+    need("av", "pipeline,view")
     need("rerun", "view")
     from storyframes.store.feature_store import FeatureStore
     from storyframes.tracks import MAIN

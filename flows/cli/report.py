@@ -33,6 +33,7 @@ def report(
     config: ConfigOption = None,
 ) -> None:
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
+    need("av", "pipeline,report")
     need("plotly", "report")
     from flows.cli.tables.report import report_table
     from flows.settings import load_settings
