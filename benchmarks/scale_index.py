@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.scale import Measure
+from benchmarks.scale_study import LINKS
 from storyframes.clips.clip_filter import filter_clips
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, feature_spec
@@ -36,9 +37,11 @@ def sessions_of_seconds(folder: Path, sessions: int) -> tuple[Path, Path]:
     storage = create_store(store)
     assert isinstance(storage, LocalStorage)
     for feature, count in _ROWS.items():
-        first = _first(storage, names[0], feature, count)
-        for name in names[1:]:
-            _link(storage, first, name)
+        for number, name in enumerate(names):
+            if number % LINKS == 0:
+                first = _first(storage, name, feature, count)
+            else:
+                _link(storage, first, name)
     catalogue.compact(storage)
     return study, store
 

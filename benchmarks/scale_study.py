@@ -10,7 +10,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.study.load import Study, load_study
 
-_LINKS = 30_000  # of one file; ext4 allows 65,000
+LINKS = 30_000  # of one file; ext4 allows 65,000
 _LONG_AGO_S = 1_700_000_000  # a file that changed this very second would be read again
 _FOLDERS = {"video": "videos", "transcript": "transcripts", "openface": "openface"}
 _VECTORS = Path(__file__).parents[1] / "demo/glove.demo.300d.txt"
@@ -33,7 +33,7 @@ def many_sessions(folder: Path, sessions: int) -> Study:
         session_id = f"s{number:06d}"
         paths = _paths(session_id, originals)
         for kind, relative in paths.items():
-            if number % _LINKS == 0:
+            if number % LINKS == 0:
                 copies[kind] = study / relative
                 copies[kind].write_bytes(originals[kind].read_bytes())
                 os.utime(copies[kind], (_LONG_AGO_S, _LONG_AGO_S))
