@@ -130,7 +130,9 @@ def _build(
     remarks = (
         *([] if len(clips) else [why_none(there, all_phases, windows, spec, signals)]),
         *empty_splits(clips, len(components(sessions["participant_id"], meetings)), spec),
-        *assumed_rates([name for name in phases if phases[name] and name not in in_time | header_fps.keys()], spec),
+        *assumed_rates(
+            [name for name in phases if phases[name] and name not in in_time and name not in header_fps], spec
+        ),
         *labels_of_others(study, rules),
         *_not_indexed(study),
     )

@@ -133,11 +133,12 @@ def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         parts = [phase[name] for phase in phases]
         if name in ("session_id", "phase"):
             columns[name] = pd.Series(np.repeat(np.array(parts, object), counts), dtype="str")
-        elif any(isinstance(part, pd.arrays.FloatingArray) for part in parts):
-            values = np.concatenate([_as_floats(part) for part in parts])
-            columns[name] = pd.arrays.FloatingArray(values, np.isnan(values))
         else:
-            columns[name] = np.concatenate(parts)
+            values = np.concatenate(parts)
+            may_be_missing = WINDOW_COLUMNS[name][0].isupper()
+            columns[name] = (
+                pd.arrays.FloatingArray(values.astype(np.float64), np.isnan(values)) if may_be_missing else values
+            )
     return pd.DataFrame(columns)
 
 
@@ -202,7 +203,7 @@ def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarra
     return np.append(time, last_frame_end_s(time, 1 / fps))[frames]
 
 
-def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray, step_s: float):  # type: ignore[no-untyped-def]
+def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray, step_s: float) -> np.ndarray:
     """The longest time from one frame of each window to the next."""
     if time is None or not len(starts):
         return _missing(len(starts))
@@ -210,28 +211,22 @@ def _longest_gaps(time: np.ndarray | None, starts: np.ndarray, stops: np.ndarray
     return np.maximum.reduceat(gaps, np.column_stack([starts, stops]).ravel())[::2]
 
 
-def _as_floats(values) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """NaN for what is missing."""
-    is_nullable = isinstance(values, pd.arrays.FloatingArray)
-    return values.to_numpy(np.float64, na_value=np.nan) if is_nullable else values.astype(np.float64)
+def _missing(count: int) -> np.ndarray:
+    return np.full(count, np.nan)
 
 
-def _missing(count: int):  # type: ignore[no-untyped-def]
-    return pd.arrays.FloatingArray(np.full(count, np.nan), np.ones(count, bool))  # pd.array of a list is slow
-
-
-def _positions(times: np.ndarray | None, at: np.ndarray):  # type: ignore[no-untyped-def]
+def _positions(times: np.ndarray | None, at: np.ndarray) -> np.ndarray:
     return _missing(len(at)) if times is None else np.searchsorted(ticks(times), ticks(at), side="left")
 
 
-def _count_between(times: np.ndarray | None, start: np.ndarray, stop: np.ndarray):  # type: ignore[no-untyped-def]
+def _count_between(times: np.ndarray | None, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
     if times is None:
         return _missing(len(start))
     ordered = np.sort(ticks(times))
     return np.searchsorted(ordered, ticks(stop), side="left") - np.searchsorted(ordered, ticks(start), side="left")
 
 
-def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarray):  # type: ignore[no-untyped-def]
+def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
     if values is None:
         return _missing(len(starts))
     total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values.astype(np.float64)))])
