@@ -10,7 +10,15 @@ import pandas as pd
 
 from storyframes.clips.clip_rows import COLUMNS, weight_column
 from tasks.clip_remarks import named
-from tasks.label_rules import LabelRule, Within, columns_of, has_weights, indexed_schemes
+from tasks.label_rules import (
+    LabelRule,
+    Within,
+    columns_of,
+    has_weights,
+    indexed_schemes,
+    labels_by_scheme,
+    raters_in_names,
+)
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
 from tasks.study.load import Study
 
@@ -78,11 +86,11 @@ def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) ->
 
 def labels_of_others(study: Study, rules: Mapping[str, LabelRule]) -> Iterator[str]:
     """Sessions that have labels of a scheme, and none of the person who is meant."""
-    roles = _roles(study)
+    roles, schemes, by_scheme = _roles(study), indexed_schemes(study), labels_by_scheme(study)
     for name, rule in rules.items():
-        if rule.person is None or name not in indexed_schemes(study):
+        if rule.person is None or name not in schemes:
             continue
-        labels = [label for label in study.labels if label.scheme == name]
+        labels = by_scheme[name]
         meant = {label.session_id for label in labels if _is_meant(label, rule, roles)}
         if others := list(dict.fromkeys(label.session_id for label in labels if label.session_id not in meant)):
             yield (
@@ -102,8 +110,9 @@ def _is_meant(label: Label, rule: LabelRule, roles: Mapping[tuple[str, str | Non
 def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
     """The index with the columns of every scheme, and in ``attrs["schemes"]`` what each of them is.
 
-    Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with confidences has
-    the weights of its values as well: ``<column>_weight``, float32, 0 where there is no value.
+    Where columns or curves have a rater's id in their names, ``attrs["raters"]`` says whose, so that no release gives
+    it away unasked. Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with
+    confidences has the weights of its values as well: ``<column>_weight``, float32, 0 where there is no value.
 
     Args:
         index: windows, with session_id, target, start_s and stop_s.
@@ -112,13 +121,14 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     """
     index = index.copy(deep=False)
     types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}
-    roles = _roles(study)
+    roles, by_scheme = _roles(study), labels_by_scheme(study)
     groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
     for name, scheme in indexed_schemes(study).items():
         rule = rules.get(name, LabelRule())
-        labels = [label for label in study.labels if label.scheme == name and _is_meant(label, rule, roles)]
+        labels = [label for label in by_scheme[name] if _is_meant(label, rule, roles)]
+        weighted = has_weights(by_scheme[name])
         names = scheme.labels or tuple(sorted({str(label.value) for label in labels}))
-        for column, rater in columns_of(study, name, rule).items():
+        for column, rater in columns_of(by_scheme[name], name, rule).items():
             mine = [label for label in labels if rater is None or label.rater_id == rater]
             values, weights = _column(index, groups, mine, scheme, names, rule, study)
             types[column] = str(scheme.type)
@@ -128,9 +138,11 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
                 codes = np.where(np.isnan(values), -1, values).astype(int)
                 ordered = scheme.type is SchemeType.ORDINAL
                 index[column] = pd.Categorical.from_codes(codes, list(names), ordered=ordered)
-            if has_weights(study, name):
+            if weighted:
                 index[weight_column(column)] = np.where(np.isnan(values), 0.0, weights).astype(np.float32)
     index.attrs["schemes"] = types
+    if raters := raters_in_names(study, rules):
+        index.attrs["raters"] = raters
     return index
 
 

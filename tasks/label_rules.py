@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from storyframes.clips.clip_rows import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
-from tasks.study.labels import EMPATHY, Curve, Scheme, SchemeType, did_you_mean
+from tasks.study.labels import EMPATHY, Curve, Label, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
 
 MEAN, ALL = "mean", "all"
@@ -57,19 +58,48 @@ def indexed_schemes(study: Study) -> dict[str, Scheme]:
     }
 
 
-def columns_of(study: Study, scheme: str, rule: LabelRule) -> dict[str, str | None]:
-    """The columns of a scheme, with the rater that each is of; None: of all raters there are."""
+def labels_by_scheme(study: Study) -> dict[str, list[Label]]:
+    """The labels of each scheme, in the study's order; an empty list for one that has none.
+
+    Whoever wants those of many schemes asks once: a study may have a label for every second.
+    """
+    found: dict[str, list[Label]] = defaultdict(list)
+    for label in study.labels:
+        found[label.scheme].append(label)
+    return found
+
+
+def columns_of(labels: Iterable[Label], scheme: str, rule: LabelRule) -> dict[str, str | None]:
+    """The columns of a scheme that has these labels, with the rater that each is of; None: of all raters there are."""
     if rule.raters == MEAN:
         return {scheme: None}
     if rule.raters != ALL:
         return {scheme: rule.raters}
-    raters = sorted({label.rater_id for label in study.labels if label.scheme == scheme and label.rater_id})
+    raters = sorted({label.rater_id for label in labels if label.rater_id})
     return {f"{scheme}_{rater}": rater for rater in raters} or {scheme: None}
 
 
-def has_weights(study: Study, scheme: str) -> bool:
+def raters_in_names(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
+    """Of the columns of labels, and of the curves, that are of one rater and have the rater's id in their names: whose.
+
+    Curves are called by what stands behind the dot of their feature.
+    """
+    labels = labels_by_scheme(study)
+    every = {name: rule for name, rule in rules.items() if rule.raters == ALL}
+    indexed = indexed_schemes(study)
+    found: dict[str, str] = {}
+    for name, rule in every.items():
+        if name in indexed:
+            found |= {column: rater for column, rater in columns_of(labels[name], name, rule).items() if rater}
+        elif name in study.schemes and not study.schemes[name].private:
+            curves = curves_by_column(study, name, rule)
+            found |= {column: of[0].rater_id for column, of in curves.items() if of[0].rater_id}
+    return dict(sorted(found.items()))
+
+
+def has_weights(labels: Iterable[Label]) -> bool:
     """Whether raters say of any label of a scheme how sure they are, so that its columns have weights beside them."""
-    return any(label.confidence is not None for label in study.labels if label.scheme == scheme)
+    return any(label.confidence is not None for label in labels)
 
 
 def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, list[Curve]]:
@@ -90,12 +120,12 @@ def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, li
 
 def label_rule_faults(study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
     """Everything for which labels cannot become columns of the clip index; each names the section or the scheme."""
-    schemes = indexed_schemes(study)
-    faults = [fault for name, rule in rules.items() for fault in _faults(study, schemes, name, rule)]
+    schemes, labels = indexed_schemes(study), labels_by_scheme(study)
+    faults = [fault for name, rule in rules.items() for fault in _faults(study, labels[name], schemes, name, rule)]
     taken: dict[str, str] = {}
     for name in schemes:
-        columns = list(columns_of(study, name, rules.get(name, LabelRule())))
-        for column in (*columns, *(weight_column(one) for one in columns if has_weights(study, name))):
+        columns = list(columns_of(labels[name], name, rules.get(name, LabelRule())))
+        for column in (*columns, *(weight_column(one) for one in columns if has_weights(labels[name]))):
             other = "a column of every clip index" if _is_taken(study, column) else taken.get(column)
             if other:
                 faults.append(
@@ -130,7 +160,9 @@ def _is_taken(study: Study, column: str) -> bool:
     return column.startswith("has_") or of_tracks or of_ratings or (column in COLUMNS and not is_empathy)
 
 
-def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelRule) -> Iterator[str]:
+def _faults(
+    study: Study, labels: Sequence[Label], schemes: Mapping[str, Scheme], name: str, rule: LabelRule
+) -> Iterator[str]:
     section = f"[labels.{name}]"
     scheme = schemes.get(name)
     if scheme is None:
@@ -147,10 +179,10 @@ def _faults(study: Study, schemes: Mapping[str, Scheme], name: str, rule: LabelR
         return
     if rule.within is Within.MEAN and not scheme.is_numeric:
         yield f'{section}: within = "mean" is for numbers, and the values are names: majority, overlap or last'
-    raters = {label.rater_id for label in study.labels if label.scheme == name and label.rater_id}
+    raters = {label.rater_id for label in labels if label.rater_id}
     if rule.raters not in (MEAN, ALL, *raters):
         yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"
-    nobodys = sum(label.scheme == name and not label.rater_id for label in study.labels) if raters else 0
+    nobodys = sum(not label.rater_id for label in labels) if raters else 0
     if rule.raters == ALL and nobodys:
         yield (
             f'{section}: raters = "all" would leave out the labels without a rater_id ({nobodys} of '

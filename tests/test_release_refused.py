@@ -50,6 +50,11 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
         ({"stories.": "cleo-2024-04-01."}, "name 'cleo-2024-04-01', which is an id"),
         ({"people__who": "(CLEO-1) who"}, "name 'cleo-1', which is an id"),
         ({'"empathy",__"valence",__"mood"': '"told_to"'}, "the label 'told_to' names 'bertil-1', which is an id"),
+        ({'"mood"]': '"effort_Bertil-1"]'}, "the label 'effort_Bertil-1' names 'bertil-1', which is an id"),
+        ({'"valence",__"mood"': '"rater-hugo"'}, "'rater-hugo' has the id of the rater 'hugo' in its name"),
+        ({"label.valence": "label.rater-hugo"}, "'label.rater-hugo' has the id of the rater 'hugo' in its name"),
+        ({'authors__=__["The__authors"]': "authors = []"}, "'authors' is missing or empty"),
+        ({'["action_units",__"gaze",__"success"]': "[]"}, "features.openface = [] names nothing: write a list of"),
         (
             {'["reflection"]': '["reflexion"]'},
             "the clip index has no phase 'reflexion'; it has reflection, story_share",
@@ -71,6 +76,20 @@ def test_what_is_refused_leaves_nothing(
     with pytest.raises(ReleaseError, match=re.escape(said)):
         make_release(original, place / "out", settings_of(tmp_path, **changes))
     assert list(place.iterdir()) == []
+
+
+def test_empty_lists_are_none_and_a_raters_id_may_be_allowed(original: FeatureStore, tmp_path: Path) -> None:
+    text = SETTINGS.partition("allow_text")[0].replace("allow_biometric = true", "allow_rater_ids = true")
+    text = text.replace('["empathy", "valence", "mood"]', '["rater-hugo"]').replace('["reflection"]', "[]")
+    text += '[features]\nframes = "all"\n"label.rater-hugo" = "all"\n'
+    done = make_release(original, tmp_path / "named", settings_of(tmp_path, text))
+    assert (done.labels, "label.rater-hugo" in done.features) == (("rater-hugo",), True)
+    text = text.replace('["rater-hugo"]', "[]").replace('["withdrawn-2024-05-05"]', "[]")
+    done = make_release(original, tmp_path / "out", settings_of(tmp_path, text))
+    assert (done.labels, done.sessions) == ((), 4)
+    index = FeatureStore(tmp_path / "out/features").clips()
+    assert index.attrs["schemes"] == {}
+    assert set(index["phase"]) == {"phase0001", "phase0002"}
 
 
 def test_openface_without_a_permission_is_movements(original: FeatureStore, tmp_path: Path) -> None:

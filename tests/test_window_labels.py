@@ -21,7 +21,7 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
-from tasks.clip_labels import confidence_of, meet
+from tasks.clip_labels import add_labels, confidence_of, meet
 from tasks.index import build_clip_index, write_clip_index
 from tasks.label_rules import LabelRule, Within, label_rule_faults
 from tasks.study.load import Study, load_study
@@ -158,6 +158,43 @@ def test_several_raters_become_one_value_or_a_column_each(tmp_path: Path) -> Non
     assert [said(clips, f"mood_{rater}", "s2")[0] for rater in ("ann", "bob", "eve")] == ["sad", "sad", "happy"]
     assert said(clips, "mood_eve") == [None] * 5
     assert "mood" not in clips
+    assert clips.attrs["raters"] == {"mood_ann": "ann", "mood_bob": "bob", "mood_eve": "eve"}
+
+
+def test_the_index_says_which_curves_bear_a_raters_name(tmp_path: Path) -> None:
+    schemes = SCHEMES + "joy,curve,-1,1,,\nshame,curve,-1,1,,true\n"
+    rows = [f"s1,{scheme},{rater}.csv,{rater}" for scheme in ("joy", "shame") for rater in ("ann", "bob")]
+    curves = "\n".join(["session_id,scheme,path,rater_id", *rows]) + "\n"
+    study = write_study(tmp_path / "study", RATED, schemes, curves=curves, raters="rater_id\nann\nbob\neve\n")
+    rules = {name: LabelRule(raters="all") for name in ("joy", "shame")}
+    index = build_clip_index(study, SPEC, store_of(tmp_path / "store", study), rules).clips
+    assert index.attrs["raters"] == {"joy_ann": "ann", "joy_bob": "bob"}
+    assert "raters" not in build_clip_index(study, SPEC, FeatureStore(tmp_path / "store")).clips.attrs
+
+
+def test_many_schemes_are_made_with_one_look_at_all_labels(tmp_path: Path) -> None:
+    class Counted(tuple):
+        looks = 0
+
+        def __iter__(self):
+            type(self).looks += 1
+            return super().__iter__()
+
+    looks = []
+    for number in (2, 9):
+        schemes = "scheme,type\n" + "".join(f"x{one},interval\n" for one in range(number))
+        labels = "session_id,scheme,value\n" + "".join(f"s1,x{one},{one}\n" for one in range(number))
+        study = write_study(tmp_path / str(number), labels, schemes)
+        store = store_of(tmp_path / f"store{number}", study)
+        index = build_clip_index(study, SPEC, store).clips
+        Counted.looks = 0
+        study = replace(study, labels=Counted(study.labels))
+        rules = {f"x{one}": LabelRule(raters="mean") for one in range(number)}
+        again = add_labels(index, study, rules)
+        assert label_rule_faults(study, rules) == []
+        assert [said(again, f"x{one}")[0] for one in range(number)] == list(range(number))
+        looks.append(Counted.looks)
+    assert looks[0] == looks[1]
 
 
 def test_labels_of_several_persons_are_not_mixed(tmp_path: Path) -> None:

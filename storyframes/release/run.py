@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import FEATURES, STORIES, in_order
+from storyframes.label_curves import PREFIX
 from storyframes.release.card import citation, data_card
 from storyframes.release.copying import MOMENT_S, copy_feature
 from storyframes.release.croissant import croissant
@@ -268,6 +269,7 @@ def _check_texts(settings: ReleaseSettings, store: FeatureStore, clips: pd.DataF
             )
     if clips is None:
         return
+    _check_raters(settings, clips.attrs.get("raters", {}))
     for label in settings.labels:
         names = clips[label].dropna().unique() if not pd.api.types.is_numeric_dtype(clips[label]) else ()
         if named := _named(ids, [label, *(str(name) for name in names)]):
@@ -276,10 +278,27 @@ def _check_texts(settings: ReleaseSettings, store: FeatureStore, clips: pd.DataF
             )
 
 
+def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
+    """See that no label and no curve is one rater's, whose id is in its name, unless that may be."""
+    if settings.allow_rater_ids:
+        return
+    of_features = [feature for feature in settings.features if feature.removeprefix(PREFIX) in raters]
+    for name in (*(label for label in settings.labels if label in raters), *of_features):
+        raise ReleaseError(
+            f"{name!r} has the id of the rater {raters[name.removeprefix(PREFIX)]!r} in its name: take it off the "
+            'list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
+            "configuration), or set allow_rater_ids = true if this id tells nobody who it is"
+        )
+
+
 def _named(ids: Iterable[str], texts: Iterable[str]) -> str | None:
-    """The first of the ids that stands in a text by itself, in small or in capital letters."""
+    """The first of the ids that stands in a text by itself, in small or in capital letters.
+
+    An underscore ends a word here, as names of columns have it between their parts: ``valence_p01``.
+    """
     told = "\n".join(texts).casefold()
-    found = (one for one in sorted(ids) if re.search(rf"(?<!\w){re.escape(one.casefold())}(?!\w)", told))
+    word = r"[^\W_]"
+    found = (one for one in sorted(ids) if re.search(rf"(?<!{word}){re.escape(one.casefold())}(?!{word})", told))
     return next(found, None)
 
 

@@ -36,6 +36,7 @@ class ReleaseSettings:
         leave_out: sessions that are not released.
         allow_biometric: whether features by which a person can be recognised may be.
         allow_text_vectors: whether vectors of utterances and stories may be, from which texts can be guessed.
+        allow_rater_ids: whether labels of single raters may be, whose names have the rater's id.
     """
 
     title: str
@@ -51,10 +52,12 @@ class ReleaseSettings:
     leave_out: tuple[str, ...] = ()
     allow_biometric: bool = False
     allow_text_vectors: bool = False
+    allow_rater_ids: bool = False
 
 
 _LISTS = {"authors", "labels", "phases", "leave_out"}
-_SWITCHES = {"allow_biometric", "allow_text_vectors"}
+_MAY_BE_EMPTY = {"labels", "phases", "leave_out"}  # an empty list is none, as where the key is not there
+_SWITCHES = {"allow_biometric", "allow_text_vectors", "allow_rater_ids"}
 _NEEDED = ("title", "description", "license", "version", "authors", "features")
 
 
@@ -113,6 +116,9 @@ def _columns(path: Path, feature: str, columns: Any) -> tuple[str, ...] | None:
 
 
 def _texts(path: Path, key: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
-        raise ReleaseError(f"{path}: {key} = {value!r} is not a list of texts" + (f" or {ALL!r}" if "." in key else ""))
+    or_all = f" or {ALL!r}" if "." in key else ""
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise ReleaseError(f"{path}: {key} = {value!r} is not a list of texts{or_all}")
+    if not value and key not in _MAY_BE_EMPTY:
+        raise ReleaseError(f"{path}: {key} = [] names nothing: write a list of texts{or_all}, or take the line out")
     return tuple(value)

@@ -30,13 +30,12 @@ class ClipFormatError(StoreError):
 def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
-    ``schemes`` are what its label columns are; ``clocks`` are those of the tracks
-    (:data:`storyframes.clocks.StoredClocks`), where there are any; ``track`` is whose frames the windows are of, where
-    they are not the sessions' own.
+    ``schemes`` are what its label columns are; ``raters`` whose ids stand in the names of labels and curves, by these
+    names, where any do; ``clocks`` are those of the tracks (:data:`storyframes.clocks.StoredClocks`), where there are
+    any; ``track`` is whose frames the windows are of, where they are not the sessions' own.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
-    if clocks := index.attrs.get("clocks"):
-        about["clocks"] = clocks
+    about |= {name: index.attrs[name] for name in ("raters", "clocks") if index.attrs.get(name)}
     if track := index.attrs.get("track"):
         about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
@@ -44,7 +43,7 @@ def to_table(index: pd.DataFrame) -> pa.Table:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The stored index, with ``attrs["schemes"]``, and ``clocks`` and ``track`` where there are other tracks.
+    """The stored index, with ``attrs["schemes"]``, and ``raters``, ``clocks`` and ``track`` where there are such.
 
     Raises:
         ClipFormatError: newer code wrote it.
@@ -57,7 +56,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         )
     index = table.replace_schema_metadata(None).to_pandas()
     index.attrs["schemes"] = dict(about.get("schemes", {}))
-    index.attrs |= {name: about[name] for name in ("clocks", "track") if about.get(name)}
+    index.attrs |= {name: about[name] for name in ("raters", "clocks", "track") if about.get(name)}
     return index
 
 

@@ -113,6 +113,7 @@ def planted_store(root: Path) -> FeatureStore:
     index["reflected"] = True
     index.loc[index["session_id"] == SESSIONS[1], ["words", "sound_covered"]] = pd.NA
     index["told_to"] = pd.Categorical(["the robot", "Bertil-1"] * (len(index) // 2))
+    index["effort_Bertil-1"] = np.float32(1)  # somebody rates himself
     index["seen_by"] = "Hugo"  # a column that only a later version has
     index["covered_greta-cam"] = np.float32(1)
     index.attrs = {
@@ -122,7 +123,9 @@ def planted_store(root: Path) -> FeatureStore:
             "mood": "nominal",
             "told_to": "nominal",
             "rater-hugo": "nominal",
+            "effort_Bertil-1": "interval",
         },
+        "raters": {"rater-hugo": "hugo"},
         "clocks": {SESSIONS[0]: {"greta-cam": [[1710666000.0], [0.0]]}},
     }
     write_clip_index(index, local(root))
