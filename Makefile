@@ -41,9 +41,10 @@ clean:
 	rm -rf $(VENV) storyframes-demo docs/_build
 
 # pip compiles all 33,000 modules, on one processor. Nobody here imports the packages' own tests, the clients of
-# Kubernetes (dask-kubernetes asks for them and uses another) and most of transformers' models.
+# Kubernetes (dask-kubernetes asks for them and uses another), most of transformers' models, mypy's sources beside its
+# libraries, and what moto brings for services that no test uses.
 INSTALL := $(BIN)/pip install --no-compile
-NEVER_IMPORTED := '/(tests|kubernetes|kubernetes_asyncio)/|/transformers/models/(?!auto|bert|bart|distilbert|roberta|xlm_roberta|mpnet|t5)[^/]*/(modeling|modular|image)_'
+NEVER_IMPORTED := '/(tests|kubernetes|kubernetes_asyncio|mypy|mypyc|cfnlint|graphql)/|/transformers/models/(?!auto|bert|bart|distilbert|roberta|xlm_roberta|mpnet|t5)[^/]*/(modeling|modular|image)_'
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x $(NEVER_IMPORTED) $(VENV)/lib || true
 
 $(VENV)/.python:

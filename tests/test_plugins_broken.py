@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from support.commands import ROOT, storyframes
+from support.commands import ONE_WORKER, ROOT, storyframes
 from support.plug_ins import installed, write
 
 IMPORTS = """
@@ -128,9 +129,11 @@ def test_the_others_work_as_ever(told: dict) -> None:
     assert told["there"] == [*built_in, "aaa", "mmm", "twin", "zzz"]
 
 
-def test_a_run_that_asks_for_none_of_them_goes_on(folder: Path, study_copy: Path, tmp_path: Path) -> None:
-    arguments = ["extract", study_copy, tmp_path / "features", "--only", "aaa", "--session", "p01-s01"]
-    done = storyframes(*arguments, environment=installed(folder))
+def test_a_run_that_asks_for_none_of_them_goes_on(
+    folder: Path, study_copy: Path, tmp_path: Path, shared_server: Mapping[str, str]
+) -> None:
+    arguments = ["extract", study_copy, tmp_path / "features", "--only", "aaa", "--session", "p01-s01", *ONE_WORKER]
+    done = storyframes(*arguments, environment={**installed(folder), **shared_server})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "features/p01-s01/aaa/current.json").is_file()
 

@@ -151,13 +151,13 @@ def test_crops_are_torchvisions(which: ResNet50Weights, size: tuple[int, int]) -
 
 
 def test_several_processors_give_the_very_same_values(checkpoint: Path, frames: np.ndarray) -> None:
-    images = np.concatenate([images_of(frames)] * 4)
-    one, three = (OpenVinoEngine(Model(V1, checkpoint, ""), Precision.FLOAT32, 8, cpus) for cpus in (1, 3))
+    images = np.concatenate([images_of(frames)] * 2)
+    one, three = (OpenVinoEngine(Model(V1, checkpoint, ""), Precision.FLOAT32, 4, cpus) for cpus in (1, 3))
     assert (one.ahead, three.ahead) == (0, 3)
-    expected = np.concatenate([one.start(images[first : first + 8])() for first in range(0, 48, 8)])
-    under_way = [three.start(images[first : first + 8]) for first in range(0, 32, 8)]
+    expected = np.concatenate([one.start(images[first : first + 4])() for first in range(0, 24, 4)])
+    under_way = [three.start(images[first : first + 4]) for first in range(0, 16, 4)]
     got = [waiting() for waiting in under_way]
-    got += [three.start(images[first : first + 8])() for first in range(32, 48, 8)]
+    got += [three.start(images[first : first + 4])() for first in range(16, 24, 4)]
     np.testing.assert_array_equal(np.concatenate(got), expected)
 
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stores import local, publish_openface
+from typer.testing import CliRunner
 
+from flows.cli.app import app
 from storyframes.store.layout import StoreError
 from storyframes.store.verify import verify
 from tasks.study.load import Session, Study, load_study
 from tasks.study.record import check_study_record, remember_study
-
-ROOT = Path(__file__).parent.parent
 
 
 def make_study(folder: Path, sessions: dict[str, tuple[str, bytes | None]]) -> Study:
@@ -179,16 +178,15 @@ def test_only_the_ends_of_a_recording_are_read(tmp_path: Path, store_root: Path)
 # --- the commands ----------------------------------------------------------------------------------------------------
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=600)
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_the_commands_refuse_before_anything_is_started_or_written(
     study_copy: Path, store_root: Path, tmp_path
 ) -> None:
     remember_study(local(store_root), load_study(study_copy))
-    assert command("index", study_copy, store_root).returncode == 0
+    assert command("index", study_copy, store_root).exit_code == 0
     clips = (store_root / "clips.parquet").read_bytes()
     another = Path(shutil.copytree(study_copy, tmp_path / "another"))
     for video in (another / "videos").iterdir():
@@ -200,12 +198,12 @@ def test_the_commands_refuse_before_anything_is_started_or_written(
         ("report", another, store_root, "--out", tmp_path / "site"),
     ):
         result = command(*refused)
-        assert result.returncode == 2, refused
+        assert result.exit_code == 2, refused
         assert "is the feature store of another study: 3 sessions of the same name" in result.stderr
         assert "starting" not in result.stderr
     assert (store_root / "clips.parquet").read_bytes() == clips
     ratings = pd.read_csv(another / "ratings.csv")
     ratings[ratings["session_id"] == "p01-s01"].to_csv(another / "ratings.csv", index=False)
-    assert command("index", another, store_root, "--replace-study").returncode == 0
+    assert command("index", another, store_root, "--replace-study").exit_code == 0
     assert set(pd.read_parquet(store_root / "clips.parquet")["session_id"]) == {"p01-s01"}
-    assert command("index", study_copy, store_root).returncode == 2
+    assert command("index", study_copy, store_root).exit_code == 2

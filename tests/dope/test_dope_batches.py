@@ -13,11 +13,13 @@ from tasks.extractors.dope.frames import frame_size, network_input
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.settings import PostProcessing
 
+pytestmark = pytest.mark.usefixtures("layers_once")
+
 LIMIT = LIMITS["r0"]
 
 
 @pytest.fixture(scope="module")
-def detector(reference: Reference, fake_model: Checkpoint) -> DopeDetector:
+def detector(reference: Reference, fake_model: Checkpoint, layers_once: None) -> DopeDetector:
     return DopeDetector(fake_model, reference.settings("r0", frames_per_pass=4))
 
 

@@ -24,6 +24,8 @@ from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study
 
+pytestmark = pytest.mark.usefixtures("layers_once")
+
 FRAMES = 10  # two batches
 
 
@@ -61,7 +63,7 @@ def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=Non
 
 
 @pytest.fixture(scope="module")
-def extracted(study: Path, crowd: Path, tmp_path_factory) -> tuple[Path, Outcome]:
+def extracted(study: Path, crowd: Path, layers_once: None, tmp_path_factory) -> tuple[Path, Outcome]:
     """A store in which the crowd's model saw every frame, and what came of that."""
     root = tmp_path_factory.mktemp("extracted") / "features"
     return root, run(study, root, model=crowd)["dope"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 import torch
@@ -14,13 +12,14 @@ from tasks.extractors.dope.detections import FrameDetections
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.frames import frame_size, network_input
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.layers import Layers
 from tasks.extractors.dope.network import BINS, FramePoses
 from tasks.extractors.dope.postprocessing import frame_detections, part_detections
 from tasks.extractors.dope.resnet import STRIDE
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
 from tasks.extractors.image_networks.settings import EngineName
+
+pytestmark = pytest.mark.usefixtures("layers_once")
 
 RunKey = tuple[EngineName, RoiBorder, str]
 SMALL_RUNS: list[RunKey] = [
@@ -58,22 +57,11 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint) -> dict[RunKey, Run]:
+def runs(reference: Reference, repeating: Reference, fake_model: Checkpoint, layers_once: None) -> dict[RunKey, Run]:
     references = {RoiBorder.ZERO: reference, RoiBorder.REPEAT: repeating}
-    opened: dict[tuple[EngineName, float], Layers] = {}
-    open_layers = DopeDetector._layers
-
-    def opened_once(detector: DopeDetector, checkpoint: Checkpoint) -> Layers:
-        decides = detector.engine, detector.settings.eps(checkpoint.half)
-        if decides not in opened:  # it takes two seconds
-            opened[decides] = open_layers(detector, checkpoint)
-        return opened[decides]
-
-    with patch.object(DopeDetector, "_layers", opened_once):
-        return {
-            (engine, border, name): Run(name, references[border], fake_model, engine)
-            for engine, border, name in SMALL_RUNS
-        }
+    return {
+        (engine, border, name): Run(name, references[border], fake_model, engine) for engine, border, name in SMALL_RUNS
+    }
 
 
 @pytest.fixture(params=SMALL_RUNS, ids="-".join)
