@@ -85,11 +85,14 @@ def test_cells_are_means_of_their_rows_in_standard_deviations(store: FeatureStor
 
 def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStore) -> None:
     curves = read_curves(store, "s")
-    curves.heat_maps.append(HeatMap("%{x}<b>", ("%{y}", "<i>"), 2, TIME[:3], np.zeros((3, 2)), 1))
+    curves.heat_maps.append(HeatMap("%{x}<b>", ("%{y}", "<i>"), 2, TIME[:3], np.zeros((3, 2)), 1, TIME[3]))
     chart = timeline(curves, Timetable())
     assert chart is not None
     drawn = {trace.name: trace for trace in chart.figure.data if trace.type == "heatmap"}
     assert len(drawn["resnet50"].y) == MOST_SHOWN
     assert "mean of 13 rows" in drawn["resnet50"].hovertemplate
+    edges = np.append(TIME[::13], TIME[-1] + 1 / 15)  # a cell lies where its rows are, not around its first one
+    np.testing.assert_allclose(drawn["resnet50"].x, edges, rtol=1e-6)
+    np.testing.assert_allclose(drawn["%&#123;x}&lt;b&gt;"].x, TIME[:3], rtol=1e-6)  # of one row each
     assert list(drawn["%&#123;x}&lt;b&gt;"].y) == ["%&#123;y}", "&lt;i&gt;"]
     assert "48 of 2048 columns" in chart.alt

@@ -312,7 +312,9 @@ def test_a_study_without_any_feature(demo_study: Path, store_root: Path, tmp_pat
     assert result.exit_code == 0, result.output
     page = (tmp_path / "site/index.html").read_text()
     assert page.count('<td class="absent"') == 20
-    assert "Nothing can be drawn" in (tmp_path / "site/sessions/p01-s01.html").read_text()
+    about = (tmp_path / "site/sessions/p01-s01.html").read_text()
+    assert "Nothing can be drawn" in about
+    assert str(store_root.parent) not in about  # a page that is handed on does not tell where things lie
 
 
 def test_a_damaged_session_does_not_cost_the_others_their_pages(

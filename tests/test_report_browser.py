@@ -15,7 +15,8 @@ from support.stores import local
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.publish import FeatureWriter
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Status
 from tasks.study.load import load_study
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -262,6 +263,27 @@ def test_a_finding_leads_to_its_time(browser, demo_study: Path, store_root: Path
         visit.page.wait_for_function("document.getElementById('timeline').layout.xaxis.range[0] > 1")
         assert visit.range() == pytest.approx([4.5, 13.5])
         assert visit.wrong == []
+
+
+def test_long_names_and_reasons_fit_a_phone(browser, store_root: Path, tmp_path: Path) -> None:
+    """And hide nothing: the features can be scrolled to beside the id that stays."""
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.inspect.report.site import build_report
+
+    (tmp_path / "study").mkdir()
+    name = "s" * 64
+    (tmp_path / "study/sessions.csv").write_text(f"session_id,participant_id,video\n{name},{'p' * 64},a.avi\n")
+    record_attempt(local(store_root), name, "openface", Status.FAILED, f"/home/who/{'x' * 300}.avi: broke", "")
+    catalogue.compact(local(store_root))
+    study, store = load_study(tmp_path / "study"), FeatureStore(store_root)
+    build_report(study, store, ExtractorsSettings(), tmp_path / "site")
+    for page in ("index.html", f"sessions/{name}.html"):
+        assert "/home/who" not in (tmp_path / "site" / page).read_text()
+        with Visit(browser, tmp_path / "site" / page, width=390, touch=True) as visit:
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
+            if page == "index.html":
+                assert visit.page.locator("#matrix tbody th").bounding_box()["width"] < 390 / 2
+            assert visit.wrong == []
 
 
 def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:

@@ -137,6 +137,17 @@ def test_few_columns_have_a_curve_each_and_gaps_where_nothing_was_measured(tmp_p
     assert (known.names, known.title) == (("known",), "brightness known")
 
 
+def test_an_infinite_number_is_left_out_of_the_change(tmp_path: Path) -> None:
+    """And does not make the rest of the session look frozen."""
+
+    def change(feature: str, arrays: dict[str, np.ndarray]) -> None:
+        if feature == "embedding":
+            arrays["values"][30, 3] = np.inf
+
+    change_of = curves_of(write(tmp_path / "f", EMBEDDING, change=change))["embedding", "values"].values[:, 0]
+    assert (change_of[1:] > 0.1).all()
+
+
 def test_many_columns_have_one_curve_of_how_much_they_change(tmp_path: Path) -> None:
     store = write(tmp_path / "f", EMBEDDING)
     (shown,) = read_curves(store, "a").others

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def human_bytes(count: float) -> str:
     """``count`` bytes for a person."""
@@ -10,6 +12,11 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def without_folders(text: str) -> str:
+    """``text`` with files by their names alone: a page that is handed on does not tell where things lie."""
+    return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", text)
 
 
 def counted(count: int, noun: str) -> str:

@@ -53,6 +53,7 @@ def row_change(feature: StoredFeature, array: str) -> np.ndarray:
     for block, missing in _measured_blocks(feature, array, overlap=1):
         values = _numbers(block, spec)
         values[missing] = np.nan
+        values[np.isinf(values)] = np.nan  # else the mean norm is infinite too, and the whole session would seem still
         steps = _norms(np.diff(values, axis=0))
         first = position if position else 1  # the row before the block came with it, save for the first block
         change[first : first + len(steps)] = steps

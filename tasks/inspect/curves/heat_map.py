@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from storyframes.recording_times import last_frame_end_s
 from storyframes.row_roles import column_names
 from storyframes.spec import MAIN_ARRAY, Axis
 from tasks.inspect.curves.array_curves import MOST_COLUMNS, column_blocks, row_times
@@ -55,7 +56,8 @@ def read_heat_map(feature: StoredFeature, frame_time: np.ndarray) -> HeatMap | N
         mean = total / counts
         deviation = np.sqrt(np.maximum(squares / counts - np.square(mean), 0.0))
         scores = (means - mean) / np.where(deviation > 0, deviation, np.nan)
-    return HeatMap(feature.name, tuple(names[place] for place in shown), columns, time[::rows], scores, rows)
+    chosen, end_s = tuple(names[place] for place in shown), last_frame_end_s(time)
+    return HeatMap(feature.name, chosen, columns, time[::rows], scores, rows, end_s)
 
 
 def _means(cells: np.ndarray) -> np.ndarray:

@@ -60,6 +60,7 @@ class HeatMap:
         values: (m, c) float64: the mean of a cell's rows, in standard deviations of the column over the session from
             its mean; NaN where no row is a measurement or the column never changes.
         rows: of a cell.
+        end_s: when the last row ends.
     """
 
     feature: str
@@ -68,6 +69,7 @@ class HeatMap:
     time: np.ndarray
     values: np.ndarray
     rows: int
+    end_s: float
 
     def __repr__(self) -> str:
         return f"{self.feature}: {len(self.names)} of {self.of} columns in {len(self.time)} cells"

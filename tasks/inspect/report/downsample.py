@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from storyframes.recording_times import last_frame_end_s
+
 BUCKETS = 1500  # about one for each pixel of a wide screen
 
 
@@ -58,21 +60,37 @@ def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> 
         buckets: how many.
 
     Returns:
-        The buckets' first times (m,) float32, their maxima (columns, m) float32, and the rows behind each.
+        Where the buckets lie (see :func:`cell_places`), their maxima (columns, m) float32, and the rows behind
+        each.
     """
     rows = rows_per_bucket(len(values), buckets)
     table = np.stack([_bucketed(column, rows) for column in values.T])
     empty = np.isnan(table).all(axis=2)
     maxima = np.where(np.isnan(table), -np.inf, table).max(axis=2)
     maxima[empty] = np.nan
-    return time[::rows].astype(np.float32), maxima.astype(np.float32), rows
+    return cell_places(time[::rows], last_frame_end_s(time), rows), maxima.astype(np.float32), rows
 
 
 def bucket_mean(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
     """The mean of each bucket; everything else as in :func:`bucket_max`, but ``values`` has no NaN."""
     rows = rows_per_bucket(len(values), buckets)
     means = np.stack([np.nanmean(_bucketed(column, rows), axis=1) for column in values.T])
-    return time[::rows].astype(np.float32), means.astype(np.float32), rows
+    return cell_places(time[::rows], last_frame_end_s(time), rows), means.astype(np.float32), rows
+
+
+def cell_places(starts: np.ndarray, end_s: float, rows: int) -> np.ndarray:
+    """What plotly is told of where cells of colour lie.
+
+    Args:
+        starts: (m,) seconds, of the first row of each cell.
+        end_s: when the last row ends.
+        rows: of a cell.
+
+    Returns:
+        (m,) float32 the moments themselves where a cell is one row, as a curve has them; else (m + 1,) where each cell
+        begins and the last one ends: around its first moment it would be drawn half a cell too early.
+    """
+    return (starts if rows == 1 else np.append(starts, end_s)).astype(np.float32)
 
 
 def rows_per_bucket(rows: int, buckets: int = BUCKETS) -> int:

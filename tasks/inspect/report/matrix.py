@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
+from tasks.inspect.human import without_folders
 
 if TYPE_CHECKING:
     from tasks.planning.wanted import Wanted
@@ -101,23 +101,16 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: I
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
-def _without_folders(reason: str) -> str:
-    """``reason`` with files by their names alone: a page that is handed on does not tell where things lie."""
-    return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", reason)
-
-
 def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
     if entry is None:
-        return Cell(CellState.ABSENT, reason=_without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
+        return Cell(CellState.ABSENT, reason=without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current
     rows, caveats = (current.rows, tuple(current.caveats)) if current else (0, ())
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
-        return Cell(state, rows, entry.reason, current is not None, caveats)
+        return Cell(state, rows, without_folders(entry.reason), current is not None, caveats)
     if wanted and not wanted.fingerprint:
-        return Cell(
-            CellState.DONE, rows, f"cannot be compared here: {_without_folders(wanted.reason)}", caveats=caveats
-        )
+        return Cell(CellState.DONE, rows, f"cannot be compared here: {without_folders(wanted.reason)}", caveats=caveats)
     if wanted and current and wanted.fingerprint != current.fingerprint:
         reason = "an input, a setting, a model or the extractor has changed since: extract again"
         return Cell(CellState.STALE, rows, reason, caveats=caveats)

@@ -14,6 +14,7 @@ from storyframes.tracks import MAIN
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.devices import Device, devices_of
+from tasks.inspect.human import without_folders
 from tasks.inspect.overlay import OverlayError
 from tasks.inspect.quality.check import find_problems
 from tasks.inspect.quality.findings import QualityFinding
@@ -150,7 +151,7 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, place
     part.curves, problem = _read(pages, session_id, name, device)
     part.table, text_problem = _timetable(pages, session_id, name, device)
     part.pictures, picture_problem = _pictures(pages, session_id, name, device)
-    part.problem = " ".join(one for one in (problem, text_problem, picture_problem) if one)
+    part.problem = without_folders(" ".join(one for one in (problem, text_problem, picture_problem) if one))
     if part.curves:
         part.findings = find_problems(part.curves)
         part.chart = timeline(part.curves, part.table, part.key)

@@ -13,7 +13,7 @@ from storyframes.tracks import MAIN
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
-from tasks.inspect.report.downsample import bucket_max, bucket_mean, rows_per_bucket, thin
+from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_places, rows_per_bucket, thin
 from tasks.inspect.report.session import Clip, Timetable
 
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
@@ -360,7 +360,7 @@ def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
         note = "" if one.rows == 1 else f" (mean of {one.rows} rows)"
         heat = go.Heatmap(
             name=_plain(one.feature),
-            x=one.time.astype(np.float32),
+            x=cell_places(one.time, one.end_s, one.rows),
             y=names,
             z=one.values.T.astype(np.float32),
             zmin=-_MOST_DEVIATIONS,
