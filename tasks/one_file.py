@@ -18,7 +18,7 @@ from storyframes.store.storage import Storage
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.media.container import open_container
+from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache
 from tasks.planning.passes import sharing_a_pass
 from tasks.planning.selection import selected_extractors
@@ -59,6 +59,10 @@ def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCach
     """
     for path in (recording, *others.values()):
         path.open("rb").close()  # a file that is not there is its caller's mistake, no fault of a recording
+        try:
+            str(path.absolute()).encode()
+        except UnicodeEncodeError:  # the cache notes in JSON which files it knows
+            raise RecordingError(f"{ascii(os.fsencode(path.name))[1:]}: its path is not UTF-8: rename it") from None
     frameless = not _has_picture(recording)
     paths = {str(Input.AUDIO if frameless else Input.VIDEO): recording, **others}
     files = {kind: _input(path.absolute(), digests) for kind, path in paths.items()}

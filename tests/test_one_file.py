@@ -345,6 +345,8 @@ def test_tables_from_the_command_line(talk: Path, tmp_path: Path) -> None:
     read = pd.read_csv(tmp_path / "some.opensmile.per_frame.csv", index_col="time")
     made = storyframes.extract(talk, "opensmile").to_pandas("opensmile.per_frame")
     pd.testing.assert_frame_equal(read, made, check_dtype=False, rtol=1e-6)
+    code, said, _ = told(talk, "--features", "frames,frames", "--features", "frames", "--out", tmp_path / "one.csv")
+    assert (code, said) == (0, f"{tmp_path}/one.csv: 50 rows, 2 columns\n")  # the same thrice is one feature
     code, said, errors = told(talk, "--features", "opensmile", "--no-cache")
     assert (code, said.splitlines()[0]) == (0, "ExtractedFile talk.avi: opensmile")
 
@@ -357,6 +359,7 @@ def test_the_command_tells_caveats_apart_from_its_output(talk: Path, tmp_path: P
 
 
 def test_calls_of_the_command_that_cannot_work(talk: Path, tmp_path: Path) -> None:
+    not_utf8 = Path(shutil.copy(talk, os.fsdecode(os.fsencode(tmp_path) + b"/talk\xff.avi")))
     for arguments, code, said in (
         ([talk, "--features", "opensmile", "--out", tmp_path / "talk.xls"], 2, "ends in .parquet or .csv"),
         ([talk, "--features", "opensmlie"], 2, "is 'opensmile' meant?"),
@@ -364,6 +367,12 @@ def test_calls_of_the_command_that_cannot_work(talk: Path, tmp_path: Path) -> No
         ([talk, "--features", "glove"], 1, "nothing that was asked for came of it"),
         ([talk, "--features", "openface"], 1, "the plug-in storyframes-mediapipe (docs/mediapipe.md)"),
         ([talk, "--features", "frames", "--out", tmp_path / "no/folder.csv"], 1, "cannot be written"),
+        ([not_utf8, "--features", "frames"], 1, "talk\\xff.avi': its path is not UTF-8: rename it"),
+        (
+            [talk, "--features", "glove", "--transcript", not_utf8],
+            1,
+            "talk\\xff.avi': its path is not UTF-8: rename it",
+        ),
     ):
         ended, _, errors = told(*arguments)
         assert (ended, said in errors) == (code, True), errors

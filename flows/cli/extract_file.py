@@ -38,7 +38,7 @@ def extract_file(
     from flows.one_file import extract_one, write_table
     from storyframes.one_file import ExtractFileError
 
-    names = [name for given in features for name in given.split(",") if name]
+    names = list(dict.fromkeys(name for given in features for name in given.split(",") if name))
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     if cache:
         promise(GOES_ON)
