@@ -76,7 +76,8 @@ def _has_picture(path: Path) -> bool:
 
 
 def _input(path: Path, digests: DigestCache) -> InputFile:
-    digest, status = digests.sha256(path), path.stat()
+    status = path.stat()  # before it is read: a file that is replaced from here on is not what the extraction finds
+    digest = digests.sha256(path)
     return InputFile(path, path.name, digest, status.st_size, status.st_mtime_ns)
 
 

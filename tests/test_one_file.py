@@ -32,6 +32,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.locks import locked
+from tasks.models.digests import DigestCache
 
 ROOT = Path(__file__).parent.parent
 WORDS = [{"speaker": "p", "start_s": 0.2, "end_s": 1.4, "text": "hello good morning"}]
@@ -106,6 +107,26 @@ def test_how_strictly_it_is_read_is_a_recording_of_its_own(talk: Path, cache: Pa
     assert view.to_pandas().attrs["caveats"] == ["truncated video"]
     with pytest.raises(ExtractFileError, match=r"cut\.avi: nothing that was asked for came of it:\n  opensmile: needs"):
         storyframes.extract(cut, "opensmile", cache=cache)
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_taken_for_what_it_was(
+    talk: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the cache had the new recording's values for the old one, for good."""
+    file, new = Path(shutil.copy(talk, tmp_path / "talk.avi")), write_video(tmp_path / "n.avi", "mpeg4", [0, 40, 80])
+    sha256 = DigestCache.sha256
+
+    def and_then_replaced(digests: DigestCache, path: Path) -> str:
+        digest = sha256(digests, path)
+        new.replace(path)
+        return digest
+
+    with monkeypatch.context() as once:
+        once.setattr(DigestCache, "sha256", and_then_replaced)
+        with pytest.raises(ExtractFileError, match="changed while it was being read"):
+            storyframes.extract(file, "frames", cache=cache)
+    assert len(storyframes.extract(talk, "frames", cache=cache).to_pandas()) == 50
+    assert len(storyframes.extract(file, "frames", cache=cache).to_pandas()) == 3
 
 
 def test_a_feature_that_fails_leaves_the_others(talk: Path, cache: Path, tmp_path: Path) -> None:
