@@ -174,12 +174,25 @@ def test_copies_that_are_not_used_make_room(root: Path, tmp_path: Path) -> None:
     assert sum(path.stat().st_blocks * 512 for path in cache.iterdir()) <= room
 
 
-def test_a_full_disk_is_no_error(root: Path, small_disk: Path) -> None:
+def test_a_full_disk_is_no_error_and_is_told(root: Path, small_disk: Path) -> None:
     store = far(root, cache=small_disk / "cache")
-    np.testing.assert_array_equal(store.read("s1", "resnet50"), FeatureStore(root).read("s1", "resnet50"))
+    with pytest.warns(RuntimeWarning, match=f"cache = '{small_disk}/cache': .*No space left on device") as told:
+        read = {name: store.read("s1", name) for name in ("resnet50", "openface")}
+    assert len(told) == 1
+    for name, values in read.items():
+        np.testing.assert_array_equal(values, FeatureStore(root).read("s1", name))
     np.testing.assert_array_equal(store.read("s1", "resnet50", 90), FeatureStore(root).read("s1", "resnet50", 90))
     del store
     gc.collect()  # what is mapped keeps the file system busy
+
+
+def test_a_cache_that_is_gone_meanwhile_is_told(root: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    store = far(root, cache=folder)
+    store.read("s1", "openface", 0, 60)
+    shutil.rmtree(folder)
+    with pytest.warns(RuntimeWarning, match=f"cache = '{folder}': cannot be written any more .No such file"):
+        np.testing.assert_array_equal(store.read("s1", "openface"), FeatureStore(root).read("s1", "openface"))
 
 
 def test_threads_and_a_fork(root: Path, tmp_path: Path, requests: list) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -232,3 +234,25 @@ def test_a_store_of_more_arrays_than_a_process_may_map(tmp_path: Path, monkeypat
     for session_id in [*sessions, *sessions]:
         np.testing.assert_array_equal(views[session_id], FeatureStore(tmp_path).read(session_id, "openface"))
         np.testing.assert_array_equal(views[session_id], store.read(session_id, "openface"))
+
+
+def test_a_file_that_the_system_does_not_map_is_read_and_named_once(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("storyframes.store.shards._told", set())
+    layouts = {}
+    for name in ("a", "b"):
+        values, layouts[name] = Shard((CHUNK_ROWS, 200_000)).write(tmp_path / name)  # 48 MB
+    allowed = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 24 * MEGABYTE, allowed[1]))
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            rows = {name: open_rows(tmp_path / name, layout) for name, layout in layouts.items()}
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, allowed)
+    assert [type(one) for one in rows.values()] == [ZarrRows, ZarrRows]
+    (one,) = told
+    assert str(one.message).startswith(f"{tmp_path}/a/c/0/0: cannot be mapped into memory (")
+    assert "Cannot allocate memory), so" in str(one.message)
+    assert "vm.max_map_count" in str(one.message)
+    np.testing.assert_array_equal(rows["b"][0:10], values[:10])

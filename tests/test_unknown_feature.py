@@ -176,6 +176,31 @@ def test_the_change_leaves_out_what_is_not_there_in_one_of_two_rows(tmp_path: Pa
     np.testing.assert_allclose(change[10], expected, rtol=1e-3)
 
 
+@pytest.mark.parametrize("block", [2, 7, 4096])
+def test_of_every_third_frame_the_change_is_between_those(tmp_path: Path, monkeypatch, block: int) -> None:
+    sampled = ArraySpec(Axis.FRAME, "uint8", "1 where every_n_frames took it", fill=0)
+    spec = dataclasses.replace(EMBEDDING, arrays=EMBEDDING.arrays | {"sampled": sampled}, mask="sampled")
+
+    def every_third(feature: str, arrays: dict[str, np.ndarray]) -> None:
+        if feature == "embedding":
+            arrays["sampled"] = (np.arange(ROWS) % 3 == 0).astype(np.uint8)
+            arrays["values"][arrays["sampled"] == 0] = np.nan
+            arrays["values"][33] = arrays["values"][30]
+            arrays["sampled"][45] = 0  # it could not be read
+
+    store = write(tmp_path / "f", spec, change=every_third)
+    monkeypatch.setattr("tasks.inspect.curves.array_curves._BLOCK", block)
+    shown = {one.array: one.values[:, 0] for one in read_curves(store, "a").others}["values"]
+    values = example(EMBEDDING)["values"].astype(np.float64)
+    values[33] = values[30]
+    rows = np.delete(np.arange(0, ROWS, 3), 15)
+    steps = np.linalg.norm(values[3:] - values[:-3], axis=1) / np.linalg.norm(values[rows], axis=1).mean()
+    of_step = np.repeat([np.nan, *steps[::3], np.nan], 3)[2 : ROWS + 2]  # each row has that of the step in which it is
+    of_step[[*range(43, 49), 58, 59]] = np.nan  # nothing is known of what lies beside 45, nor behind the last
+    np.testing.assert_allclose(shown, of_step, rtol=1e-3)
+    assert (shown[31:34] == 0).all()
+
+
 def test_rows_have_the_times_that_the_store_gives_them(tmp_path: Path) -> None:
     curves = curves_of(write(tmp_path / "f", *SPECS))
     np.testing.assert_array_equal(curves["prosody", "values"].time, example(PROSODY)["time"])

@@ -8,8 +8,10 @@ loss of power left half written is fetched again, and never read.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -45,6 +47,7 @@ class CopyFolder:
         self._opened: set[Path] = set()
         self._used = 0
         self._uncounted = 0
+        self._has_told = False
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._count()
@@ -57,8 +60,8 @@ class CopyFolder:
         """A lock that another thread held would never be released here."""
         self._lock = threading.Lock()
 
-    def copy(self, name: str, layout: ShardLayout) -> LocalCopy:
-        """The copy of one array.
+    def copy(self, name: str, layout: ShardLayout) -> LocalCopy | None:
+        """The copy of one array; None where the disk has no room for another.
 
         Args:
             name: tells this content from any other: place, version and state of the object.
@@ -67,22 +70,46 @@ class CopyFolder:
         digest = sha256(f"{name}\n{layout.shape}\n{layout.dtype}\n{layout.chunk_rows}".encode()).hexdigest()
         path = self.folder / f"{digest}{SUFFIX}"
         self._opened.add(path)
-        return LocalCopy(path, layout, self)
+        try:
+            return LocalCopy(path, layout, self)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self.tell_once(error)
+                return None
+            raise StoreError(f"{path}: the copy cannot be opened: {error.strerror or error}") from None
 
     def has_room(self, nbytes: int) -> bool:
         """Whether so many bytes more may be kept; they count as kept then. Copies that nobody here uses make room."""
-        with self._lock:
-            self._uncounted += nbytes
-            if self._uncounted > _RECOUNTED_BYTES:
-                self._count()
-                self._uncounted = nbytes
-            if self.max_bytes is not None and self._used + self._uncounted > self.max_bytes:
-                self._make_room(self._used + self._uncounted - self.max_bytes)
-                self._uncounted = nbytes
-                if self._used + nbytes > self.max_bytes:
-                    self._uncounted = 0
-                    return False
-            return True
+        try:
+            with self._lock:
+                return self._find_room(nbytes)
+        except OSError as error:
+            self.tell_once(error)
+            return False
+
+    def tell_once(self, error: OSError) -> None:
+        """Warn that what is read is not kept any more, and is fetched again; the values are none the worse."""
+        if not self._has_told:
+            self._has_told = True
+            warnings.warn(
+                f"cache = {str(self.folder)!r}: cannot be written any more ({error.strerror or error}): until it can, "
+                "what is read is fetched anew each time",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _find_room(self, nbytes: int) -> bool:
+        self._uncounted += nbytes
+        if self._uncounted > _RECOUNTED_BYTES:
+            self._count()
+            self._uncounted = nbytes
+        if self.max_bytes is not None and self._used + self._uncounted > self.max_bytes:
+            self._make_room(self._used + self._uncounted - self.max_bytes)
+            self._uncounted = nbytes
+            if self._used + nbytes > self.max_bytes:
+                self._uncounted = 0
+                return False
+        return True
 
     def _count(self) -> None:
         self._used = sum(status.st_blocks * 512 for _, status in self._copies())
@@ -111,18 +138,18 @@ class LocalCopy:
 
     Attributes:
         rows: the array, mapped; only rows of chunks that :meth:`has` are values.
+
+    Raises:
+        OSError: it cannot be made, opened or mapped.
     """
 
     def __init__(self, path: Path, layout: ShardLayout, folder: CopyFolder) -> None:
         self._path, self._layout, self._folder = path, layout, folder
         self._chunk_bytes = layout.chunk_rows * layout.row_bytes
-        try:
-            self._inode = _make(path, layout.data_bytes + _ENTRY_BYTES * layout.chunks)
-            # Writable, because only such a map is shared: what others write must be seen. Arrow's holds no descriptor.
-            with pa.memory_map(str(path), "r+") as file:
-                content = np.frombuffer(file.read_buffer(), np.uint8)
-        except OSError as error:
-            raise StoreError(f"{path}: the copy cannot be opened: {error.strerror or error}") from None
+        self._inode = _make(path, layout.data_bytes, _ENTRY_BYTES * layout.chunks)
+        # Writable, because only such a map is shared: what others write must be seen. Arrow's holds no descriptor.
+        with pa.memory_map(str(path), "r+") as file:
+            content = np.frombuffer(file.read_buffer(), np.uint8)
         content.flags.writeable = False
         self._bytes = content[: layout.data_bytes]
         self._entries = content[layout.data_bytes :].view("<u8")
@@ -145,15 +172,18 @@ class LocalCopy:
         ]
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:  # another process made room
-            return False
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or not self._folder.folder.is_dir():
+                self._folder.tell_once(error)
+            return False  # where the file alone is gone, another process made room
         try:
             if os.fstat(descriptor).st_ino != self._inode:  # and a third one made the copy anew
                 return False
             if os.pwrite(descriptor, content, first * size) != len(content):
-                return False
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.pwrite(descriptor, np.array(sums, "<u8").tobytes(), self._layout.data_bytes + _ENTRY_BYTES * first)
-        except OSError:  # the disk is full
+        except OSError as error:  # the disk is full, or broken
+            self._folder.tell_once(error)
             return False
         finally:
             os.close(descriptor)
@@ -173,12 +203,17 @@ def _entry(chunk: np.ndarray) -> int:
     return _THERE | int(google_crc32c.value(chunk))
 
 
-def _make(path: Path, size: int) -> int:
-    """Make the file where it is missing, to make it longer once more changes nothing; tells which file it is."""
+def _make(path: Path, rows_bytes: int, entries_bytes: int) -> int:
+    """Make the file where it is missing; tells which file it is.
+
+    The entries have their room on the disk from the start, the rows when they come: to look at an entry without room
+    would kill the process where a file system in memory is full.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, size)
+        if os.fstat(descriptor).st_size != rows_bytes + entries_bytes:
+            os.posix_fallocate(descriptor, rows_bytes, entries_bytes)
+            os.ftruncate(descriptor, rows_bytes + entries_bytes)  # a damaged one was longer
         os.utime(descriptor)
         return os.fstat(descriptor).st_ino
     finally:

@@ -8,9 +8,11 @@ uint64 little-endian, and their crc32c). That is an ordinary Zarr array for ever
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -230,13 +232,17 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     """The shard's rows as a read-only array on a memory map, or None where the file does not lie as ``layout`` says.
 
     None means "read it through zarr-python": the file is missing or has another length, the index's checksum is
-    wrong, or a chunk is absent or lies elsewhere. Every entry of the index is checked.
+    wrong, or a chunk is absent or lies elsewhere. Every entry of the index is checked. Where the system refuses to map
+    a file that is there, a warning says so, the first time that it does for this reason.
     """
     if layout.rows == 0:
         return np.empty(layout.shape, layout.dtype)
     try:
         file = pa.memory_map(str(path))
-    except OSError:
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _tell_once(path, error)
         return None
     with file:
         if file.size() != layout.file_bytes:
@@ -249,3 +255,22 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     # it lives (and numpy.memmap with it): a study has more arrays than a process may have open files.
     rows = np.frombuffer(index.parent, layout.dtype.newbyteorder("<"), math.prod(layout.shape))
     return rows.reshape(layout.shape)
+
+
+_told: set[int | None] = set()
+
+
+def _tell_once(path: Path, error: OSError) -> None:
+    """Warn that reading will be slow: once in this process, as it may be so for each of thousands of files."""
+    if error.errno in _told:
+        return
+    _told.add(error.errno)
+    why = os.strerror(error.errno) if error.errno else str(error)
+    is_memory = os.strerror(errno.ENOMEM) in why  # Arrow gives no number where a map is refused
+    cure = "; raise vm.max_map_count or the limit of memory (ulimit -v)" if is_memory else ""
+    warnings.warn(
+        f"{path}: cannot be mapped into memory ({why}), so it is read through zarr-python, many times slower{cure}; "
+        "other files to which the same happens are not named",
+        RuntimeWarning,
+        stacklevel=2,
+    )

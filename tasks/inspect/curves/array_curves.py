@@ -44,25 +44,46 @@ def read_array_curves(feature: StoredFeature, frame_time: np.ndarray) -> Iterato
 def row_change(feature: StoredFeature, array: str) -> np.ndarray:
     """How far each row lies from the one before, relative to the rows' mean norm: (n,) float64.
 
-    NaN where one of the two is no measurement, as for the first; what only one of the two has is left out.
+    NaN where one of the two is no measurement, as for the first; what only one of the two has is left out. Where every
+    n-th row alone is a measurement (``every_n_frames``), it is how far that lies from the one n rows before, and the
+    rows between the two have the same.
     """
     rows = feature.rows(array)
     spec = feature.spec.arrays[array]
+    is_measured = _is_measured(feature, array)
+    step = _usual_step(is_measured)
     change = np.full(rows, np.nan)
     norms, measured, position = 0.0, 0, 0
-    for block, missing in _measured_blocks(feature, array, overlap=1):
+    for block, missing in _measured_blocks(feature, array, overlap=step):
         values = _numbers(block, spec)
         values[missing] = np.nan
         values[np.isinf(values)] = np.nan  # else the mean norm is infinite too, and the whole session would seem still
-        steps = _norms(np.diff(values, axis=0))
-        first = position if position else 1  # the row before the block came with it, save for the first block
+        of_before = min(step, position)  # rows that came with the block, save for the first one
+        first = position - of_before + step
+        steps = _norms(values[step:] - values[:-step])
         change[first : first + len(steps)] = steps
-        fresh = values[1:] if position else values
+        fresh = values[of_before:]
         of_rows = _norms(fresh)
         norms += float(np.nansum(of_rows))
         measured += int(np.isfinite(of_rows).sum())
         position += len(fresh)
+    ends = np.flatnonzero(np.isfinite(change))
+    for before in range(1, step):
+        between = ends[~is_measured[ends - before]] - before
+        change[between] = change[between + before]
     return change / (norms / measured) if norms else change
+
+
+def _is_measured(feature: StoredFeature, array: str) -> np.ndarray:
+    """(n,) which rows are measurements."""
+    mask = feature.mask_of(array)
+    return feature.read(mask) != 0 if mask else np.ones(feature.rows(array), bool)
+
+
+def _usual_step(is_measured: np.ndarray) -> int:
+    """How many rows lie most often from one measurement to the next; 1 of no two."""
+    steps = np.diff(np.flatnonzero(is_measured))
+    return int(np.bincount(steps).argmax()) if len(steps) else 1
 
 
 def _norms(rows: np.ndarray) -> np.ndarray:
