@@ -114,7 +114,11 @@ def _extract(
         source = file_source(file, others, digests)
     except RecordingError as error:
         raise ExtractFileError(str(error)) from None
-    kept.prepare()
+    try:
+        kept.prepare()
+    except OSError as error:
+        why = f"{error.strerror}; features are kept there, and cache=False (--no-cache) keeps none"
+        raise OSError(error.errno, why, error.filename) from None
     digests.save()
     name = _store_name(source, settings)
     with locked(root / f".{name}.lock", wait_s=math.inf):  # another process may be at the same recording for long

@@ -17,6 +17,7 @@ from storyframes.store.records import Status
 from tasks.extract import extract as do_work
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.models.digests import DigestCache
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
@@ -192,11 +193,29 @@ def test_inputs_are_read_once(study_copy: Path, store_root: Path, monkeypatch) -
     assert [path.name for path in read] == ["p01-s01.avi"]
 
 
-def test_an_input_that_changes_while_it_is_read_is_refused(study_copy: Path, store_root: Path) -> None:
-    plan = plan_extraction(
-        load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
-    )
-    shutil.copy(study_copy / "openface/p01-s02.csv.gz", study_copy / "openface/p01-s01.csv.gz")
+@pytest.mark.parametrize("when", ["after planning", "as soon as its digest is known"])
+def test_an_input_that_changes_while_it_is_read_is_refused(
+    study_copy: Path, store_root: Path, monkeypatch, when: str
+) -> None:
+    sha256 = DigestCache.sha256
+
+    def replace() -> None:
+        shutil.copy(study_copy / "openface/p01-s02.csv.gz", study_copy / "openface/p01-s01.csv.gz")
+
+    def and_then_replaced(cache: DigestCache, path: Path) -> str:
+        digest = sha256(cache, path)
+        if path.name == "p01-s01.csv.gz":
+            replace()
+        return digest
+
+    with monkeypatch.context() as planning:
+        if when != "after planning":
+            planning.setattr(DigestCache, "sha256", and_then_replaced)
+        plan = plan_extraction(
+            load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
+        )
+    if when == "after planning":
+        replace()
     outcomes = {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
     assert outcomes["frames"].status is Status.DONE
     assert (

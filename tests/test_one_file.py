@@ -379,6 +379,16 @@ def test_the_command_tells_caveats_apart_from_its_output(talk: Path, tmp_path: P
     assert (code, "caveat of" in said, "caveat of glove: demo word vectors" in errors) == (0, False, True), errors
 
 
+def test_a_cache_that_cannot_be_written_says_how_to_do_without(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder can be in here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    code, _, errors = told(talk, "--features", "frames")
+    assert (code, f"error {tmp_path}/file" in errors, "--no-cache" in errors) == (2, True, True), errors
+    assert told(talk, "--features", "frames", "--no-cache")[0] == 0
+
+
 def test_calls_of_the_command_that_cannot_work(talk: Path, tmp_path: Path) -> None:
     not_utf8 = Path(shutil.copy(talk, os.fsdecode(os.fsencode(tmp_path) + b"/talk\xff.avi")))
     for arguments, code, said in (

@@ -96,6 +96,6 @@ def track_length_s(study: Study, track: Track) -> float:
 
 
 def _input(path: Path, root: Path, digests: DigestCache) -> InputFile:
+    status = path.stat()  # before it is read: a file that is replaced from here on is not what the extraction finds
     digest = digests.sha256(path)
-    status = path.stat()
     return InputFile(path, path.relative_to(root).as_posix(), digest, status.st_size, status.st_mtime_ns)
