@@ -20,6 +20,7 @@ from support.terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app
+from flows.cli.terminal import listed
 from tasks.study.load import load_study
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +53,12 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
     [
         (["extract", "demo/study", "{out}", "--session", "p01-s9"], "there is no session 'p01-s9'"),
         (["extract", "demo/study", "{out}", "--only", "resnet"], "there is no feature 'resnet'"),
+        (["extract", "demo/study", "{out}", "--only", "frames,,dope"], "--only 'frames,,dope': a name is missing"),
+        (["extract", "demo/study", "{out}", "--only", " resnet , frames"], "there is no feature 'resnet'"),
+        (["compare", "{out}", "{out}", "--only", " "], "--only ' ': a name is missing"),
+        (["export", "{out}", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
+        (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
+        (["benchmark", "demo", "--out", "{out}", "--models", "amer,"], "--models 'amer,': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["extract", "demo/nothing", "{out}"], "is not a folder"),
         (["extract", "demo/study", "demo"], "not a feature store and not empty"),
@@ -84,6 +91,11 @@ _ON_STORES = (
     "archive {} {}2",
     "show {} s1",
 )
+
+
+def test_names_are_taken_once_and_without_blanks() -> None:
+    assert listed("--only", ["frames, frames", " dope ,frames", "resnet50"]) == ("frames", "dope", "resnet50")
+    assert listed("--only", None) == ()
 
 
 @pytest.mark.parametrize("command", _ON_STORES)

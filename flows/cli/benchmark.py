@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import ConfigOption, FeaturesArgument, console, error_console, fail, need, usage_errors
+from flows.cli.terminal import ConfigOption, FeaturesArgument, console, error_console, fail, listed, need, usage_errors
 
 if TYPE_CHECKING:
     from flows.benchmark import BenchmarkRequest, BenchmarkResult
@@ -52,9 +52,9 @@ def benchmark(
                 "features": features,
                 "out": out,
                 "phases": tuple(phase or ()),
-                "models": tuple(_parts(models)),
-                "modalities": tuple(_parts(modalities)),
-                "seeds": tuple(_parts(seeds)),
+                "models": listed("--models", [models]),
+                "modalities": listed("--modalities", [modalities]),
+                "seeds": listed("--seeds", [seeds]),
                 "config": config,
                 "cluster": cluster,
                 "replace": replace,
@@ -137,7 +137,3 @@ def _as_json(result: BenchmarkResult) -> dict[str, object]:
             for one in result.outcomes
         ],
     }
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]

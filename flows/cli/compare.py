@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import cannot_write, console, error_console, fail, need, usage_errors
+from flows.cli.terminal import cannot_write, console, error_console, fail, listed, need, usage_errors
 
 
 def compare(
@@ -16,7 +16,7 @@ def compare(
     features_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Only this feature, of all tracks (FEATURE@TRACK: of one); repeat for more."),
+        typer.Option(help="Only this feature, of all tracks (FEATURE@TRACK: of one); several with commas."),
     ] = None,
     tolerance: Annotated[
         list[str] | None, typer.Option(help="FEATURE=NUMBER or FEATURE.COLUMN=NUMBER; repeat for more.")
@@ -34,13 +34,12 @@ def compare(
 
     if out:
         need("plotly", "report")
+    wanted = listed("--only", only) or None
     with usage_errors(), error_console().status("comparing") as spinner:
         a, b = FeatureStore(features_a), FeatureStore(features_b)
         try:
             allowed = parse_tolerances(tolerance or [], exact=exact)
-            compared = compare_stores(
-                a, b, allowed, tuple(only) if only else None, lambda name: spinner.update(f"comparing {escape(name)}")
-            )
+            compared = compare_stores(a, b, allowed, wanted, lambda name: spinner.update(f"comparing {escape(name)}"))
         except ComparisonError as error:
             fail(str(error), 2)
     if out:

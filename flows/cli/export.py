@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import FeaturesArgument, console, error_console, usage_errors
+from flows.cli.terminal import FeaturesArgument, console, error_console, listed, usage_errors
 
 
 def export(
@@ -20,7 +20,9 @@ def export(
     ] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option("--features", help="Only this feature, of all tracks (FEATURE@TRACK: of one); repeat for more."),
+        typer.Option(
+            "--features", help="Only this feature, of all tracks (FEATURE@TRACK: of one); several with commas."
+        ),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
@@ -33,6 +35,7 @@ def export(
     from storyframes.export.run import export as export_features
     from storyframes.store.feature_store import FeatureStore
 
+    wanted = listed("--features", feature)
     with usage_errors(), error_console().status("exporting") as spinner:
         if to not in list(Format):
             raise ExportError(f"--to {to!r}: there are {', '.join(Format)}")
@@ -41,7 +44,7 @@ def export(
             out,
             Format(to),
             sessions=tuple(session or ()),
-            features=tuple(name for listed in feature or () for name in listed.split(",")),
+            features=wanted,
             rate=rate,
             replace=replace,
             progress=lambda session_id, name: spinner.update(f"exporting {session_id}/{name}"),

@@ -15,6 +15,7 @@ from flows.cli.terminal import (
     StudyArgument,
     console,
     error_console,
+    listed,
     usage_errors,
 )
 from tasks.inspect.human import counted
@@ -27,7 +28,7 @@ def extract(
     study: StudyArgument,
     features: FeaturesArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only this feature; repeat for more.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this feature; several with commas.")] = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="Only this track, main for the sessions' own files; repeat for more."),
@@ -50,7 +51,7 @@ def extract(
         config=config,
         cluster=cluster,
         session_ids=tuple(session or ()),
-        only=tuple(only or ()),
+        only=listed("--only", only),
         tracks=tuple(track or ()),
         force=force,
         replace_study=replace_study,

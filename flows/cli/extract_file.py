@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import ConfigOption, cannot_write, console, error_console, fail, usage_errors
+from flows.cli.terminal import ConfigOption, cannot_write, console, error_console, fail, listed, usage_errors
 from flows.interruption import GOES_ON, promise
 
 _FORMATS = (".parquet", ".csv")
@@ -38,7 +38,7 @@ def extract_file(
     from flows.one_file import extract_one, write_table
     from storyframes.one_file import ExtractFileError
 
-    names = list(dict.fromkeys(name for given in features for name in given.split(",") if name))
+    names = listed("--features", features)
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     if cache:
         promise(GOES_ON)

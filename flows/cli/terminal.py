@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,6 +80,19 @@ def fail(message: str, code: int) -> NoReturn:
     """End the command with a message and an exit code."""
     error_console().print(f"[bold red]error[/] {escape(message)}")
     raise typer.Exit(code)
+
+
+def listed(option: str, given: Iterable[str] | None) -> tuple[str, ...]:
+    """The names that an option gives, each once: with commas between them, or the option again for each.
+
+    Blanks around a name are not part of it; where there is nothing between two commas, the command ends.
+    """
+    parts = [part.strip() for text in given or () for part in text.split(",")]
+    if "" in parts:
+        fail(
+            f"{option} {','.join(given or ())!r}: a name is missing; write one, or several with commas between them", 2
+        )
+    return tuple(dict.fromkeys(parts))
 
 
 def need(module: str, extra: str) -> None:
