@@ -102,6 +102,23 @@ def test_what_changed_is_read_and_nothing_else(storage: Any) -> None:
     assert len(rows(storage)) == 6
 
 
+def test_a_listing_in_any_order_is_understood(storage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_attempt(storage, "a", "frames", Status.FAILED, "broke", "")
+    listed = type(storage).states
+
+    def apart(self: Any, names: Any, unreadable: Any = None) -> Any:
+        """All versions, then all attempts: no folder's records are side by side."""
+        return iter(sorted(listed(self, names, unreadable), key=lambda one: one[0].rpartition("/")[2], reverse=True))
+
+    monkeypatch.setattr(type(storage), "states", apart)
+    for _ in range(2):
+        catalogue.compact(storage)
+        assert_is_the_truth(storage)
+    publish(storage, "a", 5)
+    catalogue.compact(storage)
+    assert_is_the_truth(storage)
+
+
 def test_all_is_read_anew_where_that_is_asked_for(storage: Any) -> None:
     before = storage.read(CATALOGUE)
     catalogue.compact(storage, anew=True)

@@ -191,59 +191,58 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
     fresh = {f"{session_id}/{feature}" for session_id, feature in published}
 
     def table() -> pa.Table | None:
-        return _brought_up_to_date(storage, _known(storage, believed=not anew), fresh)
+        return _brought_up_to_date(storage, _Known.of(storage, believed=not anew), fresh)
 
     replace_table(storage, CATALOGUE, table, row_group_size=_ROWS_OF_A_GROUP)
 
 
-def _known(storage: Storage, *, believed: bool) -> pa.Table:
-    """What the catalogue says by now; not what its rows were made of, unless that is to be believed and proved."""
-    import pyarrow as pa
+@dataclass(frozen=True)
+class _Known:
+    """What the catalogue says by now: of all its rows what they were made of, the rest where somebody needs it."""
 
-    content = storage.read(CATALOGUE)
-    try:
-        table = parse_table(content, CATALOGUE) if content else schema().empty_table()
-        keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
-    except (StoreError, KeyError, pa.ArrowException):
-        return _with_marks(schema().empty_table().select(_KEYS), [])
-    believed = believed and content is not None and is_proved(storage, CATALOGUE, content)
-    if believed and table.schema.equals(schema().append(pa.field(_SEEN, pa.binary(16)))):
-        return table
-    return _with_marks(keys, [None] * len(keys))
+    content: bytes
+    marks: pa.Table
+
+    @classmethod
+    def of(cls, storage: Storage, *, believed: bool) -> _Known:
+        """Not what its rows were made of, unless that is to be believed and proved."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        content = storage.read(CATALOGUE) or b""
+        own = schema().append(pa.field(_SEEN, pa.binary(16)))
+        try:
+            believed = believed and bool(content) and is_proved(storage, CATALOGUE, content)
+            if believed and pq.read_schema(pa.BufferReader(content)).equals(own):
+                return cls(content, parse_table(content, CATALOGUE, [*_KEYS, _SEEN]))
+            table = parse_table(content, CATALOGUE, _KEYS) if content else schema().empty_table()
+            keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
+        except (StoreError, KeyError, pa.ArrowException):
+            keys = schema().empty_table().select(_KEYS)
+        return cls(content, _with_marks(keys, [None] * len(keys)))
 
 
-def _brought_up_to_date(storage: Storage, known: pa.Table, fresh: Set[str]) -> pa.Table | None:
+def _brought_up_to_date(storage: Storage, known: _Known, fresh: Set[str]) -> pa.Table | None:
     """The catalogue as the records are now; None where it is that already."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     seen = see(storage)
-    folders = pc.binary_join_element_wise(*(known[key] for key in _KEYS), "/").to_pylist()
-    rows = {folder: row for row, folder in enumerate(folders) if not folder.endswith(f"/{WHOLE_SESSION}")}
-    marks = known[_SEEN].to_pylist()
-    kept: list[int] = []
-    changed: dict[str, list[str]] = {}
-    for folder in sorted({*seen.folders, *rows, *fresh}):
-        mark, row = seen.mark(folder), rows.get(folder)
-        if mark is not None and row is not None and mark == marks[row] and folder not in fresh:
-            kept.append(row)
-        else:
-            changed[folder] = seen.names(folder)
-    if len(kept) == len(known) and not changed and not seen.unreadable:
+    since = seen.since(known.marks, _SEEN, fresh, WHOLE_SESSION)
+    if len(since.kept) == len(known.marks) and not since.changed and not seen.unreadable:
         return None
     new_marks: list[bytes | None] = []
 
     def read() -> Iterator[Entry]:
-        for entry in _read(storage, changed, seen.unreadable):
-            new_marks.append(None if entry.damage else seen.mark(f"{entry.session_id}/{entry.feature}"))
+        for entry in _read(storage, since.changed, seen.unreadable):
+            new_marks.append(None if entry.damage else since.marks.get(f"{entry.session_id}/{entry.feature}"))
             yield entry
 
     new = _with_marks(to_table(read()), new_marks)
-    if not kept:
+    if not len(since.kept):
         return new
-    table = pa.concat_tables([known.take(kept), new])
-    order = pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/").to_pylist()
-    return table.take(sorted(range(len(order)), key=order.__getitem__))
+    table = pa.concat_tables([parse_table(known.content, CATALOGUE).take(since.kept), new])
+    return table.take(pc.sort_indices(pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/")))
 
 
 def _with_marks(table: pa.Table, marks: list[bytes | None]) -> pa.Table:

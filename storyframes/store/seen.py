@@ -7,50 +7,147 @@ for certain that it is the same (:meth:`storyframes.store.storage.Storage.states
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import itertools
+from array import array
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _ROWS_RULE = 1  # raise it whenever the same records make another row of the catalogue than before
+_MARK_BYTES = 16
+_NAMES = (CURRENT, ATTEMPT)
+_NAMES_OF = ((), (CURRENT,), (ATTEMPT,), _NAMES)  # by the sum of 1 for the first and 2 for the second
 
 
 @dataclass
 class Seen:
-    """What a listing of the records shows.
+    """What a listing of the records shows; some 40 bytes a folder, as a store may have a million of them.
 
     Attributes:
         unreadable: what could not be listed, and why, by path.
     """
 
     unreadable: dict[str, str] = field(default_factory=dict)
-    _states: dict[str, str] = field(default_factory=dict)  # by folder: the name and the state of each record, a line
+    _text: bytearray = field(default_factory=bytearray)  # the folders one after the other
+    _ends: array[int] = field(default_factory=lambda: array("q", [0]))
+    _names: bytearray = field(default_factory=bytearray)
+    _marks: bytearray = field(default_factory=bytearray)
+    _certain: bytearray = field(default_factory=bytearray)
 
-    @property
-    def folders(self) -> Iterable[str]:
-        """The folders ``<session>/<feature>`` with records."""
-        return self._states.keys()
+    def add(self, folder: str, states: Iterable[tuple[str, str]]) -> None:
+        """A folder ``<session>/<feature>``, with the name and the state of each of its records."""
+        states = sorted(states)
+        self._text += _encoded(folder)
+        self._ends.append(len(self._text))
+        self._names.append(sum(1 << _NAMES.index(name) for name, _ in states))
+        self._certain.append(all(state for _, state in states))
+        lines = "\n".join(f"{name}={state}" for name, state in states)
+        self._marks += hashlib.blake2b(f"{_ROWS_RULE}\n{lines}".encode(), digest_size=_MARK_BYTES).digest()
 
-    def names(self, folder: str) -> list[str]:
-        """The records of a folder; all that there may be where none is listed, as a listing may lag behind."""
-        lines = self._states.get(folder, f"{CURRENT}=\n{ATTEMPT}=")
-        return [line.partition("=")[0] for line in lines.split("\n")]
+    def since(self, known: pa.Table, marks: str, fresh: Set[str], never: str) -> Difference:
+        """What is not certain to be as it was.
 
-    def mark(self, folder: str) -> bytes | None:
-        """16 bytes that stay the same only while the folder's records do; None where that is not certain."""
-        lines = self._states.get(folder, "")
-        if not lines or any(line.endswith("=") for line in lines.split("\n")):
-            return None
-        return hashlib.blake2b(f"{_ROWS_RULE}\n{lines}".encode(), digest_size=16).digest()
+        Args:
+            known: with columns ``session_id`` and ``feature``.
+            marks: its column of marks, null where nothing is to be believed.
+            fresh: folders that changed, whatever is listed.
+            never: a feature of ``known`` that is no folder.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        listed = pa.Array.from_buffers(
+            pa.large_binary(), len(self._names), [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
+        )
+        joined = pc.binary_join_element_wise(known["session_id"], known["feature"], "/")
+        folders = joined.cast(pa.binary()).cast(pa.large_binary()).combine_chunks()
+        real = pc.not_equal(known["feature"], never).to_numpy()
+        row_of = pc.fill_null(pc.index_in(listed, value_set=folders), -1).to_numpy()
+        believed = known[marks].is_valid().to_numpy() & real
+        same = np.frombuffer(self._certain, bool) & (row_of >= 0)
+        places = np.flatnonzero(same)
+        same[places] = believed[row_of[places]]
+        places = np.flatnonzero(same)
+        same[places] = (_as_numbers(known[marks])[row_of[places]] == _own_numbers(self._marks)[places]).all(axis=1)
+        same &= ~np.isin(np.arange(len(listed)), pc.index_in(_binary(fresh), value_set=listed).drop_null().to_numpy())
+        twice = pc.value_counts(listed) if pc.count_distinct(listed).as_py() < len(listed) else None
+        if twice is not None:  # the place listed a folder's records apart: no mark is of all of them
+            apart = twice.field("values").filter(pc.greater(twice.field("counts"), 1))
+            same &= ~pc.is_in(listed, value_set=apart).to_numpy(zero_copy_only=False)
+        kept = np.sort(row_of[same])
+        changed: dict[str, tuple[str, ...]] = {}
+        new_marks: dict[str, bytes] = {}
+        for place in np.flatnonzero(~same).tolist():
+            folder = _decoded(listed[place].as_py())
+            if folder in changed:
+                changed[folder] = _NAMES
+                new_marks.pop(folder, None)
+                continue
+            changed[folder] = _NAMES_OF[self._names[place]]
+            if self._certain[place]:
+                new_marks[folder] = bytes(self._marks[place * _MARK_BYTES : (place + 1) * _MARK_BYTES])
+        gone = real.copy()
+        gone[row_of[row_of >= 0]] = False
+        for folder in [*folders.filter(pa.array(gone)).to_pylist(), *map(_encoded, fresh)]:
+            changed.setdefault(_decoded(folder), _NAMES)  # all that there may be, as a listing may lag behind
+        return Difference(kept, changed, new_marks)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is not certain to be as it was.
+
+    Attributes:
+        kept: the rows of which it is certain.
+        changed: of the other folders, the names of the records to read.
+        marks: of those of them that will be certain, 16 bytes that stay the same only while the folder's records do.
+    """
+
+    kept: np.ndarray
+    changed: dict[str, tuple[str, ...]]
+    marks: dict[str, bytes]
 
 
 def see(storage: Storage) -> Seen:
     """List the records of a store."""
     seen = Seen()
-    for path, state in storage.states((CURRENT, ATTEMPT), seen.unreadable.__setitem__):
-        folder, name = path.rsplit("/", 1)
-        line = f"{name}={state}"
-        other = seen._states.get(folder)
-        seen._states[folder] = line if other is None else "\n".join(sorted((other, line)))
+    states = storage.states(_NAMES, seen.unreadable.__setitem__)
+    for folder, group in itertools.groupby(states, key=lambda one: one[0].rpartition("/")[0]):
+        seen.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
     return seen
+
+
+def _encoded(folder: str) -> bytes:
+    return folder.encode("utf-8", "surrogateescape")  # a name in a folder may be no text
+
+
+def _decoded(folder: bytes) -> str:
+    return folder.decode("utf-8", "surrogateescape")
+
+
+def _binary(folders: Iterable[str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([_encoded(folder) for folder in folders], pa.large_binary())
+
+
+def _own_numbers(marks: bytearray | memoryview) -> np.ndarray:
+    """Marks as two numbers each: numpy compares these at once."""
+    return np.frombuffer(marks, np.uint64).reshape(-1, 2)
+
+
+def _as_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    chunks = [
+        _own_numbers(memoryview(chunk.buffers()[1])[: (chunk.offset + len(chunk)) * _MARK_BYTES])[chunk.offset :]
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return np.concatenate(chunks) if chunks else np.zeros((0, 2), np.uint64)
