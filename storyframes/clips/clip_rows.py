@@ -90,12 +90,17 @@ def clip_rows(
         ratings = ratings.astype({"position": "Int8", "empathy": "Int8"})
     index = windows.merge(ratings, on="session_id", how="left" if unlabelled == "keep" else "inner")
     participant = sessions.set_index("session_id")["participant_id"]
-    index["participant_id"] = index["session_id"].map(participant)
     meetings = [list(met) for met in together]
-    index["split"] = index["participant_id"].map(assign_splits(list(participant), spec, meetings))
+    splits = assign_splits(list(participant), spec, meetings)
     groups = sorted(components(participant, meetings))
     group_of = {one: number for number, group in enumerate(groups) for one in group}
-    index["split_group"] = index["participant_id"].map(group_of)
+    row_of, names = pd.factorize(index["session_id"])  # what a session has is looked up once, not for each of its clips
+    who = participant.reindex(names)
+    index["participant_id"] = who.array.take(row_of)
+    index["split"] = who.map(splits).array.take(row_of)
+    index["split_group"] = who.map(group_of).array.take(row_of)
+    for feature, those in having.items():
+        index[column_of(feature)] = names.isin(those)[row_of]
     index = index.sort_values(
         ["session_id", "phase", "start_frame", "position", "target"], kind="stable", ignore_index=True
     )
@@ -107,8 +112,6 @@ def clip_rows(
         + index["start_frame"].astype(str).str.zfill(6)
         + _about_what(index)
     )
-    for feature, those in having.items():
-        index[column_of(feature)] = index["session_id"].isin(those)
     return as_columns(index[[*COLUMNS, *(column_of(feature) for feature in having)]])
 
 
