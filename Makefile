@@ -52,20 +52,25 @@ $(VENV)/.python:
 	@touch $@
 
 # torch first and by its exact version: whatever else needs it then takes the build that is there.
-$(VENV)/.pipeline: $(VENV)/.python pyproject.toml constraints.txt
+$(VENV)/.torch: $(VENV)/.python constraints.txt
 	$(INSTALL) $(shell grep '^torch==' constraints.txt)
+	@touch $@
+
+$(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 	$(INSTALL) -e '.[pipeline]'
 	$(COMPILE)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.pipeline
+# Of torch, not of .pipeline: who develops has both at once, chosen and compiled once.
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	$(INSTALL) -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,statistics,embed,export,docs,dev]'
 	$(COMPILE)
-	@touch $@
+	@touch $(VENV)/.pipeline $@
 
-# Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py).
+# Plug-ins are installed, but beside the environment: only their own tests see them (tests/run.py). What builds them is
+# in the environment already.
 PLUGINS := $(wildcard plugins/*)
 $(VENV)/.plugins: $(VENV)/.dev $(shell find plugins -type f -not -path '*/tests/*' -not -path '*/__pycache__/*')
 	rm -rf $(VENV)/plugins
-	$(BIN)/pip install --no-deps --target $(VENV)/plugins $(PLUGINS:%=./%)
+	$(BIN)/pip install --no-deps --no-build-isolation --target $(VENV)/plugins $(PLUGINS:%=./%)
 	@touch $@
