@@ -387,24 +387,30 @@ def test_what_decides_values_is_another_fingerprint_and_nothing_else_is(
     assert not extract(short_study, store_root, path=checkpoint, engine="torch", precision="bfloat16").skipped
 
 
-@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"batch_size": 64}, {"cpus": 2}, {"batch_size": 4, "cpus": 3}])
-def test_every_frame_once_and_in_order_however_they_are_batched(
-    short_study: Path, store_root: Path, tmp_path: Path, checkpoint: Path, changes
-) -> None:
+def values(study: Path, root: Path, checkpoint: Path, **resnet50) -> np.ndarray:
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
 
-    def values(root: Path, **resnet50) -> np.ndarray:
-        assert extract(short_study, root, path=checkpoint, **resnet50).rows == 15
-        catalogue.compact(local(root))
-        return FeatureStore(root).read("s0001", "resnet50")
+    assert extract(study, root, path=checkpoint, **resnet50).rows == 15
+    catalogue.compact(local(root))
+    return FeatureStore(root).read("s0001", "resnet50")
 
-    one_by_one = values(store_root, batch_size=1)
-    assert len(np.unique(one_by_one, axis=0)) == 15  # so that a wrong order shows
+
+@pytest.fixture(scope="module")
+def one_by_one(short_study: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
     from storyframes.store.layout import create_store
 
-    create_store(tmp_path / "other")
-    batched = values(tmp_path / "other", **changes)
+    root = tmp_path_factory.mktemp("one-by-one") / "features"
+    create_store(root)
+    return values(short_study, root, checkpoint, batch_size=1)
+
+
+@pytest.mark.parametrize("changes", [{"batch_size": 4}, {"batch_size": 64}, {"cpus": 2}, {"batch_size": 4, "cpus": 3}])
+def test_every_frame_once_and_in_order_however_they_are_batched(
+    short_study: Path, store_root: Path, checkpoint: Path, one_by_one: np.ndarray, changes
+) -> None:
+    assert len(np.unique(one_by_one, axis=0)) == 15  # so that a wrong order shows
+    batched = values(short_study, store_root, checkpoint, **changes)
     np.testing.assert_allclose(batched, one_by_one, rtol=2e-3, atol=1e-3)
 
 
