@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from support.stores import local
+from support.stores import local, publish_openface
 
 from storyframes import FeatureStore
-from storyframes.features import feature_spec
+from storyframes.features import FEATURES, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.curves.heat_map import MOST_CELLS, MOST_SHOWN
 from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import HeatMap
+from tasks.inspect.curves.session_curves import ArrayCurves, HeatMap
 from tasks.inspect.report.session import Timetable
 from tasks.inspect.report.timeline import timeline
 
@@ -96,3 +98,38 @@ def test_the_timeline_has_it_with_names_that_are_no_templates(store: FeatureStor
     np.testing.assert_allclose(drawn["%&#123;x}&lt;b&gt;"].x, TIME[:3], rtol=1e-6)  # of one row each
     assert list(drawn["%&#123;x}&lt;b&gt;"].y) == ["%&#123;y}", "&lt;i&gt;"]
     assert "48 of 2048 columns" in chart.alt
+
+
+def test_what_is_drawn_is_called_what_it_is(store_root: Path) -> None:
+    """Every line, and every row of a field of colours, beside the store's own column of that name."""
+    rows = 60
+    publish_openface(store_root, "s", rows)
+    with FeatureWriter(local(store_root), "s", FEATURES["frames"]) as out:
+        out.write("time", TIME[:rows])
+        out.publish("f" * 64, {"inputs": {}})
+    catalogue.compact(local(store_root))
+    reader = FeatureStore(store_root)
+    curves = read_curves(reader, "s")
+    three = np.arange(3.0 * rows).reshape(rows, 3)
+    curves.others.append(ArrayCurves("other", "values", ("one", "two", "three"), "", TIME[:rows], three))
+    curves.body, curves.hands = np.repeat([-1, 0, 1], 20), np.repeat([2, 1, 0], 20)
+    chart = timeline(curves, Timetable())
+    assert chart is not None
+    drawn = {trace.name: trace for trace in chart.figure.data}
+    stored = dict(zip(FEATURES["openface"].columns, reader.read("s", "openface").T, strict=True))
+    lines = {"pitch": "pose_Rx", "yaw": "pose_Ry", "roll": "pose_Rz", "sideways": "gaze_angle_x"}
+    for name, column in (lines | {"vertical": "gaze_angle_y"}).items():
+        np.testing.assert_allclose(drawn[name].y, np.degrees(stored[column]), rtol=1e-5)
+        np.testing.assert_allclose(drawn[name].x, TIME[:rows], rtol=1e-6)
+    for name in ("AU04", "AU06", "AU12"):
+        np.testing.assert_allclose(drawn[name].y, stored[f"{name}_r"])
+    for name, values in zip(("one", "two", "three"), three.T, strict=True):
+        np.testing.assert_allclose(drawn[name].y, values)
+    for name, values in zip(drawn["action units"].y, drawn["action units"].z, strict=True):
+        np.testing.assert_allclose(values, stored[f"{name}_r"])
+    for name, values in zip(drawn["openface"].y, drawn["openface"].z, strict=True):
+        column = stored[name].astype(np.float64)
+        np.testing.assert_allclose(values, (column - column.mean()) / column.std(), atol=1e-4)
+    poses = dict(zip(drawn["poses"].y, drawn["poses"].z, strict=True))
+    np.testing.assert_array_equal(poses["body"], np.repeat([np.nan, 0, 1], 20))  # below 0 nobody has looked
+    np.testing.assert_array_equal(poses["hands"], np.repeat([np.nan, 0.5, 0], 20))
