@@ -114,10 +114,15 @@ def prepare(state: Path) -> None:
     """What each process of tests begins with: modules that are compiled, and a copy of a Prefect server's database.
 
     Both would be made again and again: a database takes seconds, and where Python may not write what it compiles
-    (PYTHONDONTWRITEBYTECODE, as in many images), each of a thousand processes compiles all of our modules.
+    (PYTHONDONTWRITEBYTECODE, as in many images), each of a thousand processes compiles all of our modules, and each
+    pytest its plug-ins.
     """
     packages = ("storyframes", "tasks", "flows", "tests/support", "benchmarks")
     subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], cwd=ROOT, check=False)
+    # pytest compiles what may assert in its own way: its plug-ins, 190 modules with those of hypothesis.
+    writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_rows.py"]
+    subprocess.run(collect, cwd=ROOT, env=writing, stdout=subprocess.DEVNULL, check=False)
     code = "from flows.runs.server import prefect_server\nwith prefect_server(): pass"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     command = [sys.executable, "-c", code]
