@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +16,7 @@ from flows.cli.terminal import FeaturesArgument, console, error_console, fail, u
 
 if TYPE_CHECKING:
     from storyframes.store.catalogue import Entry
+    from storyframes.store.now import Shown
 
 
 def status(
@@ -29,26 +30,31 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
-    from storyframes.store import catalogue
+    from storyframes.store.catalogue import ALL_SESSIONS
     from storyframes.store.layout import open_store
+    from storyframes.store.now import shown
 
     with usage_errors():
         storage = open_store(features)
 
-        def look() -> list[Entry]:
-            asked = dict.fromkeys(session or [catalogue.ALL_SESSIONS])
-            return [entry for one in asked for entry in catalogue.scan(storage, one)]
+        def look() -> Iterator[Entry | Shown]:
+            for one in dict.fromkeys(session or [ALL_SESSIONS]):
+                yield from shown(storage, one)
 
         if watch:
             _watch(lambda: Group(*status_tables(look())), every)
             return
-        entries = look()
-        for one in sorted(set(session or ()) - {entry.session_id for entry in entries}):
-            fail(f"there is no session {one!r} in {features}", 2)
-    if json:
-        print(status_json(entries))  # noqa: T201
-    else:
-        console().print(*status_tables(entries), sep="\n")
+        entries: Iterable[Entry | Shown] = look()
+        if session:
+            entries = list(entries)
+            for one in sorted(set(session) - {entry.session_id for entry in entries}):
+                fail(f"there is no session {one!r} in {features}", 2)
+        if json:
+            for part in status_json(entries):
+                print(part, end="")  # noqa: T201
+            return
+        tables = status_tables(entries)
+    console().print(*tables, sep="\n")
 
 
 def _watch(look: Callable[[], RenderableType], every_s: float) -> None:

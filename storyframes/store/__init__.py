@@ -4,6 +4,7 @@ Reading: ``feature_store`` → ``snapshot`` of the ``catalogue`` → ``rows`` (m
 ``chunk_cache``; or fetched, by ``far_rows``, and kept in a ``local_copy``); ``explore`` for a notebook, with
 ``tables``, or ``parts`` of them, as data frames (``session_times`` says when their rows are); ``clip_table`` is how
 the clip index is stored.
+``now`` is what the records say at this moment, for ``status``.
 Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogue`` has to read again.
 What a store says of its features: ``description``.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or

@@ -21,12 +21,13 @@ from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
 
 if TYPE_CHECKING:  # half a second to import, and whoever reads the records alone needs neither
+    import numpy as np
     import pandas as pd
     import pyarrow as pa
 
 _T = TypeVar("_T")
 _KEYS = ["session_id", "feature"]
-_SEEN = "seen"  # a column beside the schema's: what the row's records were seen as, see storyframes.store.seen
+SEEN = "seen"  # a column beside the schema's: what the row's records were seen as, see storyframes.store.seen
 _ROWS_OF_A_GROUP = 8_192  # of the file: a group is the least that is read of it
 _READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
@@ -112,10 +113,12 @@ def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[Entry]:
     for path in storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__):
         folder, name = path.rsplit("/", 1)
         names.setdefault(folder, []).append(name)
-    yield from _read(storage, names, unreadable)
+    yield from read_entries(storage, names, unreadable)
 
 
-def _read(storage: Storage, names: Mapping[str, Iterable[str]], unreadable: Mapping[str, str]) -> Iterator[Entry]:
+def read_entries(
+    storage: Storage, names: Mapping[str, Iterable[str]], unreadable: Mapping[str, str]
+) -> Iterator[Entry]:
     """The entries of these records, a few at a time, and of what the listing of them could not read.
 
     Args:
@@ -191,30 +194,35 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
     fresh = {f"{session_id}/{feature}" for session_id, feature in published}
 
     def table() -> pa.Table | None:
-        return _brought_up_to_date(storage, _Known.of(storage, believed=not anew), fresh)
+        return _brought_up_to_date(storage, Known.of(storage, believed=not anew), fresh)
 
     replace_table(storage, CATALOGUE, table, row_group_size=_ROWS_OF_A_GROUP)
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """What the catalogue says by now: of all its rows what they were made of, the rest where somebody needs it."""
 
     content: bytes
     marks: pa.Table
+    is_proved: bool = False
+
+    def rows(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
+        """Some rows of it, all columns where none are named."""
+        return parse_table(self.content, CATALOGUE, columns).take(rows)
 
     @classmethod
-    def of(cls, storage: Storage, *, believed: bool) -> _Known:
+    def of(cls, storage: Storage, *, believed: bool) -> Known:
         """Not what its rows were made of, unless that is to be believed and proved."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         content = storage.read(CATALOGUE) or b""
-        own = schema().append(pa.field(_SEEN, pa.binary(16)))
+        own = schema().append(pa.field(SEEN, pa.binary(16)))
         try:
             believed = believed and bool(content) and is_proved(storage, CATALOGUE, content)
             if believed and pq.read_schema(pa.BufferReader(content)).equals(own):
-                return cls(content, parse_table(content, CATALOGUE, [*_KEYS, _SEEN]))
+                return cls(content, parse_table(content, CATALOGUE, [*_KEYS, SEEN]), is_proved=True)
             table = parse_table(content, CATALOGUE, _KEYS) if content else schema().empty_table()
             keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
         except (StoreError, KeyError, pa.ArrowException):
@@ -222,33 +230,34 @@ class _Known:
         return cls(content, _with_marks(keys, [None] * len(keys)))
 
 
-def _brought_up_to_date(storage: Storage, known: _Known, fresh: Set[str]) -> pa.Table | None:
+def _brought_up_to_date(storage: Storage, known: Known, fresh: Set[str]) -> pa.Table | None:
     """The catalogue as the records are now; None where it is that already."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     seen = see(storage)
-    since = seen.since(known.marks, _SEEN, fresh, WHOLE_SESSION)
-    if len(since.kept) == len(known.marks) and not since.changed and not seen.unreadable:
+    since = seen.since(known.marks, SEEN, fresh, WHOLE_SESSION)
+    changed = since.changed | since.unlisted
+    if len(since.kept) == len(known.marks) and not changed and not seen.unreadable:
         return None
     new_marks: list[bytes | None] = []
 
     def read() -> Iterator[Entry]:
-        for entry in _read(storage, since.changed, seen.unreadable):
+        for entry in read_entries(storage, changed, seen.unreadable):
             new_marks.append(None if entry.damage else since.marks.get(f"{entry.session_id}/{entry.feature}"))
             yield entry
 
     new = _with_marks(to_table(read()), new_marks)
     if not len(since.kept):
         return new
-    table = pa.concat_tables([parse_table(known.content, CATALOGUE).take(since.kept), new])
+    table = pa.concat_tables([known.rows(since.kept), new])
     return table.take(pc.sort_indices(pc.binary_join_element_wise(*(table[key] for key in _KEYS), "/")))
 
 
 def _with_marks(table: pa.Table, marks: list[bytes | None]) -> pa.Table:
     import pyarrow as pa
 
-    return table.append_column(_SEEN, pa.array(marks, pa.binary(16)))
+    return table.append_column(SEEN, pa.array(marks, pa.binary(16)))
 
 
 def load(storage: Storage) -> pd.DataFrame:

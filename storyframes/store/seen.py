@@ -13,12 +13,11 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whoever reads the records alone needs neither
+    import numpy as np
     import pyarrow as pa
 
 _ROWS_RULE = 1  # raise it whenever the same records make another row of the catalogue than before
@@ -61,6 +60,7 @@ class Seen:
             fresh: folders that changed, whatever is listed.
             never: a feature of ``known`` that is no folder.
         """
+        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -96,9 +96,11 @@ class Seen:
                 new_marks[folder] = bytes(self._marks[place * _MARK_BYTES : (place + 1) * _MARK_BYTES])
         gone = real.copy()
         gone[row_of[row_of >= 0]] = False
-        for folder in [*folders.filter(pa.array(gone)).to_pylist(), *map(_encoded, fresh)]:
-            changed.setdefault(_decoded(folder), _NAMES)  # all that there may be, as a listing may lag behind
-        return Difference(kept, changed, new_marks)
+        unlisted: dict[str, tuple[str, ...]] = {}
+        for folder in [*map(_decoded, folders.filter(pa.array(gone)).to_pylist()), *fresh]:
+            if folder not in changed:
+                unlisted[folder] = _NAMES
+        return Difference(kept, changed, unlisted, new_marks)
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,14 @@ class Difference:
 
     Attributes:
         kept: the rows of which it is certain.
-        changed: of the other folders, the names of the records to read.
+        changed: of the other folders that are listed, the names of the records to read.
+        unlisted: the same of those that are not: all that there may be, as a listing may lag behind.
         marks: of those of them that will be certain, 16 bytes that stay the same only while the folder's records do.
     """
 
     kept: np.ndarray
     changed: dict[str, tuple[str, ...]]
+    unlisted: dict[str, tuple[str, ...]]
     marks: dict[str, bytes]
 
 
@@ -141,10 +145,14 @@ def _binary(folders: Iterable[str]) -> pa.Array:
 
 def _own_numbers(marks: bytearray | memoryview) -> np.ndarray:
     """Marks as two numbers each: numpy compares these at once."""
+    import numpy as np
+
     return np.frombuffer(marks, np.uint64).reshape(-1, 2)
 
 
 def _as_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    import numpy as np
+
     chunks = [
         _own_numbers(memoryview(chunk.buffers()[1])[: (chunk.offset + len(chunk)) * _MARK_BYTES])[chunk.offset :]
         for chunk in column.chunks

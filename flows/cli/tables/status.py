@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import RenderableType
@@ -13,27 +15,36 @@ from rich.table import Table
 
 from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
+from storyframes.store.now import Shown
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.human import human_bytes
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
+_NAMED = 3  # sessions in a note
 
 
-def status_tables(entries: Sequence[Entry]) -> list[RenderableType]:
-    """What a store has, what is missing and why: a table, and below it what its cells cannot say."""
-    return [_status_table(entries), *_status_notes(entries)]
+def status_tables(entries: Iterable[Entry | Shown]) -> list[RenderableType]:
+    """What a store has, what is missing and why: a table, and below it what its cells cannot say.
+
+    Each entry is looked at once and not kept.
+    """
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    notes = _Notes()
+    for entry in entries:
+        feature, track = feature_and_track(entry.feature)
+        cells.setdefault((entry.session_id, track), {})[sys.intern(feature)] = sys.intern(_cell(entry))
+        notes.add(entry)
+    return [_status_table(cells), *notes.lines()]
 
 
-def _status_table(entries: Sequence[Entry]) -> Table:
+def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
     """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat.
 
     The other tracks of a session are lines below its own, so that a feature is one column whatever it is of.
     """
-    by_key = {(entry.session_id, *feature_and_track(entry.feature)): entry for entry in entries}
-    shown = in_order({feature for _, feature, _ in by_key} - {WHOLE_SESSION})
-    lines = {(session_id, track) for session_id, _, track in by_key}
-    has_tracks = any(track != MAIN for _, track in lines)
+    shown = in_order({feature for line in cells.values() for feature in line} - {WHOLE_SESSION})
+    has_tracks = any(track != MAIN for _, track in cells)
     table = Table(title=None)
     table.add_column("session", overflow="fold")
     if has_tracks:
@@ -41,17 +52,15 @@ def _status_table(entries: Sequence[Entry]) -> Table:
     for name in shown:
         table.add_column(escape(name), justify="right")
     before = None
-    for session_id, track in sorted(lines, key=lambda line: (line[0] == STORIES, line[0], line[1] != MAIN, line[1])):
+    for session_id, track in sorted(cells, key=lambda line: (line[0] == STORIES, line[0], line[1] != MAIN, line[1])):
         whose = [escape(session_id) if session_id != before else ""]
         whose += ["" if track == MAIN else escape(f"@{track}")] if has_tracks else []
-        table.add_row(*whose, *(_cell(by_key.get((session_id, name, track))) for name in shown))
+        table.add_row(*whose, *(cells[session_id, track].get(name, "[dim]-[/]") for name in shown))
         before = session_id
     return table
 
 
-def _cell(entry: Entry | None) -> str:
-    if entry is None:
-        return "[dim]-[/]"
+def _cell(entry: Entry | Shown) -> str:
     if entry.status is Status.DONE and entry.current:
         caveat = "[yellow]*[/]" if entry.current.caveats else ""
         return f"[green]{entry.current.rows}[/]{caveat}"
@@ -59,60 +68,92 @@ def _cell(entry: Entry | None) -> str:
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
 
 
-def _status_notes(entries: Sequence[Entry]) -> list[str]:
-    """Below the table: what the cells cannot say, each thing once."""
-    notes = []
-    having: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        for caveat in entry.current.caveats if entry.current else ():
-            having.setdefault((entry.feature, caveat), []).append(entry.session_id)
-    for (feature, caveat), sessions in sorted(having.items()):
-        notes.append(f"[yellow]* caveat[/] of {escape(feature)}: {escape(caveat)} ({_named(sessions)})")
-    reasons: dict[tuple[Status, str, str], list[str]] = {}
-    for entry in entries:
+@dataclass
+class _Some:
+    """Sessions, of which the first few are named and the others counted."""
+
+    first: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, session_id: str) -> None:
+        self.count += 1
+        if len(self.first) < _NAMED:
+            self.first.append(session_id)
+
+    def __str__(self) -> str:
+        if self.count <= _NAMED:
+            return ", ".join(self.first)
+        return f"{', '.join(self.first[:2])} and {self.count - 2} more"
+
+
+@dataclass
+class _Unknown:
+    """Sessions with words of a feature, of which those with the most words without a vector are named."""
+
+    most: list[tuple[float, str]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, session_id: str, share: float) -> None:
+        self.count += 1
+        self.most = sorted([*self.most, (-share, session_id)])[:_NAMED]
+
+
+@dataclass
+class _Notes:
+    """What the cells of the table cannot say, each thing once."""
+
+    having: dict[tuple[str, str], _Some] = field(default_factory=lambda: defaultdict(_Some))
+    reasons: dict[tuple[Status, str, str], _Some] = field(default_factory=lambda: defaultdict(_Some))
+    unknown: dict[str, _Unknown] = field(default_factory=lambda: defaultdict(_Unknown))
+    counts: Counter[Status] = field(default_factory=Counter)
+    size: int = 0
+
+    def add(self, entry: Entry | Shown) -> None:
+        self.counts[entry.status] += 1
         if entry.status is not Status.DONE:
-            reasons.setdefault((entry.status, entry.feature, entry.reason), []).append(entry.session_id)
-    for (status, feature, reason), sessions in reasons.items():
-        notes.append(f"[{STYLE[status]}]{status}[/] {escape(_named(sessions))} {escape(feature)}: {escape(reason)}")
-    notes += _unknown_words(entries)
-    size = sum(entry.current.nbytes for entry in entries if entry.current)
-    counts = Counter(entry.status for entry in entries)
-    total = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
-    notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(size)}")
-    return notes
+            self.reasons[entry.status, entry.feature, entry.reason].add(entry.session_id)
+        if current := entry.current:
+            self.size += current.nbytes
+            for caveat in current.caveats:
+                self.having[entry.feature, caveat].add(entry.session_id)
+            if "words_known" in current.quality:
+                self.unknown[entry.feature].add(entry.session_id, 1 - current.quality["words_known"])
+
+    def lines(self) -> list[str]:
+        notes = []
+        for (feature, caveat), sessions in sorted(self.having.items(), key=lambda item: item[0]):
+            notes.append(f"[yellow]* caveat[/] of {escape(feature)}: {escape(caveat)} ({sessions})")
+        for (status, feature, reason), sessions in self.reasons.items():
+            notes.append(f"[{STYLE[status]}]{status}[/] {escape(str(sessions))} {escape(feature)}: {escape(reason)}")
+        notes += self._unknown_words()
+        total = ", ".join(f"{self.counts[status]} {status}" for status in Status if self.counts[status])
+        notes.append(f"{total or 'nothing extracted yet'}; {human_bytes(self.size)}")
+        return notes
+
+    def _unknown_words(self) -> list[str]:
+        """Of each feature of words, which sessions have the most of them without a vector."""
+        notes = []
+        for feature in in_order(self.unknown):
+            found = self.unknown[feature]
+            if not any(share for share, _ in found.most):
+                continue
+            shown = ", ".join(f"{-share:.1%} of {escape(session_id)}" for share, session_id in found.most)
+            more = f", less of {found.count - _NAMED} more" if found.count > _NAMED else ""
+            notes.append(f"{escape(feature)}: words without a vector: {shown}{more} (--json has all)")
+        return notes
 
 
-def _unknown_words(entries: Sequence[Entry]) -> list[str]:
-    """Of each feature of words, which sessions have the most of them without a vector."""
-    by_feature: dict[str, dict[str, float]] = {}
+def status_json(entries: Iterable[Entry | Shown]) -> Iterator[str]:
+    """The same truth for scripts, in parts, so that nobody has to hold a long one."""
+    opening = "["
     for entry in entries:
-        if entry.current and "words_known" in entry.current.quality:
-            by_feature.setdefault(entry.feature, {})[entry.session_id] = 1 - entry.current.quality["words_known"]
-    notes = []
-    for feature in in_order(by_feature):
-        unknown = by_feature[feature]
-        if not any(unknown.values()):
-            continue
-        most = sorted(unknown, key=lambda session_id: (-unknown[session_id], session_id))
-        shown = ", ".join(f"{unknown[session_id]:.1%} of {escape(session_id)}" for session_id in most[:3])
-        more = f", less of {len(most) - 3} more" if len(most) > 3 else ""
-        notes.append(f"{escape(feature)}: words without a vector: {shown}{more} (--json has all)")
-    return notes
+        text = json.dumps(entry_json(entry), indent=1).replace("\n", "\n ")
+        yield f"{opening}\n {text}"
+        opening = ","
+    yield "[]\n" if opening == "[" else "\n]\n"
 
 
-def _named(sessions: Sequence[str]) -> str:
-    """A few sessions by name, many by the first and a number."""
-    if len(sessions) <= 3:
-        return ", ".join(sessions)
-    return f"{', '.join(sessions[:2])} and {len(sessions) - 2} more"
-
-
-def status_json(entries: Sequence[Entry]) -> str:
-    """The same truth for scripts."""
-    return json.dumps([entry_json(entry) for entry in entries], indent=1)
-
-
-def entry_json(entry: Entry) -> dict[str, Any]:
+def entry_json(entry: Entry | Shown) -> dict[str, Any]:
     """One feature of one session for scripts."""
     current = entry.current
     return {

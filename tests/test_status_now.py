@@ -1,0 +1,165 @@
+"""What ``status`` shows of a store that changes is, to the letter, what reading every record gives."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from flows.cli.tables.status import entry_json, status_json, status_tables
+from storyframes.store import catalogue, folder_storage, now
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
+from storyframes.store.publish import record_attempt
+from storyframes.store.records import Current, Status, StoredArray, StoredFile
+
+SESSIONS = ("a", "a-b", "a.b", "b", "stories")
+NAMES = ("frames", "glove", "openface@child_b")
+READ: list[str] = []
+COUNT = itertools.count(1)
+
+
+class Reading(LocalStorage):
+    """A folder that notes which records are read."""
+
+    def read_many(self, paths: Iterable[str], unreadable: Any = None) -> dict[str, bytes | None]:
+        paths = list(paths)
+        READ.extend(paths)
+        return super().read_many(paths, unreadable)
+
+
+@pytest.fixture(autouse=True)
+def settled() -> Iterator[None]:
+    """What changes in a test does so in a later tick of the clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder_storage, "_SETTLED_NS", 0)
+        READ.clear()
+        yield
+
+
+def new_store(folder: str | Path) -> Reading:
+    create_store(Path(folder) / "features")
+    return Reading(Path(folder) / "features")
+
+
+def publish(storage: Reading, session: str, feature: str, number: int) -> None:
+    """The record of a version, in one step; its arrays are not looked at."""
+    written = Current(
+        session, feature, f"20260101T000000Z-{number:08x}", f"{number:064}", "2026-01-01T00:00:00.000000Z",
+        {"time": StoredArray((number,), "float64", 60)}, {"zarr.json": StoredFile(number * 1_000, "", 0)},
+        ["clock drifts [a]"] if number % 2 else [], {"words_known": number / 10} if feature == "glove" else {},
+        sequence=next(COUNT),
+    )  # fmt: skip
+    path = record(storage, session, feature)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_bytes(written.to_json())
+    path.with_suffix(".new").replace(path)
+
+
+def table(entries: Any) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(*status_tables(entries), sep="\n")
+    return captured.get()
+
+
+def check(storage: Reading) -> None:
+    entries = list(catalogue.scan(storage))
+    assert table(now.shown(storage)) == table(entries)
+    shown = "".join(status_json(now.shown(storage)))
+    assert shown == json.dumps([entry_json(entry) for entry in entries], indent=1) + "\n"
+
+
+def record(storage: Reading, session: str, feature: str) -> Path:
+    return storage.root / session / feature / "current.json"
+
+
+ACTIONS = ("publish", "fail", "miss", "compact", "damage", "forget", "attempt damaged", "no catalogue", "no proof")
+
+
+def act(storage: Reading, what: str, session: str, feature: str, number: int) -> None:
+    match what:
+        case "publish":
+            publish(storage, session, feature, number)
+        case "fail" | "miss":
+            status = Status.FAILED if what == "fail" else Status.MISSING
+            record_attempt(storage, session, feature, status, f"why [{number}]", "")
+        case "compact":
+            catalogue.compact(storage)
+        case "damage":
+            if record(storage, session, feature).exists():
+                record(storage, session, feature).write_bytes(b"{}")
+        case "forget":
+            record(storage, session, feature).unlink(missing_ok=True)
+        case "attempt damaged":
+            attempt = record(storage, session, feature).with_name("attempt.json")
+            if attempt.exists():
+                attempt.write_bytes(b"x")
+        case "no catalogue":
+            (storage.root / CATALOGUE).unlink(missing_ok=True)
+        case "no proof":
+            (storage.root / CHECKSUMS).unlink(missing_ok=True)
+
+
+steps = st.tuples(st.sampled_from(ACTIONS), st.sampled_from(SESSIONS), st.sampled_from(NAMES), st.integers(1, 6))
+
+
+@settings(max_examples=15, deadline=None)
+@given(changes=st.lists(steps, max_size=8))
+def test_a_store_that_changes_is_shown_as_its_records_are(changes: list[tuple[str, str, str, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        storage = new_store(folder)
+        for session in SESSIONS[:3]:
+            publish(storage, session, "glove", 3)
+        catalogue.compact(storage)
+        check(storage)
+        for change in changes:
+            act(storage, *change)
+            check(storage)
+
+
+def test_only_what_changed_is_read(tmp_path: Path) -> None:
+    storage = new_store(tmp_path)
+    for session in SESSIONS:
+        publish(storage, session, "glove", 2)
+    catalogue.compact(storage)
+    before = {path: path.read_bytes() for path in storage.root.rglob("*") if path.is_file()}
+    READ.clear()
+    assert len(list(now.shown(storage))) == len(SESSIONS)
+    assert READ == []
+    publish(storage, "a", "glove", 3)
+    READ.clear()
+    assert len(list(now.shown(storage))) == len(SESSIONS)
+    assert {path.rpartition("/")[0] for path in READ} == {"a/glove"}
+    assert (storage.root / CATALOGUE).read_bytes() == before[storage.root / CATALOGUE]  # looking writes nothing
+
+
+@pytest.mark.parametrize("folder", ["a", "a/glove", "."])
+def test_what_cannot_be_listed_is_shown_as_reading_all_shows_it(tmp_path: Path, folder: str, monkeypatch: Any) -> None:
+    storage = new_store(tmp_path)
+    for session in SESSIONS:
+        publish(storage, session, "glove", 2)
+    catalogue.compact(storage)
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if os.path.normpath(path) == os.path.normpath(storage.root / folder):
+            raise OSError(5, "Input/output error")
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    if folder == ".":
+        with pytest.raises(OSError, match="Input/output error"):
+            list(now.shown(storage))
+        return
+    check(storage)
+    assert "Input/output error" in table(now.shown(storage))
