@@ -108,7 +108,8 @@ def _source(files: Mapping[str, Path], changed: str = "") -> _Overheard:
 
 
 def _input(path: Path, *, other: bool) -> InputFile:
-    digest, status = sha256_file(path), path.stat()
+    status = path.stat()  # before it is read
+    digest = sha256_file(path)
     if other:
         digest = hashlib.sha256(digest.encode()).hexdigest()
     return InputFile(path, path.name, digest, status.st_size, status.st_mtime_ns)
