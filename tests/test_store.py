@@ -201,6 +201,21 @@ def test_gc_keeps_what_is_current_and_what_was_just_superseded(store_root: Path)
     assert (store_root / "a/openface" / new).is_dir()
 
 
+def test_gc_goes_through_a_folder_session_by_session(store_root: Path) -> None:
+    """A store of 100,000 sessions has millions of files: those of one session are in memory at a time."""
+    for session_id in ("b", "a"):
+        publish_openface(store_root, session_id, 10)
+    (store_root / "s99/frames").mkdir(parents=True)
+    (store_root / ".clips.parquet.killed.tmp").write_bytes(b"of a killed writer")
+    pieces = list(local(store_root).pieces())
+    assert [{path.split("/")[0] for path in piece} for piece in pieces[1:]] == [{"a"}, {"b"}, {"s99"}]
+    assert ".clips.parquet.killed.tmp" in pieces[0]
+    assert all("/" not in path for path in pieces[0])
+    together = {path: info for piece in pieces for path, info in piece.items()}
+    assert together.keys() - local(store_root).files().keys() == {"s99/frames"}
+    assert all(together[path] == info for path, info in local(store_root).files().items())
+
+
 def test_gc_touches_nothing_where_the_record_is_damaged(store_root: Path) -> None:
     publish_openface(store_root, "a", 10)
     publish_openface(store_root, "a", 10)

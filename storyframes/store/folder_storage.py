@@ -88,9 +88,22 @@ class LocalStorage:
                         found[path] = info
         return found
 
-    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
+    def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
+        own, sessions = {}, []
+        for name in sorted(entry.name for entry in self._entries("", unreadable)):
+            with _reporting(name, unreadable):
+                path = self.root / name
+                if path.is_dir():
+                    sessions += [] if path.is_symlink() else [name]
+                elif info := self.info(name):
+                    own[name] = info
+        yield own
+        for session in sessions:
+            yield self.files(session, unreadable) | self._empty_folders(session, unreadable)
+
+    def _empty_folders(self, session: str, unreadable: Unreadable | None) -> dict[str, FileInfo]:
         empty = {}
-        for folder, names in self._walk("", unreadable):
+        for folder, names in self._walk(session, unreadable):
             if not names and not self._folders_in(folder, unreadable) and (info := self.info(folder)):
                 empty[folder] = FileInfo(0, info.mtime_ns)
         return empty

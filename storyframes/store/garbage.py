@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -60,9 +60,23 @@ def collect(
             catalogue.compact(storage)
     named = _named(storage) if not dry_run else set()
     deadline_ns = (time.time() - grace_s) * 1e9
+    for piece in storage.pieces(unreadable):
+        yield from _collect_of(storage, piece, named, deadline_ns, dry_run=dry_run, unreadable=unreadable)
+
+
+def _collect_of(
+    storage: Storage,
+    piece: Mapping[str, FileInfo],
+    named: Set[str],
+    deadline_ns: float,
+    *,
+    dry_run: bool,
+    unreadable: Unreadable | None,
+) -> Iterator[Removal]:
+    """What can go of some sessions, of which these are all files."""
     versions: dict[str, dict[str, FileInfo]] = {}
     leavings: dict[str, FileInfo] = {}
-    for path, info in (storage.files(unreadable=unreadable) | storage.empty_folders(unreadable)).items():
+    for path, info in piece.items():
         parts = path.split("/")
         if len(parts) > 2 and VERSION_PATTERN.fullmatch(parts[2]):
             versions.setdefault("/".join(parts[:3]), {})[path] = info

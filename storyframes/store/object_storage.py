@@ -130,8 +130,8 @@ class ObjectStorage:
             for page in obstore.list(self._store, prefix=below, chunk_size=1000):
                 yield from page
 
-    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
-        return {}  # an object store has none
+    def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
+        yield self.files(unreadable=unreadable)  # nothing promises that a session's objects are listed side by side
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         return sorted(item["path"] for item in self._records(set(names), "" if session_id == "*" else session_id))

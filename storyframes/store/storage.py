@@ -136,8 +136,12 @@ class Storage(Protocol):
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         """Every file below a folder, by its path below the store."""
 
-    def empty_folders(self, unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
-        """Folders with nothing in them, where the place knows such a thing."""
+    def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
+        """Every file, and every folder with nothing in it where the place knows such a thing, by its path.
+
+        A session's are in one piece. Where the place can, a piece is no more than a session, so that who goes through
+        all needs memory for one.
+        """
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         """The paths ``<session>/<feature>/<name>`` that exist, sorted."""
