@@ -108,7 +108,7 @@ def extracted_demo(
 
     folder = tmp_path_factory.mktemp("newcomer")
     command = [str(installed.command), "demo"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean(), timeout=900)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
     return folder / "storyframes-demo", result
 
 

@@ -24,7 +24,7 @@ from support.processes import processes_with
 
 from storyframes.store.feature_store import FeatureStore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # on a busy machine; about 90 s on an idle one
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_the_command_writes_the_others_names_it_and_ends_with_1(study_copy: Path
     set_phase(study_copy, 4, end_s="1700000000000")
     out = tmp_path / "clips.parquet"
     command = [sys.executable, "-m", "flows.cli", "index", str(study_copy), "--out", str(out)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 1
     assert "36 clips of 120 frames" in result.stdout
     assert f"no clips of p01-s01: phases, row 6, end_s = '1700000000000.0': {LATER}" in result.stderr

@@ -94,7 +94,6 @@ def test_an_existing_scheduler_does_the_work(
         text=True,
         cwd=ROOT,
         env=os.environ | shared_server,
-        timeout=250,
     )
     assert result.returncode == 0, result.stderr
     assert "6 extracted" in result.stdout

@@ -316,7 +316,7 @@ def test_a_killed_export_leaves_what_was_there(store: FeatureStore, tmp_path: Pa
     export(store, out, Format.NPY, features=["odd"])
     before = content(out)
     command = [sys.executable, "-c", KILLED, store.storage.location, str(out)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert content(out) == before
     assert len(list(tmp_path.iterdir())) == 2  # what the killed one left, under no name of ours

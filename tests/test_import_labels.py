@@ -626,7 +626,7 @@ def test_the_command(tmp_path: Path, study: Path) -> None:
     root = Path(__file__).parent.parent
 
     def call(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *more], capture_output=True, text=True, cwd=root, timeout=600)
+        return subprocess.run([*command, *more], capture_output=True, text=True, cwd=root)
 
     result = call("--map", "mood=mood:nominal", "--session-from", "{session}_coded.eaf")
     assert (result.returncode, result.stdout) == (2, "")

@@ -24,7 +24,7 @@ COMMAND = f"{ENDED}; from flows.cli.entry import main; main()"
 def imported(code: str, *arguments: str) -> set[str]:
     """The heavy packages that a process has imported when it ends."""
     command = [sys.executable, "-c", code, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     modules = ended.stderr.splitlines()[-1].split()
     assert "encodings" in modules, ended.stderr
     return {module.partition(".")[0] for module in modules} & HEAVY

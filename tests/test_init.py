@@ -156,9 +156,7 @@ def test_the_command(study_copy: Path) -> None:
         "--names",
         "{participant}-*",
     ]
-    result = subprocess.run(
-        [*command, "init", str(study_copy), *arguments], capture_output=True, text=True, cwd=root, timeout=600
-    )
+    result = subprocess.run([*command, "init", str(study_copy), *arguments], capture_output=True, text=True, cwd=root)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[0].endswith("sessions.csv: 3 sessions of 2 participants")
     assert result.stdout.splitlines()[1] == f"next: storyframes check {study_copy}"

@@ -41,7 +41,7 @@ main()
 @pytest.mark.parametrize(("number", "words"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_a_signal_in_the_middle_of_a_serializer_is_no_serialization_error(number: signal.Signals, words: str) -> None:
     command = [sys.executable, "-c", _IN_A_SERIALIZER, str(int(number))]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (ended.returncode, ended.stderr) == (128 + number, f"{words}\n")
 
 
@@ -74,7 +74,7 @@ def test_a_command_that_still_starts_ends_without_a_traceback(tmp_path: Path, nu
         assert command.poll() is None
         time.sleep(0.001)
     command.send_signal(number)
-    _, errors = command.communicate(timeout=600)
+    _, errors = command.communicate()
     words = "interrupted" if number is signal.SIGINT else "terminated"
     assert (command.returncode, errors) == (128 + number, f"{words}\n")
 

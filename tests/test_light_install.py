@@ -156,7 +156,7 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     modules = light_modules(without=("rich", "typer"))  # of the command alone: no reader imports them
     assert not {"torch", "pydantic", "xarray", "prefect", "typer", "rich"} & modules
     command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     shape, matlab, *told = result.stdout.splitlines()
     assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
@@ -194,7 +194,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
     }
     command = [sys.executable, "-c", READ_A_STORE, json.dumps([*light, *pipeline, *beside.values()])]
     command.append(",".join(sorted(modules | {"flows", "tasks"})))
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
     assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in [*pipeline, *beside.values()]], (
@@ -217,7 +217,7 @@ def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
 
     def bash(text: str) -> str:
         command = ["bash", "-c", f"{text}; true"]
-        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=home, timeout=600).stdout
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=home).stdout
 
     assert bash("storyframes --version") == f"storyframes {storyframes.__version__}\n"
     assert "completion installed" in bash("storyframes --install-completion")
@@ -235,7 +235,7 @@ def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp
     runs = leave_runs(tmp_path / "runs", seeds=1)
     write_features(tmp_path / "features", StudySpec(sessions=3))
     command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | {"flows", "tasks"}))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     assert "| EF-LSTM | v+a+t | 1 |" in result.stdout
     ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
@@ -255,7 +255,7 @@ def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None
     assert not {"torch", "prefect", "dask", "sklearn", "cv2", "av"} & modules
     allowed = ",".join(sorted((modules | {"flows", "tasks"}) - {missing}))
     command = [sys.executable, "-c", RUN_STATISTICS, str(tmp_path), allowed]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
     assert ends == (["ended with 2"] if missing else ["ended with 0"] * 5), result.stderr
     told = [line for line in result.stderr.splitlines() if line.startswith("error")]
@@ -265,5 +265,5 @@ def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None
 def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     modules = light_modules("train") - {"scipy"}
     command = [sys.executable, "-c", RUN_COMMANDS, str(tmp_path), ",".join(sorted(modules | {"flows", "tasks"}))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert "error this needs scipy: pip install 'storyframes[train]'" in result.stderr.splitlines()

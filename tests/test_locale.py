@@ -76,7 +76,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "TZ"))}
-    return subprocess.run(command, capture_output=True, cwd=ROOT, env=inherited | environment, timeout=900)
+    return subprocess.run(command, capture_output=True, cwd=ROOT, env=inherited | environment)
 
 
 PLAIN = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}

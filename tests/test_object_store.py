@@ -221,7 +221,7 @@ def test_the_command_line_on_an_object_store(url: str, s3, shared_server) -> Non
     def storyframes(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", *arguments]
         environment = os.environ | s3 | shared_server
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
     extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile", *ONE_WORKER)
     assert extracted.returncode == 0, extracted.stderr

@@ -72,7 +72,7 @@ def test_processes_read_the_same_store(store: FeatureStore, method: str, opened:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
         futures = [pool.submit(sums, store) for _ in range(6)]
         assert sums(store) == expected
-        assert [future.result(timeout=600) for future in futures] == [expected] * 6
+        assert [future.result() for future in futures] == [expected] * 6
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -332,7 +332,7 @@ def kill(feature):
 store, settings = FeatureStore({original.storage.location!r}), read_settings(Path({str(tmp_path / "release.toml")!r}))
 make_release(store, Path({str(place / "out")!r}), settings, progress=kill)
 """
-    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
     left = {path.name for path in place.iterdir()}
     assert "out" not in left
     assert len(left) == 2

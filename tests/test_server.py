@@ -201,7 +201,7 @@ def test_a_run_goes_on_when_its_own_server_is_killed(tmp_path: Path) -> None:
     (server,) = own_server_of(run.pid)
     os.kill(server, signal.SIGKILL)
     (tmp_path / "go").touch()
-    printed, errors = run.communicate(timeout=600)
+    printed, errors = run.communicate()
     assert run.returncode == 0, errors
     assert "2 extracted, 0 up to date, 0 without input, 0 failed; the clip index has" in printed
     assert "Traceback" not in errors
@@ -219,7 +219,7 @@ def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path
             break
     (server,) = own_server_of(run.pid)
     os.kill(server, signal.SIGKILL)
-    _, errors = run.communicate(timeout=600)
+    _, errors = run.communicate()
     assert (run.returncode, "Traceback" in errors) == (0, False), errors
 
 
@@ -237,7 +237,7 @@ def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        printed, errors = run.communicate(timeout=600)
+        printed, errors = run.communicate()
     finally:
         over.set()
         killer.join()

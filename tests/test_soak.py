@@ -12,7 +12,6 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)  # a hang is what it looks for, and ends by itself
 def test_runs_that_are_killed_at_random_lose_nothing_and_leave_nothing() -> None:
     # The features that need neither a network nor its half a minute of imports.
     small = ["--sessions", "2", "--seconds", "4", "--without", "resnet50", "--without", "sbert"]

@@ -281,7 +281,6 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=Path(__file__).parent.parent,
-        timeout=600,
     )
 
 

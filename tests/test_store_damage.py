@@ -82,7 +82,7 @@ def test_the_command_repairs(store: Path) -> None:
 
     def verify(*options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "flows.cli", "verify", str(store), *options]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
     named = verify()
     assert named.returncode == 1

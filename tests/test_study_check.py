@@ -157,11 +157,11 @@ def test_the_tables_alone_are_checked_without_a_look_at_any_file(study_copy: Pat
     shutil.rmtree(study_copy / "videos")
     command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--tables-only"]
     root = Path(__file__).parent.parent
-    result = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert result.returncode == 0, result.stderr
     assert "(its tables; no file was opened)" in result.stdout
     (study_copy / "stories.csv").unlink()
-    result = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
     assert result.returncode == 2
     assert "is not in the table 'stories'" in result.stderr
 
@@ -173,7 +173,7 @@ def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path
     config = tmp_path / "storyframes.toml"
     config.write_text('[openface]\nbackend = "container"\n')
     command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--config", str(config)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     assert result.returncode == 2
     assert "1 problem" in result.stderr
     assert "the file is empty (0 bytes)" in result.stderr

@@ -53,7 +53,7 @@ def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     # Afterwards, not beside: UMAP compiles for twenty seconds what a second process can then read.
     again = subprocess.run(
         [sys.executable, "-c", _AGAIN.format(tests=str(Path(__file__).parent))],
-        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, timeout=500,
+        cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert again.stdout.strip() == found.points.tobytes().hex()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.dope.blank_model import blank_content, expect_everywhere, saved
+from support.dope.blank_model import blank_content, expect_everywhere, saved, with_random_backbone
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
@@ -176,16 +176,18 @@ def test_without_openvino_its_engine_says_so(tmp_path: Path, monkeypatch) -> Non
 
 def test_bfloat16_is_computed_or_refused_never_replaced(tmp_path: Path) -> None:
     """Coarse where the processor has it; an error that names the rule where it has not."""
-    checkpoint, size = model(tmp_path, crowd()), {"min_size": 64, "max_size": 96}
-    settings = DopeSettings(precision="bfloat16", **size)
+    content, size = with_random_backbone(blank_content()), {"min_size": 64, "max_size": 96}
+    checkpoint, settings = model(tmp_path, content), DopeSettings(precision="bfloat16", **size)
     if "BF16" not in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         expected = r"^\[dope\] precision = 'bfloat16': this processor does not have it; set precision = 'float32'$"
         with pytest.raises(ExtractionError, match=expected):
             DopeDetector(checkpoint, settings)
         return
-    pixels = torch.randn(1, 3, 64, 96)
-    coarse, exact = (
+    pixels = torch.randn(1, 3, 64, 96, generator=torch.Generator().manual_seed(0))
+    coarse, exact, of_torch = (
         DopeDetector(checkpoint, those).network.layers.of_frames(pixels).features
-        for those in (settings, DopeSettings(engine="openvino", **size))
+        for those in (settings, DopeSettings(engine="openvino", **size), DopeSettings(engine="torch", **size))
     )
-    assert 0 < (coarse - exact).norm() / exact.norm() < 0.05
+    assert of_torch.norm() > 1, "the model sees something"
+    assert (exact - of_torch).norm() / of_torch.norm() < 1e-5
+    assert 1e-4 < (coarse - of_torch).norm() / of_torch.norm() < 0.05

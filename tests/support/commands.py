@@ -19,4 +19,4 @@ def storyframes(
     """Run a command; ``environment`` is added to this process's."""
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     told = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | dict(environment or {})
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told, timeout=1000)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder or ROOT, env=told)

@@ -65,5 +65,5 @@ def install(folder: Path) -> Installed:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=folder, env=clean(), capture_output=True, text=True)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

@@ -1,4 +1,7 @@
-"""Model files of a few kilobytes: every tensor is one number, repeated. Right in form, blind in effect."""
+"""Model files for tests: every tensor is one number, repeated, so that a file has a few kilobytes and sees nothing.
+
+:func:`with_random_backbone` makes one that sees.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,23 @@ def expect_everywhere(content: dict[str, Any], part: Part, anchor_pose: int | No
     logits = torch.zeros(content["state_dict"][bias].shape)
     logits[0 if anchor_pose is None else anchor_pose + 1] = CERTAIN
     content["state_dict"][bias] = logits
+
+
+def with_random_backbone(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with a backbone of random convolutions, whose features depend on the picture."""
+    generator = torch.Generator().manual_seed(0)
+    state_dict, drawn = dict(content["state_dict"]), {}
+    for key, tensor in state_dict.items():
+        _, of_backbone, name = key.partition("resnet_backbone.")  # in the file twice, with the same weights
+        if not of_backbone:
+            continue
+        if name not in drawn and tensor.ndim == 4:
+            fan_in = tensor[0].numel()
+            drawn[name] = torch.randn(tensor.shape, generator=generator) * (2 / fan_in) ** 0.5
+        elif name not in drawn and tensor.ndim == 1 and name.endswith("weight"):  # of a batch normalisation
+            drawn[name] = torch.full(tensor.shape, 0.5)  # keeps the values finite through 50 layers
+        state_dict[key] = drawn.get(name, tensor)
+    return content | {"state_dict": state_dict}
 
 
 def saved(content: Any, path: Path, zipped: bool = True) -> Path:
