@@ -194,7 +194,7 @@ def test_container_and_output_go_with_the_worker(
         sys.executable, "-c", WORKER, str(study_copy), str(store_root), engine.name, hanging, standin.BINARY,
     ]  # fmt: skip
     worker = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"TMPDIR": str(temporary)}, start_new_session=True)
-    wait_for(lambda: list(temporary.glob("storyframes-openface-*/output/video.csv")), 60)
+    wait_for(lambda: list(temporary.glob("storyframes-openface-*/output/video.csv")))
     if not with_reaper:
         for reaper in children(worker.pid, "reaper_process.py"):
             os.kill(reaper, signal.SIGKILL)

@@ -113,14 +113,14 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     hanging = house.folder / "hanging.toml"
     hanging.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     run = house.rerun(config=str(hanging), only=["openface"], session_ids=["s0002"])
-    (sleeping,) = until(lambda: processes(f"sleep\0{seconds}"), bool, 120)
+    (sleeping,) = until(lambda: processes(f"sleep\0{seconds}"), bool)
     family = descent(sleeping)
     assert any("prefect.engine" in command for command in family.values())
     assert any("multiprocessing" in command for command in family.values())  # the Dask worker
     cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}  # what the button does
     house.api.post(f"flow_runs/{run}/set_state", json=cancelling).raise_for_status()
     # On a busy machine it may be Crashed for a moment before it is that, which the server lets nobody change any more.
-    until(lambda: house.read(run)["state"]["name"], lambda name: name == "Cancelled", 240)
+    until(lambda: house.read(run)["state"]["name"], lambda name: name == "Cancelled")
     until(
         lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 120
     )
@@ -232,7 +232,7 @@ def waiting_nightly(house: House, which: str) -> tuple[str, Path]:
         "[clips]\nwindow = 15\nstride = 5\n"
     )
     run = nightly(house)
-    until(waits.exists, bool, 120)
+    until(waits.exists, bool)
     return run, go_on
 
 
@@ -260,7 +260,7 @@ def test_a_run_outlives_an_outage_of_the_database(house: House) -> None:
     house.database.stop()
     until(lambda: house.read(run), lambda it: not it)
     go_on.touch()  # what the run has to tell from now on, nobody takes
-    until(lambda: openface_versions(house) - before, bool, 120)  # it goes on computing and publishing
+    until(lambda: openface_versions(house) - before, bool)  # it goes on computing and publishing
     time.sleep(5)
     house.database.start()
     assert how(house.ended(run)) == ALL_DONE

@@ -141,7 +141,7 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     run.send_signal(number)
     run.wait(60)
     assert run.returncode == (143 if number is signal.SIGTERM else -number)
-    wait_for(lambda: not marked(mark), 30, "something outlived the run")
+    wait_for(lambda: not marked(mark), "something outlived the run")
     assert not list(maintenance.verify(local(root)))
     again = request(small_study, root, only=["openface", "opensmile"])
     result = subprocess.run(

@@ -49,7 +49,7 @@ def tool(tmp_path: Path, study_copy: Path) -> Path:
 def start(command: list[str], temporary: Path, tmp_path: Path) -> tuple[subprocess.Popen[bytes], list[int]]:
     environment = os.environ | {"TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
-    wait_for((tmp_path / "pids").exists, 120)
+    wait_for((tmp_path / "pids").exists)
     assert outputs(temporary)
     return process, [int(pid) for pid in (tmp_path / "pids").read_text().split()]
 
@@ -125,7 +125,7 @@ def test_the_output_goes_with_the_command(
     main, pids = start(command, temporary, tmp_path)
     main.send_signal(deadly)
     main.wait(200)
-    wait_for(lambda: not outputs(temporary), 100)
+    wait_for(lambda: not outputs(temporary))
     wait_for(lambda: not any(alive(pid) for pid in pids))
 
 
@@ -152,7 +152,7 @@ def test_a_passing_server_takes_its_folder_with_it(temporary: Path, tmp_path: Pa
     with (kept / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as another command does that uses the kept one
         main = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, start_new_session=True)
-        wait_for(lambda: list(temporary.glob("storyframes-prefect-*/*.db")), 100)
+        wait_for(lambda: list(temporary.glob("storyframes-prefect-*/*.db")))
         main.kill()
         main.wait()
-    wait_for(lambda: not list(temporary.glob("storyframes-*")), 100)
+    wait_for(lambda: not list(temporary.glob("storyframes-*")))

@@ -27,6 +27,7 @@ from support.deployment_server import (
     prefect_server_on,
     running,
 )
+from support.processes import HANG_S
 
 ROOT = DEPLOY.parent
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -86,9 +87,9 @@ class House:
     def begun(self, name: str) -> list[dict[str, Any]]:
         return [run for run in self.runs_of(name) if run["state_type"] != "SCHEDULED"]
 
-    def ended(self, run: str, timeout_s: float = 240) -> dict[str, Any]:
+    def ended(self, run: str) -> dict[str, Any]:
         """A run once it has ended."""
-        return until(lambda: self.read(run), lambda it: it.get("state_type") in FINAL, timeout_s)
+        return until(lambda: self.read(run), lambda it: it.get("state_type") in FINAL)
 
     def read(self, run: str) -> dict[str, Any]:
         """A run; nothing of it while the server or its database is away."""
@@ -99,8 +100,8 @@ class House:
         return answer.json() if answer.status_code == 200 else {}
 
 
-def until(look: Callable[[], Any], right: Callable[[Any], Any], timeout_s: float = 60) -> Any:
-    deadline = time.monotonic() + timeout_s
+def until(look: Callable[[], Any], right: Callable[[Any], Any]) -> Any:
+    deadline = time.monotonic() + HANG_S
     while not right(seen := look()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.4)
@@ -143,7 +144,7 @@ def deployed_house(folder: Path) -> Iterator[House]:
                 schedule = {"schedule": {"interval": 15}, "active": True, "slug": "soon"}
                 path = f"deployments/{house.deployment('nightly')['id']}/schedules"
                 made = api.post(path, json=[schedule]).raise_for_status().json()
-                until(lambda: house.begun("nightly"), bool, 120)
+                until(lambda: house.begun("nightly"), bool)
                 api.delete(f"{path}/{made[0]['id']}").raise_for_status()
                 yield house
 

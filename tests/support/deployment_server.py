@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.processes import HANG_S
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 _FAST = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"  # this database need not survive a power cut
 
@@ -143,7 +145,7 @@ def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -
 
         def start() -> subprocess.Popen[bytes]:
             process = stack.enter_context(running(command, environment, folder / "server.log"))
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + HANG_S
             while not _healthy(f"http://127.0.0.1:{port}/api/health"):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((folder / "server.log").read_text()[-3000:])

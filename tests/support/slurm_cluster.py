@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from support.processes import HANG_S
+
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
 
 _CONFIGURATION = """
@@ -114,7 +116,7 @@ _MUNGE_FILES = {"socket": "sock", "key-file": "key", "pid-file": "pid", "log-fil
 
 
 def _wait_until_idle(folder: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         state = subprocess.run(["sinfo", "-h", "-o", "%T"], capture_output=True, text=True).stdout.strip()
         if state == "idle":

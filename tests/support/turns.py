@@ -16,6 +16,7 @@ from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage import FileInfo, Storage, Update
+from support.processes import HANG_S
 
 _here = threading.local()
 changes = [0]  # how often any of the stores was changed
@@ -57,7 +58,7 @@ class _Actor(threading.Thread):
 
     def step(self) -> None:
         self._go.release()
-        assert self._paused.acquire(timeout=600), "it waits for another that does not run"
+        assert self._paused.acquire(timeout=HANG_S), "it waits for another that does not run"
 
 
 def take_turns(
