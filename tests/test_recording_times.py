@@ -1,4 +1,4 @@
-"""When the last frame ends, wherever it is asked."""
+"""When the last frame ends, wherever it is asked, and how many frames a camera takes a second, whatever it loses."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.stores import local
 
 from storyframes.clips.clip_rows import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES
-from storyframes.recording_times import last_frame_end_s, usual_step_s
+from storyframes.recording_times import last_frame_end_s, usual_rate, usual_step_s
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
@@ -51,3 +53,86 @@ def test_no_frames_and_one_frame() -> None:
     assert usual_step_s(np.empty(0)) == 0.0
     assert usual_step_s(np.array([4.0]), 0.04) == 0.04
     assert last_frame_end_s(np.array([4.0]), 0.04) == pytest.approx(4.04)
+
+
+# --- the usual rate --------------------------------------------------------------------------------------------------
+
+LOSSES = ("none", "every 3rd", "every 4th", "every 40th", "two of four", "at random", "in rows", "pauses")
+JITTER = {"none": 0.0, "milliseconds": 0.0, "tenths": 0.1, "thirds": 0.3}  # of a step, at most
+
+
+def taken(fps: float, count: int, jitter: str, loss: str, generator: np.random.Generator) -> np.ndarray:
+    """When the frames of a camera that loses some are shown, seconds."""
+    number = np.arange(count)
+    time = (number + generator.uniform(0, JITTER[jitter], count)) / fps
+    if jitter == "milliseconds":
+        time = np.round(time, 3)
+    first = int(generator.integers(0, 3))
+    is_lost = np.zeros(count, bool)
+    if loss.startswith("every"):
+        is_lost = (number + first) % int(loss.removeprefix("every ")[:-2]) == 0
+    elif loss == "two of four":
+        is_lost = (number + first) % 4 < 2
+    elif loss == "at random":
+        is_lost = generator.random(count) < generator.uniform(0, 0.35)
+    elif loss == "in rows":
+        for begin in generator.integers(0, count, count // 30):
+            is_lost[begin : begin + int(generator.integers(1, 9))] = True
+    elif loss == "pauses":
+        for begin in generator.integers(1, count, int(generator.integers(1, 4))):
+            time[begin:] += generator.uniform(0.05, 30)
+    return time[~is_lost]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    fps=st.sampled_from([10, 15, 25, 30000 / 1001, 30, 50, 60]),
+    count=st.integers(80, 700),
+    jitter=st.sampled_from(sorted(JITTER)),
+    loss=st.sampled_from(LOSSES),
+    seed=st.integers(0, 2**32),
+)
+def test_no_loss_lowers_the_usual_rate(fps: float, count: int, jitter: str, loss: str, seed: int) -> None:
+    time = taken(fps, count, jitter, loss, np.random.default_rng(seed))
+    assert usual_rate(time, 1) == pytest.approx(fps, rel=0.02 if jitter == "thirds" else 0.005)
+
+
+@pytest.mark.parametrize(
+    ("steps", "fps"),
+    [
+        ([0.04], 25),
+        ([0.04, 0.9], 25),
+        ([0.9, 0.04], 25),
+        ([0.04, 0.04, 0.9, 0.04], 25),
+        ([0.04, 0.08, 0.04, 0.08, 0.08], 25),
+        ([0.04] * 24 + [0.94] + [0.04] * 24, 25),
+        ([0.04] * 24 + [0.94] * 3 + [0.04] * 24, 25),
+        ([0.1] * 10 + [3600] + [0.1] * 5, 10),
+        # What has no single step keeps the rate over 30 frames, whatever is between them.
+        ([1 / 30, 1 / 20] * 100, 24),  # film in 60 fields a second
+        ([0, 1 / 15] * 100, 30),  # two frames under one time
+        ([0.001] * 4 + [0.196] + ([0.001] * 4 + [0.196]) * 40, 25),  # frames that arrive in bursts
+    ],
+)
+def test_the_usual_rate_of_few_frames_and_of_odd_ones(steps: list[float], fps: float) -> None:
+    assert usual_rate(np.cumsum([0.5, *steps]), 1) == pytest.approx(fps, rel=0.002)
+
+
+def test_no_rate_is_told_by_frames_of_one_moment() -> None:
+    assert [usual_rate(np.array(time), 12.5) for time in ([], [4.0], [4.0, 4.0, 4.0])] == [12.5] * 3
+
+
+def test_frames_that_arrive_at_random_keep_their_mean_rate() -> None:
+    time = np.cumsum(np.random.default_rng(4).exponential(0.04, 3000))
+    assert usual_rate(time, 1) == pytest.approx(25, rel=0.05)
+
+
+def test_clips_of_a_camera_that_loses_every_40th_frame_say_so() -> None:
+    time = (np.arange(1200) / 30)[np.arange(1200) % 40 != 39]
+    phases = pd.DataFrame({"session_id": ["s"], "phase": ["a"], "start_s": [0.0], "end_s": [40.0]})
+    sessions = pd.DataFrame({"session_id": ["s"], "participant_id": ["p"]})
+    ratings = pd.DataFrame(columns=["session_id", "story_id", "position", "empathy"])
+    clips = build_index(sessions, phases, ratings, WindowSpec(window_s=4), {"s": SessionSignals(time=time)})
+    assert set(clips["stop_frame"] - clips["start_frame"]) == {120}
+    assert set(clips["frames_expected"]) == {123}
+    assert clips["longest_gap_s"].to_numpy() == pytest.approx(2 / 30)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from storyframes.recording_times import usual_step_s
+from storyframes.recording_times import usual_rate
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
@@ -56,7 +56,7 @@ def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     if len(curves.time) < 3:
         return
     steps = np.diff(curves.time)
-    usual = usual_step_s(curves.time)
+    usual = 1 / usual_rate(curves.time, np.inf)
     jumps = np.flatnonzero((steps > limits.jump * usual) | (steps <= 0))
     if len(jumps):
         yield QualityFinding(
