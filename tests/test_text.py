@@ -21,9 +21,11 @@ from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock
 from tasks.extractors.glove.extractor import GloveSettings, look_up, vectors_file
 from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
+from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
 from tasks.extractors.speech import speaker_labels
 from tasks.extractors.stories import read_stories
+from tasks.inspect.study_check import check_study
 from tasks.planning.sample import as_input
 from tasks.study.load import load_study
 
@@ -390,6 +392,53 @@ def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_have_a_ca
             assert "malformed cues left out" in entry.current.caveats
             assert entry.current.quality["malformed_cues"] == 1
             assert entry.current.provenance["settings"]["allow_malformed_cues"] is True
+
+
+ZOOM = "WEBVTT\n\n" + "\n".join(
+    f"00:0{n}.000 --> 00:0{n + 1}.000\n{who}: {text}\n"
+    for n, (who, text) in enumerate(
+        [("Anna Kowalski", "the garden"), ("Ben", "a dog"), ("Anna Kowalski", "the dog")], 1
+    )
+)
+
+
+def test_captions_of_a_call_are_embedded_without_the_names_and_no_name_reaches_the_store(
+    study_copy: Path, store_root: Path
+) -> None:
+    """Against the same words with the speakers in fields of their own."""
+    spoken = [("participant", "the garden"), ("robot", "a dog"), ("participant", "the dog")]
+    own = [
+        {"speaker": who, "start_s": n, "end_s": n + 1, "text": text} for n, (who, text) in enumerate(spoken, start=1)
+    ]
+    transcribed(study_copy, "own.json", json.dumps({"utterances": own}))
+    extract(study_copy, store_root, "glove", "sbert")
+    store = FeatureStore(store_root)
+    expected = {feature: store.read("p01-s01", feature) for feature in ("glove", "sbert")}
+    transcribed(study_copy, "zoom.vtt", ZOOM)
+    extract(study_copy, store_root, "glove", "sbert")
+    store = FeatureStore(store_root)
+    for feature, values in expected.items():
+        np.testing.assert_array_equal(store.read("p01-s01", feature), values)
+        assert store.attributes("p01-s01", feature)["speakers"] == ["speaker_1", "speaker_2"]
+        assert "captions whose speakers are uncertain" not in store.attributes("p01-s01", feature).get("stamps", [])
+    assert store.read("p01-s01", "sbert", array="speaker").tolist() == [0, 1, 0]
+    written = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file())
+    assert not [name for name in (b"Kowalski", b"Anna", b"Ben") if name in written]
+
+
+def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, store_root: Path) -> None:
+    transcribed(study_copy, "zoom.vtt", ZOOM.replace("Ben: ", ""))
+    extract(study_copy, store_root, "glove", "sbert")
+    records = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    for feature in ("glove", "sbert"):
+        assert "captions whose speakers are uncertain" in records[feature].caveats
+        assert records[feature].quality["uncertain_speakers"] == 2
+    (finding,) = [one for one in check_study(study_copy, ExtractorsSettings())[0].remarks if "speaker" in one]
+    assert finding.startswith("transcripts/zoom.vtt: 2 of 3 captions may begin with a speaker's name")
+    assert "Anna" not in finding
+    extract(study_copy, store_root, "glove", "sbert", transcript={"speaker_prefixes": True})
+    records = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    assert not any("speakers" in caveat for feature in ("glove", "sbert") for caveat in records[feature].caveats)
 
 
 def test_words_after_the_end_of_the_recording_are_said(study_copy: Path, store_root: Path) -> None:

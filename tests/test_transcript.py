@@ -299,6 +299,103 @@ def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
         read_transcript(write(tmp_path, "", "t.docx"))
 
 
+def captions(folder: Path, cues: list[str], name: str = "t.vtt", **how: bool) -> Transcript:
+    """What is read of a file with these cues, each a second long."""
+    is_vtt = name.endswith(".vtt")
+    point = "." if is_vtt else ","
+    blocks = [
+        f"{n}\n00:00:{n:02d}{point}000 --> 00:00:{n + 1:02d}{point}000\n{text}\n" for n, text in enumerate(cues, 1)
+    ]
+    return read_transcript(write(folder, "WEBVTT\n\n" * is_vtt + "\n".join(blocks), name), **how)
+
+
+def said(transcript: Transcript) -> list[tuple[str, str]]:
+    return [(one.speaker, one.text) for one in transcript.utterances]
+
+
+ANNA, BEN = "Anna Kowalski", "Ben (he/him)"
+
+
+@pytest.mark.parametrize("name", ["t.vtt", "t.srt"])
+def test_a_speaker_before_every_cue_is_a_speaker_and_no_text(tmp_path: Path, name: str) -> None:
+    """As Zoom writes it. A colon in what is said stays."""
+    cues = [f"{ANNA}: The point is: no.", f"{BEN}: Why?", f"{ANNA}: At 5:30", f"{BEN}: Note: a\nlong one", f"{ANNA}:"]
+    transcript = captions(tmp_path, cues, name)
+    assert said(transcript) == [
+        (ANNA, "The point is: no."),
+        (BEN, "Why?"),
+        (ANNA, "At 5:30"),
+        (BEN, "Note: a long one"),
+    ]
+    assert transcript.uncertain_speakers == 0
+    assert [word.text for word in transcript.words()][:4] == ["The", "point", "is:", "no."]
+
+
+def test_a_voice_of_teams_is_a_speaker_and_so_is_a_second_one_in_the_cue(tmp_path: Path) -> None:
+    cues = [f"<v {ANNA}>Hello: you</v>", "<v Ben Nowak>Yes.</v>\n<v.loud Anna Kowalski>No.</v>", "<v Ben Nowak>Ann: x"]
+    transcript = captions(tmp_path, cues)
+    assert said(transcript) == [
+        (ANNA, "Hello: you"), ("Ben Nowak", "Yes."), (ANNA, "No."), ("Ben Nowak", "Ann: x")
+    ]  # fmt: skip
+    assert transcript.uncertain_speakers == 0
+
+
+def test_where_names_stand_at_a_change_of_speaker_the_other_cues_are_nobodys_and_counted(tmp_path: Path) -> None:
+    cues = ["Anna: One", "two.", "Ben: Three", "and: four.", "five.", "Anna: Six", "Ben: Seven\nAnna: Eight", "nine."]
+    transcript = captions(tmp_path, cues, "t.srt")
+    assert said(transcript) == [
+        ("Anna", "One"), ("", "two."), ("Ben", "Three"), ("", "and: four."), ("", "five."), ("Anna", "Six"),
+        ("Ben", "Seven"), ("Anna", "Eight"), ("", "nine."),
+    ]  # fmt: skip
+    assert transcript.uncertain_speakers == 4
+
+
+@pytest.mark.parametrize(
+    ("cues", "uncertain"),
+    [
+        (["The point is: no.", "I said: no.", "The point is: yes.", *"abcdef"], 0),  # no names
+        (["Remember: the key.", *["one", "two"] * 8], 0),  # once in 17 cues
+        (["http://a.org", "At 5:30", "10: ten"], 0),
+        ([f"{ANNA}: Hello.", "Ben Nowak: Hello."], 2),  # names, but none of them twice
+        ([f"{ANNA}: Hello."], 1),
+        ([f"{ANNA}: Hello.", *["one", "two"] * 8], 1),
+        (["Remember: the key.", *["one", "two"] * 8, "Remember: the door."], 2),
+    ],
+)
+def test_a_colon_alone_makes_no_speaker_and_what_may_be_one_is_counted(
+    tmp_path: Path, cues: list[str], uncertain: int
+) -> None:
+    transcript = captions(tmp_path, cues)
+    assert said(transcript) == [("", cue) for cue in cues]
+    assert transcript.uncertain_speakers == uncertain
+    assert captions(tmp_path, cues, speaker_prefixes=False) == Transcript(transcript.utterances)
+
+
+def test_the_user_may_say_whether_captions_begin_with_speakers(tmp_path: Path) -> None:
+    zoom = [f"{ANNA}: Hello.", "Ben Nowak: The point is: no."]
+    assert said(captions(tmp_path, zoom, speaker_prefixes=True)) == [
+        (ANNA, "Hello."),
+        ("Ben Nowak", "The point is: no."),
+    ]
+    often = [*zoom, *zoom]
+    assert said(captions(tmp_path, often, speaker_prefixes=False)) == [("", cue) for cue in often]
+
+
+names = st.sampled_from(
+    ["Anna", "Dr. Maria von Berg", "KIM K.", "Nowak, Ben", "张伟", "anna.k", "Speaker 2", "participant"]
+)
+sayings = st.sampled_from(["Yes.", "The point is: no", "Note: x", "ben: what?", "5:30", "- and: so", "Anna Berg: who?"])
+
+
+@given(st.lists(st.tuples(names, sayings), min_size=1, max_size=12), st.sampled_from([": ", " : ", "："]))
+def test_any_speakers_before_all_cues_are_read(tmp_path_factory, spoken: list[tuple[str, str]], colon: str) -> None:
+    spoken = [*spoken, *spoken]
+    cues = [f"{name}{colon}{text}" for name, text in spoken]
+    transcript = captions(tmp_path_factory.mktemp("t"), cues)
+    assert said(transcript) == spoken
+    assert transcript.uncertain_speakers == 0
+
+
 times = st.floats(0, 1000, allow_nan=False)
 
 

@@ -31,6 +31,7 @@ class Caveat(StrEnum):
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     MALFORMED_CUES = "malformed cues left out"
+    UNCERTAIN_SPEAKERS = "captions whose speakers are uncertain"  # a name may be part of the text, or nobody is named
     CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning
     UNKNOWN_SCRIPT = "texts in a script that the model does not know"  # the embedding is of what is left of them
     SPEECH_AFTER_END = "speech after the end of the recording"

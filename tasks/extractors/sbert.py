@@ -73,6 +73,7 @@ class Sbert(_FromModel):
     """The ``sbert`` extractor of a session."""
 
     spec = FEATURES["sbert"]
+    version = 3  # captions that name their speakers in their text
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
     needs_frames = False
 

@@ -57,9 +57,12 @@ class TranscriptSettings(ExtractorSettings):
     Attributes:
         allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
             beyond its utterance, an end without a start) instead of failing; a caveat of what is made of it.
+        speaker_prefixes: whether "Name: " at the beginning of a caption is its speaker and no text; None judges by the
+            whole file, and what stays uncertain is a caveat.
     """
 
     allow_malformed_cues: bool = False
+    speaker_prefixes: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from itertools import count
 
 import numpy as np
 
@@ -14,21 +14,10 @@ from tasks.extractors.frames import Clock
 from tasks.extractors.settings import TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
+from tasks.study.captions import is_no_name
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
-_ROLES = {
-    "participant",
-    "robot",
-    "interviewer",
-    "interviewee",
-    "experimenter",
-    "agent",
-    "assistant",
-    "user",
-    "therapist",
-}
-_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 
 
 def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
@@ -43,7 +32,9 @@ def read_speech(source: Source, clock: Clock | None, settings: TranscriptSetting
     """
     path = source.file(Input.TRANSCRIPT).path
     try:
-        transcript = read_transcript(path, allow_malformed=settings.allow_malformed_cues)
+        transcript = read_transcript(
+            path, allow_malformed=settings.allow_malformed_cues, speaker_prefixes=settings.speaker_prefixes
+        )
     except TranscriptError as error:
         raise ExtractionError(str(error)) from None
     end_s = _end_s(source, clock)
@@ -56,6 +47,9 @@ def read_speech(source: Source, clock: Clock | None, settings: TranscriptSetting
     if transcript.malformed:
         out.caveat(Caveat.MALFORMED_CUES)
         out.quality["malformed_cues"] = len(transcript.malformed)
+    if transcript.uncertain_speakers:
+        out.caveat(Caveat.UNCERTAIN_SPEAKERS)
+        out.quality["uncertain_speakers"] = transcript.uncertain_speakers
     return transcript
 
 
@@ -93,12 +87,16 @@ def speaker_labels(speakers: list[str]) -> tuple[list[int], list[str]]:
 
     Roles (``participant``, ``robot``, …) and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else
     may be a name, which has no place in a feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of
-    appearance.
+    appearance, by the first number that is free.
+
+    Example:
+        >>> speaker_labels(["robot", "Anna", "speaker_3", "Ben", "Anna"])
+        ([0, 1, 2, 3, 1], ['robot', 'speaker_2', 'speaker_3', 'speaker_4'])
     """
-    labels: dict[str, str] = {}
-    for speaker in speakers:
-        if speaker not in labels:
-            harmless = speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker)
-            labels[speaker] = speaker if harmless else f"speaker_{len(labels) + 1}"
-    order = list(labels)
-    return [order.index(speaker) for speaker in speakers], list(labels.values())
+    order = list(dict.fromkeys(speakers))
+    labels: list[str] = []
+    for position, speaker in enumerate(order, start=1):
+        taken = {*labels, *filter(is_no_name, order)}
+        free = (f"speaker_{number}" for number in count(position) if f"speaker_{number}" not in taken)
+        labels.append(speaker if is_no_name(speaker) else next(free))
+    return [order.index(speaker) for speaker in speakers], labels

@@ -112,7 +112,7 @@ def _check_session(
                     next(read_audio(path, _ANY_RATE))
                     lengths_s[whose] = lengths_s.get(whose) or sound_length_s(path)
                 case Input.TRANSCRIPT:
-                    _check_transcript(path, lengths_s.get(whose, 0.0), settings)
+                    remarks += _check_transcript(path, file.relative, lengths_s.get(whose, 0.0), settings)
                 case Input.OPENFACE:
                     _check_openface(path, header, video)
                 case _:  # a curve
@@ -165,14 +165,23 @@ def _check_curve(path: Path, relative: str, study: Study) -> list[str]:
     return [f"curves: {remark}" for remark in read_curve(path, next(iter(schemes), None)).remarks]
 
 
-def _check_transcript(path: Path, length_s: float, settings: ExtractorsSettings) -> None:
-    utterances = read_transcript(path, allow_malformed=settings.transcript.allow_malformed_cues).utterances
-    end_s = max((utterance.end_s for utterance in utterances), default=0.0)
+def _check_transcript(path: Path, relative: str, length_s: float, settings: ExtractorsSettings) -> list[str]:
+    """Read a transcript; what of it should be looked at."""
+    how = settings.transcript
+    transcript = read_transcript(path, allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes)
+    end_s = max((utterance.end_s for utterance in transcript.utterances), default=0.0)
     if length_s and end_s > length_s + SLACK_S:
         raise TranscriptError(
             f"{path.name}: ends at {end_s:.2f} s, but the recording is {length_s:.2f} s long by its header: is it "
             "another session's transcript?"
         )
+    if not transcript.uncertain_speakers:
+        return []
+    return [
+        f"{relative}: {transcript.uncertain_speakers} of {len(transcript.utterances)} captions may begin with a "
+        "speaker's name ('Name: ...'), which is then read as what was said, or have none where others do: set "
+        "[transcript] speaker_prefixes = true if such beginnings are speakers, false if they were said"
+    ]
 
 
 def _check_openface(path: Path, header: VideoHeader | None, video: Path | None) -> None:

@@ -2,14 +2,19 @@
 
 What holds ``-->`` is taken for a cue's times, and so is a line of two times with another sign between them. No message
 quotes a line: captions are what somebody said.
+
+Zoom, Otter and many editors write the speaker into the text: "Anna Kowalski: …". A colon is also part of what people
+say ("The point is: …"), so the whole file is judged: the beginning of a cue names its speaker where the same few names
+begin most cues, or take turns. What may be a name and is not certain stays text, and is counted.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,20 +25,37 @@ class CaptionsError(Exception):
 
 @dataclass(frozen=True)
 class Cue:
-    """One caption. ``speaker`` is that of WebVTT's first voice span, else empty."""
+    """What one speaker says in one caption: a caption of several speakers is several cues of the same times.
+
+    Attributes:
+        start_s, end_s: seconds.
+        lines: the text, without tags, none of them empty.
+        speaker: by WebVTT's voice span or by a prefix ("Anna: …"); empty where neither names one.
+    """
 
     start_s: float
     end_s: float
-    text: str
+    lines: tuple[str, ...]
     speaker: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.lines)
 
 
 @dataclass(frozen=True)
 class Captions:
-    """The cues that have a text, in the file's order, and what could not be read, each with its line."""
+    """What a file of captions holds.
+
+    Attributes:
+        cues: those that have a text, in the file's order.
+        faults: what could not be read, each with its line.
+        uncertain_speakers: cues that may begin with a speaker's name, or that have none where others do.
+    """
 
     cues: tuple[Cue, ...]
     faults: tuple[str, ...]
+    uncertain_speakers: int = 0
 
 
 _TIME = r"(?:(\d+):)?([0-5]\d):([0-5]\d)"
@@ -43,11 +65,16 @@ _LIKE_TIME = r"\d+:\d+(?::\d+[.,]?\d*|[.,]\d+)"
 _LIKE_TIMES = re.compile(rf".*-->.*|\s*{_LIKE_TIME}\s*[^\w\s]{{0,5}}\s*{_LIKE_TIME}\s*")
 _TAG = re.compile(r"</?[A-Za-z0-9][^<>]*>|\{\\[^{}]*\}")  # <i>, <v Anna>, <00:01.000>, {\an8}
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
+_BEFORE_VOICE = re.compile(r"(?=<v[.\s])")
 _NO_CUE = re.compile(r"(NOTE|STYLE|REGION)(\s.*)?")
 
 
-def read_captions(path: Path) -> Captions:
+def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
     """The captions at ``path``; WebVTT where its name ends with ``.vtt``, else SRT.
+
+    Args:
+        path: the file.
+        speaker_prefixes: whether "Name: " at the beginning of a cue names its speaker; None judges by the whole file.
 
     Raises:
         CaptionsError: it is not UTF-8, not of that format, or has not one cue that can be read.
@@ -68,11 +95,29 @@ def read_captions(path: Path) -> Captions:
         for found in _read_block(number, block, is_vtt):
             if isinstance(found, str):
                 faults.append(found)
-            elif found.text:
+            elif found.lines:
                 cues.append(found)
     if not cues and (faults or not is_vtt):
         raise CaptionsError("not one cue has times like " + _example(is_vtt))
-    return Captions(tuple(cues), tuple(faults))
+    prefixes = find_prefixes([cue.lines[0] for cue in cues if not cue.speaker], speaker_prefixes)
+    named = tuple(part for cue in cues for part in _by_prefix(cue, prefixes))
+    return Captions(named, tuple(faults), prefixes.uncertain)
+
+
+def _by_prefix(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:
+    """The cue's parts that begin with a prefix, without it; the cue as it is where none of its lines has one."""
+    if cue.speaker:
+        yield cue
+        return
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    for line in cue.lines:
+        speaker, text = prefixes.split(line)
+        if speaker:
+            parts.append((speaker, []))
+        parts[-1][1].append(text)
+    for speaker, lines in parts:
+        if any(lines):
+            yield replace(cue, lines=tuple(line for line in lines if line), speaker=speaker)
 
 
 def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
@@ -101,7 +146,7 @@ def _read_block(number: int, block: list[str], is_vtt: bool) -> Iterator[Cue | s
         text = block[at + 1 : following]
         if not is_vtt and following < len(block) and text and text[-1].strip().isdigit():
             text = text[:-1]  # the next cue's number
-        yield _cue(block[at], text, number + at, is_vtt)
+        yield from _cues(block[at], text, number + at, is_vtt)
 
 
 def _may_precede(lines: list[str], is_vtt: bool, *, followed: bool) -> bool:
@@ -111,17 +156,21 @@ def _may_precede(lines: list[str], is_vtt: bool, *, followed: bool) -> bool:
     return len(lines) == 1 and lines[0].strip().isdigit()
 
 
-def _cue(timing: str, text: list[str], number: int, is_vtt: bool) -> Cue | str:
+def _cues(timing: str, text: list[str], number: int, is_vtt: bool) -> Iterator[Cue | str]:
+    """A cue for each voice of the caption, or what is wrong with its times."""
     match = (_VTT if is_vtt else _SRT).fullmatch(timing)
     if match is None:
-        return f"line {number}: its times are not like {_example(is_vtt)}"
+        yield f"line {number}: its times are not like {_example(is_vtt)}"
+        return
     start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:])
     if end_s < start_s:
-        return f"line {number}: ends at {end_s:g} s, before it starts at {start_s:g} s"
-    joined = " ".join(text)
-    voice = _VOICE.search(joined)
-    plain = " ".join(html.unescape(_TAG.sub("", joined)).split())
-    return Cue(start_s, end_s, plain, html.unescape(voice.group(1)).strip() if voice else "")
+        yield f"line {number}: ends at {end_s:g} s, before it starts at {start_s:g} s"
+        return
+    for said in _BEFORE_VOICE.split("\n".join(text)):
+        voice = _VOICE.match(said)
+        plain = (" ".join(html.unescape(line).split()) for line in _TAG.sub("", said).split("\n"))
+        speaker = " ".join(html.unescape(voice.group(1)).split()) if voice else ""
+        yield Cue(start_s, end_s, tuple(line for line in plain if line), speaker)
 
 
 def _seconds(parts: Sequence[str | None]) -> float:
@@ -131,3 +180,103 @@ def _seconds(parts: Sequence[str | None]) -> float:
 
 def _example(is_vtt: bool) -> str:
     return "00:01:02.345 --> 00:01:04.000" if is_vtt else "00:01:02,345 --> 00:01:04,000"
+
+
+# --- speakers whose names stand in the text -----------------------------------------------------------------------
+
+_PREFIX = re.compile(r"(?:>>+\s*|[-–—]\s+)?([^:：!?;…\"“”<>|]{1,60}?)\s?(?::(?=\s|$)|：)\s*(.*)")
+_MOST_WORDS = 8
+_MOST_CUES = 0.8  # of the file's cues: where so many begin with a name, each beginning is one
+_SOME_CUES = 0.25  # where names stand only at a change of speaker
+_CUES_PER_NAME = 1.5  # at least, on average
+_UNUSUAL = 0.1  # of the cues: more that look like names are no chance
+_IN_PARENTHESES = re.compile(r"\([^()]*\)")  # (she/her)
+_SMALL_WORDS = {*"af al av bin da de del della den der di do dos du e el ibn la le ten ter und van von y zu".split()}
+_ROLES = {
+    "participant",
+    "robot",
+    "interviewer",
+    "interviewee",
+    "experimenter",
+    "agent",
+    "assistant",
+    "user",
+    "therapist",
+}
+_NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
+
+
+def is_no_name(speaker: str) -> bool:
+    """Whether it is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``), and may be shown."""
+    return speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker) is not None
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What the cues of a file begin with.
+
+    Attributes:
+        speakers: the prefixes that are speakers.
+        uncertain: cues that may begin with a speaker's name, or that name no speaker where others do.
+    """
+
+    speakers: frozenset[str] = frozenset()
+    uncertain: int = 0
+
+    def split(self, line: str) -> tuple[str, str]:
+        """The line's speaker, empty where it names none, and the text without it."""
+        if self.speakers and (match := _match(line)) and match.group(1) in self.speakers:
+            return match.group(1), match.group(2)
+        return "", line
+
+
+def find_prefixes(beginnings: Sequence[str], are_speakers: bool | None = None) -> Prefixes:
+    """What of a file's cues is a speaker.
+
+    Args:
+        beginnings: the first line of each cue, of those whose speaker is not known otherwise.
+        are_speakers: True where it is known that prefixes are speakers, False where none is; None judges by the file.
+
+    Example:
+        >>> zoom = find_prefixes(["Anna Kowalski: The point is: no.", "Ben: Why?", "Anna Kowalski: Because."])
+        >>> sorted(zoom.speakers), zoom.uncertain
+        (['Anna Kowalski', 'Ben'], 0)
+        >>> zoom.split("Anna Kowalski: The point is: no.")
+        ('Anna Kowalski', 'The point is: no.')
+    """
+    if are_speakers is False:
+        return Prefixes()
+    counts = Counter(match.group(1) for line in beginnings if (match := _match(line)))
+    names = {prefix for prefix in counts if _looks_like_a_name(prefix)}
+    repeated = {prefix for prefix, count in counts.items() if count > 1}
+    named = sum(counts[prefix] for prefix in names)
+    if are_speakers:
+        return Prefixes(frozenset(names | repeated))
+    total = len(beginnings)
+    turns = names & repeated
+    for speakers, share, fewest in ((names | repeated, _MOST_CUES, 1), (turns, _SOME_CUES, 2)):
+        having = sum(counts[prefix] for prefix in speakers)
+        if len(speakers) >= fewest and having >= max(_CUES_PER_NAME * len(speakers), share * total):
+            return Prefixes(frozenset(speakers), total - having)
+    is_likely = turns or named > _UNUSUAL * total or any(" " in name or is_no_name(name) for name in names)
+    return Prefixes(uncertain=named if is_likely else 0)
+
+
+def _match(line: str) -> re.Match[str] | None:
+    """The prefix and what follows it; None where the line has no prefix that could be a speaker."""
+    match = _PREFIX.fullmatch(line)
+    has_form = match and len(match.group(1).split()) <= _MOST_WORDS and any(map(str.isalpha, match.group(1)))
+    return match if has_form else None
+
+
+def _looks_like_a_name(prefix: str) -> bool:
+    """Whether each of its words begins as a name's does; scripts without capitals have no such words."""
+    if is_no_name(prefix):
+        return True
+    words = [word.strip(".,'’") for word in _IN_PARENTHESES.sub(" ", prefix).split()]
+    first, *others = [word for word in words if word] or [""]
+    return first[:1].isalpha() and not first[0].islower() and all(map(_may_be_of_a_name, others))
+
+
+def _may_be_of_a_name(word: str) -> bool:
+    return not word[0].islower() or word in _SMALL_WORDS

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.study.captions import CaptionsError, read_captions
+from tasks.study.captions import Captions, CaptionsError, read_captions
 
 _RULE = "a time is finite, not negative, and in order"
 _ROUNDING_S = 0.1  # recognisers round words and utterances each for themselves
@@ -54,10 +54,12 @@ class Transcript:
     Attributes:
         utterances: what was said.
         malformed: what was left out or interpolated because it could not be read, each with its place in the file.
+        uncertain_speakers: captions that may begin with a speaker's name, or that name no speaker where others do.
     """
 
     utterances: tuple[Utterance, ...]
     malformed: tuple[str, ...] = ()
+    uncertain_speakers: int = 0
 
     def words(self) -> list[Word]:
         """All words in the order of their start."""
@@ -72,23 +74,32 @@ class Transcript:
         return sorted(words, key=lambda pair: pair[0].start_s)
 
 
-def read_transcript(path: Path, *, allow_malformed: bool = False) -> Transcript:
+def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefixes: bool | None = None) -> Transcript:
     """The transcript at ``path``; the format is known by the suffix and, for JSON, by its keys.
 
     Args:
         path: .json, .vtt or .srt.
         allow_malformed: take what can be read. An utterance without times that are times is left out; a word's times
             are interpolated where they are none, lie outside its utterance, or are an end without a start.
+        speaker_prefixes: of captions, whether "Name: " at the beginning of a cue is its speaker and no text; None
+            judges by the whole file (see :mod:`tasks.study.captions`).
 
     Raises:
         TranscriptError: unknown format, damaged file, or (unless ``allow_malformed``) something that is malformed.
     """
-    reader = {".json": _read_json, ".vtt": _read_captions, ".srt": _read_captions}.get(path.suffix.lower())
-    if reader is None:
+    suffix = path.suffix.lower()
+    if suffix not in (".json", ".vtt", ".srt"):
         raise TranscriptError(f"{path.name}: a transcript is .json, .vtt or .srt")
     faults: list[str] = []
+    uncertain_speakers = 0
     try:
-        drafts = list(reader(path, faults))
+        if suffix == ".json":
+            drafts = list(_read_json(path))
+        else:
+            captions = _read_captions(path, speaker_prefixes)
+            faults += captions.faults
+            uncertain_speakers = captions.uncertain_speakers
+            drafts = [_Draft(cue.speaker, cue.start_s, cue.end_s, cue.text, ()) for cue in captions.cues]
     except OSError as error:
         raise TranscriptError(f"{path.name}: cannot be read: {error.strerror}") from None
     finished = [_finish(draft, number, faults) for number, draft in enumerate(drafts, start=1)]
@@ -99,7 +110,7 @@ def read_transcript(path: Path, *, allow_malformed: bool = False) -> Transcript:
             "allow_malformed_cues = true to leave out what cannot be read"
         )
     utterances = sorted((one for one in finished if one is not None), key=lambda utterance: utterance.start_s)
-    return Transcript(tuple(utterances), tuple(faults))
+    return Transcript(tuple(utterances), tuple(faults), uncertain_speakers)
 
 
 # --- a draft: an utterance as read, before its times are checked and its words have all got some --------------------
@@ -294,7 +305,7 @@ class _Whisper(BaseModel):
             yield _Draft(segment.speaker or "", segment.start, segment.end, segment.text.strip(), words)
 
 
-def _read_json(path: Path, faults: list[str]) -> Iterator[_Draft]:
+def _read_json(path: Path) -> Iterator[_Draft]:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -329,10 +340,8 @@ def _has_key(value: Any, key: str) -> bool:
     return isinstance(value, dict) and key in value
 
 
-def _read_captions(path: Path, faults: list[str]) -> Iterator[_Draft]:
+def _read_captions(path: Path, speaker_prefixes: bool | None) -> Captions:
     try:
-        captions = read_captions(path)
+        return read_captions(path, speaker_prefixes)
     except CaptionsError as error:
         raise TranscriptError(f"{path.name}: is not a valid {path.suffix[1:]} file: {error}") from None
-    faults += captions.faults
-    return (_Draft(cue.speaker, cue.start_s, cue.end_s, cue.text, ()) for cue in captions.cues)

@@ -146,7 +146,13 @@ def _said(study: Study, session_id: str, choice: SampleChoice) -> str:
     if session.transcript is None:
         raise SampleError("it has no transcript")
     path = study.path(session.transcript)
-    transcript = read_transcript(path, allow_malformed=choice.transcript.allow_malformed_cues)
+    how = choice.transcript
+    transcript = read_transcript(path, allow_malformed=how.allow_malformed_cues, speaker_prefixes=how.speaker_prefixes)
+    if transcript.uncertain_speakers:
+        raise SampleError(
+            f"{transcript.uncertain_speakers} of its captions may begin with a speaker's name, or have none where "
+            "others do: set [transcript] speaker_prefixes = true if such beginnings are speakers, else false"
+        )
     spans = [
         (part.start_s, part.end_s)
         for part in study.phases

@@ -79,7 +79,7 @@ class Glove(_FromVectors):
     """The ``glove`` extractor of a session."""
 
     spec = FEATURES["glove"]
-    version = 3
+    version = 4  # captions that name their speakers in their text
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
     needs_frames = False
 

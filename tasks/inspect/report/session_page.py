@@ -11,6 +11,7 @@ import pandas as pd
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN
+from tasks.extractors.speech import speaker_labels
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.devices import Device, devices_of
@@ -38,7 +39,7 @@ class Disclosure:
     """What of the recordings themselves goes into the pages: nothing, unless asked for.
 
     Attributes:
-        text: the transcripts, with the speakers' names as they stand there.
+        text: the transcripts; their speakers as the feature store calls them.
         video: thumbnails with landmarks and poses.
     """
 
@@ -71,6 +72,7 @@ class Pages:
     clips: pd.DataFrame | None
     options: ReportOptions
     site: Path
+    speaker_prefixes: bool | None = None  # of captions: [transcript] speaker_prefixes
     findings: dict[str, list[QualityFinding]] = field(default_factory=dict)
     quoted: set[str] = field(default_factory=set)  # sessions whose transcripts are in
     pictured: set[str] = field(default_factory=set)
@@ -186,10 +188,15 @@ def _timetable(pages: Pages, session_id: str, track: str, device: Device | None)
     if not pages.options.disclosure.text or transcript is None:
         return Timetable(phases, clips), ""
     try:
-        read = read_transcript(pages.study.path(transcript), allow_malformed=True)
+        path = pages.study.path(transcript)
+        read = read_transcript(path, allow_malformed=True, speaker_prefixes=pages.speaker_prefixes)
     except (TranscriptError, StudyFileError) as error:
         return Timetable(phases, clips), str(error)
-    spoken = tuple(Spoken(one.speaker, one.start_s, one.end_s, one.text) for one in read.utterances)
+    numbers, labels = speaker_labels([one.speaker for one in read.utterances])
+    spoken = tuple(
+        Spoken(labels[number], one.start_s, one.end_s, one.text)
+        for number, one in zip(numbers, read.utterances, strict=True)
+    )
     return Timetable(phases, clips, spoken), ""
 
 

@@ -52,7 +52,7 @@ def build_report(
     Args:
         study: a valid study.
         store: its features.
-        settings: of all extractors; they decide which versions are stale.
+        settings: of all extractors; they decide which versions are stale, and how captions are read.
         out: a new or empty folder, or an older report.
         options: what else it is made of; nothing of the recordings themselves by default.
         progress: called with (session_id, number, how many) before each session.
@@ -65,7 +65,8 @@ def build_report(
     with new_site(out) as site:
         options = options or ReportOptions()
         facts = read_facts(study, store, settings, options.rules)
-        pages = Pages(study, store, facts.matrix, read_clips(store), options, site)
+        prefixes = settings.transcript.speaker_prefixes
+        pages = Pages(study, store, facts.matrix, read_clips(store), options, site, prefixes)
         (site / "sessions").mkdir()
         session_ids = [session_id for session_id in facts.matrix.sessions if session_id != STORIES]
         for number, session_id in enumerate(session_ids, start=1):

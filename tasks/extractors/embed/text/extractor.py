@@ -73,6 +73,7 @@ class _OfTexts(Embedding[TextSettings]):
 class TextEmbedding(_OfTexts):
     """A model of texts, of a session's utterances."""
 
+    version = 3  # captions that name their speakers in their text
     inputs = (Input.TRANSCRIPT, Input.VIDEO)
     needs_frames = False
 
