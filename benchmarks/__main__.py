@@ -10,6 +10,7 @@ NAMES = (
     "one_file",
     "clip_index",
     "agreement",
+    "coverage",
     "planning",
     "scores",
     "train",

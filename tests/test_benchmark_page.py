@@ -118,7 +118,7 @@ def test_epochs_say_what_they_say(tmp_path: Path) -> None:
 def scored(scores: list[float], ratings: list[float], who: list[int], copies: list[int] | None = None) -> Scored:
     n = len(scores)
     counts = np.array(copies or [1] * n)
-    arrays = np.array(scores), np.array(ratings), counts, np.array(who), np.full(n, -1)
+    arrays = np.array(scores), np.array(ratings), counts, np.array(who), np.full(n, -1), np.array(who)
     return Scored(RUN, Level.CLIP, arrays[0], 0.5, *arrays[1:], 0, tuple(f"p{one}" for one in range(max(who) + 1)))
 
 

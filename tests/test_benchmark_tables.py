@@ -69,7 +69,7 @@ def made_up(run: Run, **values: float) -> ScoredRun:
     counts = {"n": 100, "tp": 0, "fp": 0, "fn": 0, "tn": 0, "missing": 0}
     metrics = Metrics(**(dict.fromkeys(names, math.nan) | counts | values))  # type: ignore[arg-type]
     none = np.empty(0)
-    return ScoredRun(Path("x"), Scored(run, Level.CLIP, none, 0.5, none, none, none, none, 0), metrics, None)
+    return ScoredRun(Path("x"), Scored(run, Level.CLIP, none, 0.5, none, none, none, none, none, 0), metrics, None)
 
 
 def of(runs: Sequence[ScoredRun]) -> Evaluation:

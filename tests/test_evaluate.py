@@ -38,7 +38,7 @@ def test_json_is_one_object_with_intervals(tmp_path: Path) -> None:
     found = json.loads(result.stdout)
     assert [table["published"] for table in found["tables"]] == [False, True]
     assert {one["level"] for one in found["runs"]} == {"story"}
-    assert set(found["runs"][0]["intervals"]["rho"]) == {"low", "high", "undefined"}
+    assert set(found["runs"][0]["intervals"]["rho"]) == {"low", "high", "reason"}
 
 
 def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:

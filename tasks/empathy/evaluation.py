@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tasks.empathy.intervals import Interval, bootstrap, permutation_p
+from tasks.empathy.intervals import Interval, participant_intervals, permutation_p
 from tasks.empathy.levels import Scored, at_level
 from tasks.empathy.metrics import Metrics
 from tasks.empathy.predictions import FILE, Predictions, read_predictions
@@ -71,7 +71,7 @@ def evaluate(
         level: score clips, or the stories that they are of. Runs whose predictions are of stories stay what they are.
         split: of which clips.
         each_once: count every clip once, also where the predictions say that some count several times.
-        intervals: also draw participants again and deal ratings out again.
+        intervals: also say how sure each number is, and deal ratings out again.
 
     Raises:
         RunError: there is no run under ``root``.
@@ -100,7 +100,7 @@ def evaluate(
             continue
         folders[key] = folder
         if intervals:
-            one = replace(one, intervals=bootstrap(one.scored), p=permutation_p(one.scored))
+            one = replace(one, intervals=participant_intervals(one.scored), p=permutation_p(one.scored))
         runs.append(one)
         for note in (*run.caveats, *_leaks(predictions), *_missing(one.metrics)):
             said[note].append(run.name)

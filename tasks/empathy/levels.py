@@ -26,6 +26,7 @@ class Scored:
         participants: (n,) the number of the participant, from 0.
         stories: (n,) the number of the participant's session and story, from 0; all -1 where some rating is not of a
             story, or one session rates one story twice.
+        sessions: (n,) the number of the session, from 0.
         clips: of which clips or stories, as one number that does not depend on their order.
         names: the participants' ids, by their numbers.
     """
@@ -38,6 +39,7 @@ class Scored:
     copies: np.ndarray
     participants: np.ndarray
     stories: np.ndarray
+    sessions: np.ndarray
     clips: int
     names: tuple[str, ...] = ()
 
@@ -114,6 +116,7 @@ def at_level(predictions: Predictions, level: Level, split: str, *, each_once: b
         table["copies"].to_numpy(np.int64),
         participants,
         np.full(len(table), -1) if fault else stories,
+        pd.factorize(table["session_id"])[0],
         clips,
         tuple(str(name) for name in names),
     )
