@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test docs lint format bench soak clean
+.PHONY: demo test docs lint format bench soak lock clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
@@ -36,6 +36,11 @@ bench: $(VENV)/.dev ## print the tables of docs/performance.md, measured here
 
 soak: $(VENV)/.dev ## kill everything that belongs to runs at random, for 20 minutes or MINUTES; then look at what is there
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
+
+lock: ## deploy/requirements.txt: what the pipeline needs, at the versions of constraints.txt, with the SHA-256 of every file; needs uv
+	echo hatchling | uv pip compile pyproject.toml - --extra pipeline --constraints constraints.txt --universal \
+		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command 'make lock' --output-file deploy/requirements.txt --quiet
 
 clean:
 	rm -rf $(VENV) storyframes-demo docs/_build

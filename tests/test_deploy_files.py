@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import importlib.metadata
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from support.deployment_server import DEPLOY, settings_of
 
 ROOT = DEPLOY.parent
@@ -75,7 +77,8 @@ def test_containers_are_locked_up() -> None:
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert re.search(r":\d+\.\d+[\w.-]*$|@sha256:", service["image"]), name
+        of_this_checkout = "localhost/storyframes-worker:" in service["image"]
+        assert of_this_checkout or re.search(r"@sha256:[0-9a-f]{64}$", service["image"]), name
         assert not service.get("privileged"), name
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), name
@@ -122,7 +125,9 @@ def test_only_pods_of_the_run_reach_each_other() -> None:
 def test_no_secret_is_in_a_file() -> None:
     for path in DEPLOY.rglob("*"):
         if path.is_file():
-            for found in re.findall(r"(?im)^[^#\n]*(?:password|auth\w*)[ \t]*[=:][ \t]*([^?\s]\S*)", path.read_text()):
+            for found in re.findall(
+                r"(?im)^[^#\n]*(?:password|auth\w*)[ \t]*(?:=(?!=)|:)[ \t]*([^?\s]\S*)", path.read_text()
+            ):
                 assert found.startswith("${") or "PASSWORD" in found, f"{path.name}: {found}"
 
 
@@ -136,6 +141,56 @@ def test_the_units_are_what_systemd_understands(tmp_path: Path) -> None:
         (tmp_path / unit.name).write_text(re.sub(r"(?m)^(User|Group)=.*", r"\1=daemon", text))
         done = subprocess.run([analyze, "verify", str(tmp_path / unit.name)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["server", "worker"])
+def test_the_units_are_confined(name: str) -> None:
+    """Exposure at most 2.5 of 10."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd is not installed")
+    unit = DEPLOY / f"systemd/storyframes-{name}.service"
+    command = [analyze, "security", "--offline=true", "--no-pager", "--threshold=25", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_images_that_others_made_are_named_by_digest() -> None:
+    for file in (ROOT / "containers").rglob("Containerfile"):
+        text = file.read_text()
+        bases = re.findall(r"(?m)^(?:FROM|ARG BASE=)\s*(\S+)", text)
+        assert [base for base in bases if "@sha256:" not in base and base != "${BASE}"] == [], file
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_package_of_the_pipeline_has_its_hashes_and_the_version_of_the_constraints() -> None:
+    versions = re.findall(r"(?m)^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text())
+    constraints = {normalized(name): version for name, version in versions}
+    entries = re.split(r"(?m)^(?=[\w.-]+==)", (DEPLOY / "requirements.txt").read_text())[1:]
+    locked = {}
+    for entry in entries:
+        name, version = re.match(r"([\w.-]+)==(\S+)", entry).groups()
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), name
+        assert version == constraints.get(normalized(name), version), name
+        locked[normalized(name)] = version
+    assert set(needed_by("storyframes", {"pipeline"})) <= set(locked) | {"storyframes"}
+
+
+def needed_by(name: str, extras: set[str], found: dict[str, set[str]] | None = None) -> dict[str, set[str]]:
+    """The installed distributions that one needs, itself and what they need included, by their normalized names."""
+    found = {} if found is None else found
+    missing = extras | {""}
+    if name in found and missing <= found[name]:
+        return found
+    found[name] = found.get(name, set()) | missing
+    for line in importlib.metadata.requires(name) or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in missing):
+            needed_by(normalized(requirement.name), set(requirement.extras), found)
+    return found
 
 
 def test_a_slip_in_a_unit_is_seen(tmp_path: Path) -> None:
