@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.clips.clip_rows import COLUMNS, weight_column
+from storyframes.ticks import ticks
 from tasks.clip_remarks import named
 from tasks.label_rules import (
     LabelRule,
@@ -22,11 +23,13 @@ from tasks.label_rules import (
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
 from tasks.study.load import Study
 
-_MOMENT_S = 1e-6  # for how long a label of a single moment holds
 _NOBODY = "nobody in particular"  # no person_id: it has spaces
 
-# (labels, 2): the first and the last second of each part
 Spans = np.ndarray
+"""(labels, 2) int64: where each part begins and ends, in whole microseconds of the session; a moment has both the same.
+
+The end is not in the part; a moment holds for the one microsecond that begins with it.
+"""
 
 
 def clip_targets(study: Study) -> pd.DataFrame:
@@ -161,16 +164,14 @@ def _column(
     for label in labels:
         by_target[label.session_id, label.target].append(label)
     column, weights = np.full(len(index), np.nan), np.full(len(index), np.nan)
-    start_s, stop_s = index["start_s"].to_numpy(), index["stop_s"].to_numpy()
+    start, stop = ticks(index["start_s"]), ticks(index["stop_s"])
     for (session, about), rows in groups.items():
         target = about if isinstance(about, str) else None
         found = by_target.get((session, target)) or by_target.get((session, None), [])
         by_rater: dict[str | None, list[Label]] = defaultdict(list)
         for label in found:
             by_rater[label.rater_id].append(label)
-        each = [
-            _of_rater(of_one, codes, start_s[rows], stop_s[rows], scheme, rule, study) for of_one in by_rater.values()
-        ]
+        each = [_of_rater(of_one, codes, start[rows], stop[rows], scheme, rule, study) for of_one in by_rater.values()]
         if each:
             said, sure = (np.array(some) for some in zip(*each, strict=True))
             column[rows], weights[rows] = _of_raters(said, sure, is_numeric=scheme.is_numeric)
@@ -180,22 +181,22 @@ def _column(
 def _of_rater(
     labels: Sequence[Label],
     codes: Mapping[str, int],
-    start_s: np.ndarray,
-    stop_s: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
     scheme: Scheme,
     rule: LabelRule,
     study: Study,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What one rater says of each window, of its part of the session, else of the session as a whole; and how sure."""
-    result, weights = np.full(len(start_s), np.nan), np.full(len(start_s), np.nan)
+    result, weights = np.full(len(start), np.nan), np.full(len(start), np.nan)
     parts = [label for label in labels if label.start_s is not None]
     for some in (parts, [label for label in labels if label.start_s is None]):
         if some:
-            spans = np.array([_span(label, study) for label in some])
+            spans = ticks([_span(label, study) for label in some])
             order = np.lexsort((spans[:, 1], spans[:, 0]))
             values = np.array([float(label.value) if scheme.is_numeric else codes[str(label.value)] for label in some])
             confidence = np.array([1.0 if label.confidence is None else label.confidence for label in some])
-            labelled = values[order], spans[order], start_s, stop_s, rule.within_of(scheme)
+            labelled = values[order], spans[order], start, stop, rule.within_of(scheme)
             said = meet(*labelled)
             if (confidence != 1).any():
                 sure = confidence_of(said, confidence[order], *labelled)
@@ -214,28 +215,32 @@ def _span(label: Label, study: Study) -> tuple[float, float]:
     return float(first), float(last)
 
 
-def meet(values: np.ndarray, spans: Spans, start_s: np.ndarray, stop_s: np.ndarray, within: Within) -> np.ndarray:
-    """(windows,) the value of each window, NaN where no part touches it.
+def meet(values: np.ndarray, spans: Spans, start: np.ndarray, stop: np.ndarray, within: Within) -> np.ndarray:
+    """(windows,) the value that one rater's labels give each window, NaN where no part touches it.
+
+    Time that several parts give the same value counts once. Of values that hold equally long a window has the one that
+    begins first in it; of those that it begins with, the one that began first.
 
     Args:
-        values: (labels,) in the order in which their parts begin.
-        spans: (labels, 2) seconds; the same twice is a moment, which holds next to no time.
-        start_s, stop_s: (windows,) seconds; the latter is not in the window.
+        values: (labels,) in the order in which their parts begin, and of those that begin together, end.
+        spans: (labels, 2) their parts.
+        start, stop: (windows,) int64 microseconds; the latter is not in the window.
         within: the rule.
     """
-    touches, held = _held(spans, start_s, stop_s)
-    nothing = ~touches.any(axis=1)
+    if within is Within.LAST:
+        touches = _held(spans, start, stop) > 0
+        return np.where(touches.any(axis=1), values[_latest(touches)], np.nan)
+    values, spans = _without_overlaps(values, spans)
+    held = _held(spans, start, stop)
     if within is Within.MEAN:
         with np.errstate(invalid="ignore"):
             return (held @ values) / held.sum(axis=1)
-    if within is Within.LAST:
-        return np.where(nothing, np.nan, values[_latest(touches)])
-    _, places = np.unique(values, return_index=True)
-    distinct = values[np.sort(places)]  # of two that hold equally long the one that began first
-    time = held @ (values[:, None] == distinct)
-    best = time.argmax(axis=1)
-    too_little = time.max(axis=1) <= (stop_s - start_s) / 2 if within is Within.MAJORITY else False
-    return np.where(nothing | too_little, np.nan, distinct[best])
+    distinct, of_part = np.unique(values, return_inverse=True)
+    time = (held @ (of_part[:, None] == np.arange(len(distinct))))[:, of_part]
+    best = np.where(held > 0, time, 0).argmax(axis=1)  # the first part of those whose value holds longest
+    longest = time[np.arange(len(start)), best]
+    too_little = longest * 2 <= stop - start if within is Within.MAJORITY else longest == 0
+    return np.where(too_little, np.nan, values[best])
 
 
 def confidence_of(
@@ -243,8 +248,8 @@ def confidence_of(
     confidence: np.ndarray,
     values: np.ndarray,
     spans: Spans,
-    start_s: np.ndarray,
-    stop_s: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
     within: Within,
 ) -> np.ndarray:
     """(windows,) the mean confidence, by time in the window, of the parts that a window's value comes from; else NaN.
@@ -252,24 +257,37 @@ def confidence_of(
     Args:
         said: (windows,) the value of each window, as :func:`meet` gives it.
         confidence: (labels,) in the order of ``values``.
-        values, spans, start_s, stop_s, within: as :func:`meet` has them.
+        values, spans, start, stop, within: as :func:`meet` has them.
     """
-    touches, held = _held(spans, start_s, stop_s)
+    held = _held(spans, start, stop)
     if within is Within.LAST:
-        return np.where(np.isnan(said), np.nan, confidence[_latest(touches)])
+        return np.where(np.isnan(said), np.nan, confidence[_latest(held > 0)])
     if within is not Within.MEAN:
         held = held * (values == said[:, None])
     with np.errstate(invalid="ignore"):
         return np.where(np.isnan(said), np.nan, (held @ confidence) / held.sum(axis=1))
 
 
-def _held(spans: Spans, start_s: np.ndarray, stop_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(windows, labels) whether a part touches a window, and for how long."""
-    first, last = spans[:, 0], spans[:, 1]
-    is_in = (last > start_s[:, None]) | ((first == last) & (last == start_s[:, None]))
-    touches = is_in & (first < stop_s[:, None])
-    overlap = np.minimum(last, stop_s[:, None]) - np.maximum(first, start_s[:, None])
-    return touches, np.where(touches, np.maximum(overlap, _MOMENT_S), 0.0)
+def _held(spans: Spans, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """(windows, labels) for how many microseconds of a window each part holds: float64, in which products are fast."""
+    first, end = spans[:, 0], np.maximum(spans[:, 1], spans[:, 0] + 1)
+    held = np.minimum(end, stop[:, None]) - np.maximum(first, start[:, None])
+    return np.maximum(held, 0).astype(np.float64)
+
+
+def _without_overlaps(values: np.ndarray, spans: Spans) -> tuple[np.ndarray, Spans]:
+    """The parts with those of one value joined where they touch, in the order in which they begin."""
+    newest: dict[float, int] = {}
+    joined: list[tuple[float, int, int]] = []
+    for value, (first, end) in zip(values.tolist(), spans.tolist(), strict=True):
+        end = max(end, first + 1)
+        place = newest.get(value)
+        if place is not None and first <= joined[place][2]:
+            joined[place] = value, joined[place][1], max(joined[place][2], end)
+        else:
+            newest[value] = len(joined)
+            joined.append((value, first, end))
+    return np.array([value for value, _, _ in joined]), np.array([part for _, *part in joined], np.int64)
 
 
 def _latest(touches: np.ndarray) -> np.ndarray:

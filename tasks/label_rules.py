@@ -23,7 +23,7 @@ class Within(StrEnum):
 
     MAJORITY = "majority"  # the value of more than half of the window's time; none where no value has that
     MEAN = "mean"  # the mean, by how long each value holds in the window
-    OVERLAP = "overlap"  # the value with the most of the window's time, however little that is
+    OVERLAP = "overlap"  # the value with the most of the window's time; of equals the one that begins first in it
     LAST = "last"  # the value of the part that began last
 
 

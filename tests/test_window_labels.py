@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.stores import local
 from support.synthetic_features import publish
 
@@ -20,9 +18,9 @@ from storyframes.clips.oversampling import OversamplingSampler
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import create_store
-from tasks.clip_labels import add_labels, confidence_of, meet
-from tasks.index import build_clip_index, write_clip_index
+from storyframes.store.layout import WINDOWS, create_store
+from tasks.clip_labels import add_labels
+from tasks.index import build_clip_index, update_clip_index, write_clip_index
 from tasks.label_rules import LabelRule, Within, label_rule_faults
 from tasks.study.load import Study, load_study
 
@@ -69,46 +67,6 @@ def clips_of(tmp_path: Path, labels: str, rules: dict[str, LabelRule] | None = N
 def said(clips: pd.DataFrame, column: str, session: str = "s1") -> list[object]:
     values = clips[clips["session_id"] == session][column]
     return [None if pd.isna(value) else value for value in values.tolist()]
-
-
-@st.composite
-def labelled_parts(draw: st.DrawFn) -> list[tuple[float, int, int]]:
-    """Values and parts in tenths of a second, in the order in which they begin."""
-    parts = draw(
-        st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 5.0]), st.integers(0, 60), st.integers(0, 40)), min_size=1)
-    )
-    return sorted(((value, start, start + length) for value, start, length in parts), key=lambda part: part[1:])
-
-
-@settings(deadline=None)
-@given(parts=labelled_parts(), windows=st.lists(st.tuples(st.integers(0, 80), st.integers(1, 30)), min_size=1))
-def test_every_rule_is_what_counting_tenths_of_a_second_gives(
-    parts: list[tuple[float, int, int]], windows: list[tuple[int, int]]
-) -> None:
-    values, spans = np.array([part[0] for part in parts]), np.array([part[1:] for part in parts]) / 10
-    starts = np.array([start for start, _ in windows]) / 10
-    stops = np.array([start + length for start, length in windows]) / 10
-    got = {within: meet(values, spans, starts, stops, within) for within in Within}
-    for number, (start, length) in enumerate(windows):
-        stop = start + length
-        touching = [p for p in parts if p[1] < stop and (p[2] > start or p[1] == p[2] == start)]
-        if not touching:
-            assert all(np.isnan(each[number]) for each in got.values())
-            continue
-        held = [(value, sum(first <= t < last for t in range(start, stop))) for value, first, last in touching]
-        assert got[Within.LAST][number] == touching[-1][0]
-        if any(tenths for _, tenths in held):
-            mean = sum(value * tenths for value, tenths in held) / sum(tenths for _, tenths in held)
-        else:
-            mean = sum(value for value, _ in held) / len(held)  # moments alone: each counts as much
-        assert got[Within.MEAN][number] == pytest.approx(mean, abs=1e-3)
-        total = {value: sum(tenths for other, tenths in held if other == value) for value, _ in held}
-        most = max(total.values())
-        assert total[got[Within.OVERLAP][number]] == most
-        if most * 2 > length:
-            assert total[got[Within.MAJORITY][number]] == most
-        elif most * 2 < length:
-            assert np.isnan(got[Within.MAJORITY][number])
 
 
 def test_schemes_are_columns_with_the_values_that_parts_and_sessions_have(tmp_path: Path) -> None:
@@ -397,6 +355,19 @@ def test_unlabelled_windows_can_be_dropped(tmp_path: Path) -> None:
     assert dropped.clips["clip_id"].tolist() == ["s1:session:000030", "s1:session:000060"]
 
 
+def test_an_index_that_other_rules_labelled_is_labelled_anew_though_no_session_changed(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "study", LABELS)
+    store = store_of(tmp_path / "store", study)
+    made = update_clip_index(study, SPEC, store).clips
+    windows = (tmp_path / "store" / WINDOWS).stat()
+    wrong = made.assign(valence=made["valence"] + 1)
+    wrong.attrs |= made.attrs
+    write_clip_index(wrong, local(tmp_path / "store"))
+    update_clip_index(study, SPEC, FeatureStore(tmp_path / "store"))
+    assert said(FeatureStore(tmp_path / "store").clips(), "valence") == [40, 40, None, None, None]
+    assert (tmp_path / "store" / WINDOWS).stat() == windows
+
+
 # --- how sure raters are ---------------------------------------------------------------------------------------------
 
 SURE = "session_id,scheme,value,start_s,end_s,rater_id,confidence\n"
@@ -442,32 +413,6 @@ def test_of_names_the_raters_who_say_the_other_one_do_not_weigh(tmp_path: Path) 
 
 
 MOODS = [("sad", "a", 0.3), ("sad", "b", 0.7), ("happy", "c", 0.9)]
-
-
-@given(
-    parts=labelled_parts(), sure=st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=1), within=st.sampled_from(Within)
-)
-def test_the_weight_is_the_mean_by_time_of_the_parts_that_the_value_comes_from(parts, sure, within: Within) -> None:
-    values, first, last = (np.array(some, float) for some in zip(*parts, strict=True))
-    spans = np.column_stack([first, last]) / 10
-    confidence = np.resize(sure, len(values))
-    start = np.arange(0.0, 6, 1)
-    said_ = meet(values, spans, start, start + 2, within)
-    got = confidence_of(said_, confidence, values, spans, start, start + 2, within)
-    for window, (value, weight) in enumerate(zip(said_, got, strict=True)):
-        if np.isnan(value):
-            assert np.isnan(weight)
-            continue
-        begin, end = start[window], start[window] + 2
-        time = [
-            max(min(b, end) - max(a, begin), 1e-6) if (b > begin or a == b == begin) and a < end else 0.0
-            for a, b in spans
-        ]
-        if within is Within.LAST:
-            time = [0.0 if other != max(n for n, t in enumerate(time) if t) else 1.0 for other in range(len(time))]
-        elif within is not Within.MEAN:
-            time = [t if v == value else 0.0 for t, v in zip(time, values, strict=True)]
-        np.testing.assert_allclose(weight, np.average(confidence, weights=time), atol=1e-9)
 
 
 def test_weights_are_an_input_and_never_missing(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ class Label:
     Attributes:
         session_id, scheme: of what, and which.
         value: a number where the scheme's values are numbers, else a text.
-        start_s, end_s: the part that is meant, both of them included; None: the session as a whole. Seconds of the
-            session, or, where ``track`` is given, of that track's own recording.
+        start_s, end_s: the part that is meant, start_s <= t < end_s, or a moment where they are the same; None: the
+            session as a whole. Seconds of the session, or, where ``track`` is given, of that track's own recording.
         track: the recording that was labelled; None where it was the session.
         person_id: of whom; None where nobody is named.
         target: what it refers to (of ``empathy`` a story); None where there is nothing.
