@@ -221,7 +221,8 @@ _OPENSMILE = FeatureSpec(
         "values": ArraySpec(
             Axis.AUDIO_FRAME,
             "float32",
-            "one row per 10 ms hop",
+            "one row per 10 ms hop; NaN where the sound has no such value: F0, jitter, shimmer and HNR where it is not "
+            "voiced, formants where none is found",
             shape=(65,),
             dims=("descriptor",),
             columns=COMPARE_2016_COLUMNS,
@@ -232,10 +233,16 @@ _OPENSMILE = FeatureSpec(
         "per_frame": ArraySpec(
             Axis.FRAME,
             "float32",
-            "mean of the rows whose time lies in the video frame's interval; NaN where there is none",
+            "of each column, the mean of the rows that have a value and whose time lies in the video frame's interval; "
+            "NaN where there is none",
             shape=(65,),
             dims=("descriptor",),
             columns=COMPARE_2016_COLUMNS,
+        ),
+        "voiced_share": ArraySpec(
+            Axis.FRAME,
+            "float32",
+            "share of the rows in the video frame's interval that are voiced (have an F0); NaN where there is no row",
         ),
     },
 )

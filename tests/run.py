@@ -56,7 +56,7 @@ TOGETHER = {
     "extractors": (
         "test_extending", "test_extract", "test_forecast", "test_gather", "test_one_file", "test_openface",
         "test_outside_passes", "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound",
-        "test_tool_input", "test_tool_process", "test_tracks",
+        "test_tool_input", "test_tool_process", "test_tracks", "test_undefined_sound",
     ),
     "loading": ("test_loader", "test_three_studies"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),

@@ -77,7 +77,9 @@ def test_the_values_are_those_of_a_study(talk: Path, cache: Path, tmp_path: Path
     frames = view.to_pandas("opensmile.per_frame")
     np.testing.assert_array_equal(frames.index, stored.read("s", "frames", array="time"))
     np.testing.assert_array_equal(frames[[*names]], stored.read("s", "opensmile", array="per_frame"))
-    pd.testing.assert_frame_equal(view.to_pandas("opensmile", rows="frame"), frames)
+    shares = view.to_pandas("opensmile.voiced_share")["voiced_share"]
+    np.testing.assert_array_equal(shares, stored.read("s", "opensmile", array="voiced_share"))
+    pd.testing.assert_frame_equal(view.to_pandas("opensmile", rows="frame"), frames.assign(voiced_share=shares))
     assert set(view.to_xarray().children) == {"frames", "opensmile"}
     assert repr(view).startswith("ExtractedFile talk.avi: opensmile\n  frames/time: ")
 
@@ -226,7 +228,7 @@ def test_what_cannot_be_asked_for(talk: Path, cache: Path, tmp_path: Path) -> No
         view.to_pandas()
     with pytest.raises(KeyError, match="glove was not asked for; frames, opensmile was"):
         view.to_pandas("glove")
-    with pytest.raises(StoreError, match="opensmile has no part 'pitch'; it has values, time, per_frame, audio_frame"):
+    with pytest.raises(StoreError, match="opensmile has no part 'pitch'; it has values, time, per_frame, voiced_share"):
         view.to_pandas("opensmile.pitch")
 
 

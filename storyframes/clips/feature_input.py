@@ -89,7 +89,8 @@ def open_feature(
         )
     speakers = find_speakers(source, wanted, feature, spec, main if through or timed else axis)
     if through == PER_FRAME:
-        chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME})
+        beside = {name: name for name in arrays.get(Axis.FRAME, ())}
+        chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME, **beside})
         return _of_frames(source, wanted, feature, chosen, mask_rule(spec, [PER_FRAME]))
     there = arrays[main if through or timed else axis]
     chosen = _choose(wanted, spec, {name: name for name in there})

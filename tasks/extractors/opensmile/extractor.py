@@ -24,6 +24,7 @@ from tasks.extractors.frame_means import FrameRows
 from tasks.extractors.frames import Clock, read_clock_if_any
 from tasks.extractors.heard_sound import HeardSound, note_extent, read_sound
 from tasks.extractors.opensmile.settings import SAMPLE_RATE, OpenSmileSettings
+from tasks.extractors.opensmile.undefined import UNDEFINED
 from tasks.media.container import RecordingError
 from tasks.media.sound import AudioBlock, NoAudioError
 
@@ -33,7 +34,7 @@ class OpenSmile(Extractor[OpenSmileSettings]):
 
     spec = FEATURES["opensmile"]
     Settings = OpenSmileSettings
-    version = 3
+    version = 4
     inputs = (Input.VIDEO, Input.AUDIO)
     needs_frames = False
     libraries = ("av",)
@@ -61,19 +62,24 @@ class OpenSmile(Extractor[OpenSmileSettings]):
         stream = DescriptorStream(self.settings.feature_set)
         values, time = out.array("values", stream.columns), out.array("time")
         means = FrameRows(clock, stream.columns, out) if clock else None
+        voiced_share = FrameRows(clock, (), out, "voiced_share") if clock else None
+        undefined = UNDEFINED[self.settings.feature_set]
+        pitch = stream.columns.index(undefined.pitch)
         heard = HeardSound()
         first = next(sound)
-        for rows in stream.describe(heard.samples(chain([first], sound))):
+        for rows in undefined.blank(stream.describe(heard.samples(chain([first], sound))), stream.columns):
             row_time = first.time + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
             values.append(rows)
             time.append(row_time)
-            if means:
+            if means and voiced_share:
                 means.add(row_time, rows)
+                voiced_share.add(row_time, ~np.isnan(rows[:, pitch]))
         note_extent(first.time, first.time + stream.samples / SAMPLE_RATE, heard, clock, out)
         if values.rows == 0:
             raise ExtractionError(
                 f"the sound is {stream.samples / SAMPLE_RATE:.3f} s long, shorter than openSMILE's window of 0.06 s"
             )
-        if means:
+        if means and voiced_share:
             means.finish()
+            voiced_share.finish()
         out.attributes["feature_set"] = str(self.settings.feature_set)
