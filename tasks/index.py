@@ -21,7 +21,7 @@ from storyframes.store.catalogue import replace_table, to_parquet
 from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CLIPS
+from storyframes.store.layout import CLIPS, INPUTS
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.clip_labels import (
@@ -35,7 +35,9 @@ from tasks.clip_labels import (
 from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
 from tasks.clip_tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
 from tasks.label_rules import LabelRule, indexed_schemes
+from tasks.models.digests import DigestCache
 from tasks.session_windows import Recorded, SessionWindows, find_windows, knows_frames, read_signals
+from tasks.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
 
@@ -99,7 +101,11 @@ def _build(
     rates = header_fps if store is None else {name: one.rate for name, one in recorded.items() if one.rate is not None}
     excluded |= other_rates({name: rates[name] for name in there if name in rates}, spec)
     there = [session_id for session_id in there if session_id not in excluded]
-    meetings = _meetings(study)
+    digests = DigestCache(store.storage, INPUTS, study.root) if store else None
+    shared = find_shared_recordings(study, digests)
+    if digests:
+        digests.save()
+    meetings = _meetings(study, shared)
     clips = clip_rows(
         found.windows(without=list(excluded)),
         sessions,  # all of them: the splits do not move when a session is mended
@@ -133,6 +139,7 @@ def _build(
         *assumed_rates(
             [name for name in phases if phases[name] and name not in in_time and name not in header_fps], spec
         ),
+        *shared_recording_remarks(study, shared),
         *labels_of_others(study, rules),
         *_not_indexed(study),
     )
@@ -187,13 +194,13 @@ def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, f
     return rates, lengths_s
 
 
-def _meetings(study: Study) -> list[list[str]]:
-    """Of every session the participants who are in it."""
+def _meetings(study: Study, shared: Sequence[SharedRecording]) -> list[list[str]]:
+    """Of every session the participants who are in it, and of every shared recording those of its sessions."""
     met = {session.session_id: [session.participant_id] for session in study.sessions.values()}
     for person in study.persons:
         if person.participant_id and person.session_id in met:
             met[person.session_id].append(person.participant_id)
-    return list(met.values())
+    return [*met.values(), *(recording.participants(study) for recording in shared)]
 
 
 def _not_indexed(study: Study) -> Iterator[str]:

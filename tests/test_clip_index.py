@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,9 @@ from storyframes.store import catalogue
 from storyframes.store.archive import archive
 from storyframes.store.clip_table import FORMAT, ClipFormatError
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CLIPS, create_store
+from storyframes.store.layout import CLIPS, INPUTS, create_store
 from tasks.index import build_clip_index, write_clip_index
+from tasks.models.digests import DigestCache
 from tasks.study.load import Study, load_study
 
 
@@ -278,3 +280,103 @@ def test_the_index_says_its_format_and_a_newer_one_is_left_alone(tmp_path: Path)
     result = CliRunner().invoke(app, ["index", str(tmp_path / "study"), str(tmp_path / "store")])
     assert result.exit_code == 2
     assert "of a newer storyframes" in result.output
+
+
+def study_of_files(root: Path, files: dict[str, bytes], sessions: str, **tables: str) -> Study:
+    """A study whose recordings are any bytes: nothing of these tests decodes them."""
+    root.mkdir(parents=True)
+    for name, content in files.items():
+        (root / name).write_bytes(content)
+    (root / "sessions.csv").write_text("session_id,participant_id,video\n" + sessions)
+    for name, text in tables.items():
+        (root / f"{name}.csv").write_text(text)
+    return load_study(root)
+
+
+def together(study: Study, store: FeatureStore | None) -> list[set[str]]:
+    """The participants by the group of their split."""
+    clips = build_clip_index(study, WindowSpec(), store).clips
+    return [set(group) for _, group in clips.groupby("split_group")["participant_id"]]
+
+
+LONG = bytes(100_000)
+
+
+def test_sessions_with_one_recording_are_in_one_split(tmp_path: Path) -> None:
+    files = {
+        "a.mp4": LONG + b"one" + LONG,
+        "copy.mp4": LONG + b"one" + LONG,
+        "as_long.mp4": LONG + b"two" + LONG,  # differs in the middle alone
+        "c.mp4": b"three",
+        "room.wav": b"a room",
+    }
+    study = study_of_files(
+        tmp_path / "study",
+        files,
+        "s1,p1,a.mp4\ns2,p2,copy.mp4\ns3,p3,as_long.mp4\ns4,p4,c.mp4\ns5,p5,c.mp4\ns6,p6,gone.mp4\ns7,p7,gone.mp4\n",
+        tracks="session_id,track,audio\ns5,room,room.wav\ns3,cam,room.wav\ns1,again,a.mp4\n",
+    )
+    store = store_of(tmp_path / "store", [10] * 7)
+    expected = [{"p1", "p2"}, {"p3", "p4", "p5"}, {"p6", "p7"}]
+    assert together(study, store) == expected
+    remarks = build_clip_index(study, WindowSpec(), store).remarks
+    assert [remark.partition(":")[0] for remark in remarks if "same recording" in remark] == [
+        "the sessions s1, s2 have the same recording, a.mp4",
+        "the sessions s3, s5 have the same recording, room.wav",
+        "the sessions s4, s5 have the same recording, c.mp4",
+        "the sessions s6, s7 have the same recording, gone.mp4",
+    ]
+
+
+def test_recordings_that_were_archived_are_still_known_for_copies(tmp_path: Path) -> None:
+    files = {"a.mp4": b"one", "copy.mp4": b"one", "other.mp4": b"two"}
+    study = study_of_files(tmp_path / "study", files, "s1,p1,a.mp4\ns2,p2,copy.mp4\ns3,p3,other.mp4\n")
+    store = store_of(tmp_path / "store", [10] * 3)
+    for name in files:
+        os.utime(study.root / name, (1, 1))
+    cache = DigestCache(store.storage, INPUTS, study.root)
+    for name in files:
+        cache.sha256(study.root / name)
+    cache.save()
+    for name in ("copy.mp4", "other.mp4"):
+        (study.root / name).unlink()
+    assert together(study, store) == [{"p1", "p2"}, {"p3"}]
+
+
+@pytest.mark.parametrize(
+    ("phases", "is_said"),
+    [
+        ("s1,story,0,10\ns2,story,10,20\n", "are parts of one recording, long.mp4"),
+        ("s1,story,0,10\ns2,story,9.9,20\n", "have the same recording, long.mp4"),
+        ("s1,story,0,2\ns1,end,12,20\ns2,story,5,10\n", "have the same recording, long.mp4"),
+        ("s1,story,0,10\n", "have the same recording, long.mp4"),
+    ],
+)
+def test_parts_of_one_long_file_are_in_one_split_too(tmp_path: Path, phases: str, is_said: str) -> None:
+    study = study_of_files(
+        tmp_path / "study",
+        {"long.mp4": b"two sessions"},
+        "s1,p1,long.mp4\ns2,p2,long.mp4\ns3,p3,none.mp4\n",
+        phases=f"session_id,phase,start_s,end_s\ns3,story,0,9\n{phases}",
+    )
+    built = build_clip_index(study, WindowSpec(), store_of(tmp_path / "store", [20] * 3))
+    groups = built.clips.groupby("participant_id")["split_group"].first()
+    assert groups["p1"] != groups["p3"]
+    assert groups.get("p2", groups["p1"]) == groups["p1"]
+    assert [is_said in remark for remark in built.remarks if "recording" in remark] == [True]
+
+
+def test_a_clock_tells_which_part_of_a_long_track_a_session_has(tmp_path: Path) -> None:
+    def remarks(name: str, second: str) -> list[str]:
+        study = study_of_files(
+            tmp_path / name,
+            {"room.wav": b"all day"},
+            "s1,p1,a.mp4\ns2,p2,b.mp4\n",
+            tracks="session_id,track,audio,clock\ns1,room,room.wav,day\ns2,room,room.wav,day\n",
+            clocks=f"session_id,clock,clock_s,session_s\ns1,day,0,0\ns2,day,{second},0\n",
+            phases="session_id,phase,start_s,end_s\ns1,story,0,10\ns2,story,0,10\n",
+        )
+        return [remark for remark in build_clip_index(study, WindowSpec(), None).remarks if "room.wav" in remark]
+
+    assert "are parts of one recording" in remarks("later", "3600")[0]
+    assert "have the same recording" in remarks("alike", "5")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 from support.planted_store import PLUG_IN, SETTINGS, planted_store, settings_of
 from support.stores import local
-from support.synthetic_features import publish, random_features
+from support.synthetic_features import FPS, StudySpec, publish, random_features, study_of, tables
 
 from storyframes import FeatureStore
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORY_FEATURES
+from storyframes.release.manifest import verify_release
 from storyframes.release.released_features import released_feature
 from storyframes.release.run import make_release
 from storyframes.release.sensitivity import Sensitive, sensitivity
@@ -23,7 +26,8 @@ from storyframes.release.settings import ReleaseError
 from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
-from tasks.index import write_clip_index
+from storyframes.store.publish import FeatureWriter
+from tasks.index import build_clip_index, write_clip_index
 
 
 @pytest.fixture(scope="module")
@@ -207,3 +211,57 @@ def test_utterances_by_the_clock_on_the_wall_are_refused(tmp_path: Path, array: 
     text = SETTINGS.partition("labels =")[0] + 'allow_text_vectors = true\n[features]\nsbert = "all"\n'
     with pytest.raises(ReleaseError, match=rf"'sbert' has times beyond 1,000,000 s \({array}\)"):
         make_release(FeatureStore(root), tmp_path / "out", settings_of(tmp_path, text))
+
+
+def store_of_copies(
+    root: Path, digests: dict[str, str], faces: dict[str, int], *, is_lost: bool = False
+) -> FeatureStore:
+    """Three participants, one in each split; by session which video it has, and which face. All hear one silence."""
+    create_store(root)
+    for session, digest in digests.items():
+        face = random_features(np.random.default_rng(faces[session]), 60)["openface"]
+        face["valid"][:] = not is_lost
+        silence = random_features(np.random.default_rng(0), 60)["opensmile"]
+        silence["values"][:] = 7
+        for feature, arrays in (("openface", face), ("opensmile", silence)):
+            with FeatureWriter(local(root), session, FEATURES[feature]) as out:
+                for name, rows in arrays.items():
+                    out.write(name, rows)
+                out.publish(session, {"inputs": {"video": {"path": f"{session}.avi", "sha256": digest}}})
+    catalogue.compact(local(root))
+    spec = WindowSpec(window=13, stride=5, fps=FPS, split_shares=(1 / 3, 1 / 3, 1 / 3))
+    study = study_of(tables(StudySpec(sessions=3), list(digests)))
+    write_clip_index(build_clip_index(study, spec, FeatureStore(root)).clips, local(root))
+    return FeatureStore(root)
+
+
+COPIES = (
+    SETTINGS.partition("labels =")[0]
+    + "allow_biometric = true\n[features]\nopenface = ['action_units']\nopensmile = 'all'\n"
+)
+
+
+def test_one_recording_in_several_splits_is_not_released(tmp_path: Path) -> None:
+    store = store_of_copies(tmp_path / "store", {"s1": "aa", "s2": "bb", "s3": "aa"}, {"s1": 1, "s2": 2, "s3": 3})
+    with pytest.raises(ReleaseError, match="the sessions s1, s3 are of one recording and in several splits"):
+        make_release(store, tmp_path / "out", settings_of(tmp_path, COPIES))
+    index = store.clips()
+    index["split"] = "train"
+    write_clip_index(index, store.storage)
+    make_release(FeatureStore(tmp_path / "store"), tmp_path / "out", settings_of(tmp_path, COPIES))
+
+
+def test_verify_refuses_a_release_with_one_recording_in_several_splits(tmp_path: Path) -> None:
+    digests = {"s1": "", "s2": "", "s3": ""}  # of a store that does not say what it was made of
+    store = store_of_copies(tmp_path / "store", digests, {"s1": 1, "s2": 2, "s3": 1})
+    key = tmp_path / "key.json"
+    make_release(store, tmp_path / "out", settings_of(tmp_path, COPIES), key)
+    names = json.loads(key.read_text())["names"]["sessions"]
+    alike = " are one recording, by the values of 'openface', and are in the splits "
+    (found,) = verify_release(tmp_path / "out")
+    assert found.partition(alike)[0] == f"features: {', '.join(sorted([names['s1'], names['s3']]))}"
+    apart = store_of_copies(tmp_path / "apart", digests, {"s1": 1, "s2": 2, "s3": 3})
+    lost = store_of_copies(tmp_path / "lost", digests, dict.fromkeys(digests, 1), is_lost=True)
+    for number, other in enumerate((apart, lost)):  # all of them hear the same silence, or see nobody
+        make_release(other, tmp_path / f"sound{number}", settings_of(tmp_path, COPIES))
+        assert verify_release(tmp_path / f"sound{number}") == []

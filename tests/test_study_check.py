@@ -296,3 +296,34 @@ def test_labels_of_several_persons_that_no_rule_chooses_from_are_named(study_cop
     said = label_faults(study_copy, tmp_path, "", "--tables-only")
     assert f"{session}: labels of the scheme valence are of ann, bob: say whose are meant" in said
     assert label_faults(study_copy, tmp_path, '[labels.valence]\nperson = "ann"\n', "--tables-only").startswith("valid")
+
+
+def test_a_recording_in_several_sessions_is_named_with_all_of_them(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    first, second, third = sessions["session_id"][:3]
+    shutil.copyfile(study_copy / sessions["video"][2], study_copy / "copy.avi")
+    sessions.loc[1, "video"] = "copy.avi"
+    sessions.loc[0, "video"] = sessions["video"][2]
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    (problem,) = [one for one in problems(study_copy) if "same recording" in one]
+    people = sessions["participant_id"]
+    assert problem.startswith("sessions, row 3, video = 'copy.avi': is the same recording (")
+    assert "copy.avi have the same SHA-256) in the sessions" in problem
+    assert f"{first} ({people[0]}) and {second} ({people[1]}) and {third} ({people[2]}), so" in problem
+    assert CliRunner().invoke(app, ["check", str(study_copy)]).exit_code == 2
+
+
+def test_a_session_may_name_its_own_recording_twice_and_share_a_long_one(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    first, second = sessions["session_id"][:2]
+    (study_copy / "tracks.csv").write_text(f"session_id,track,video\n{first},again,{sessions['video'][0]}\n")
+    assert [one for one in problems(study_copy) if "recording" in one] == []
+    sessions.loc[1, "video"] = sessions["video"][0]
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    phases = pd.read_csv(study_copy / "phases.csv")
+    is_second = phases["session_id"] == second
+    phases.loc[is_second, ["start_s", "end_s"]] += phases.loc[phases["session_id"] == first, "end_s"].max()
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    study, found = check_study(study_copy, ExtractorsSettings())
+    assert [str(problem) for problem in found if "same recording" in str(problem)] == []
+    assert [f"{first} " in remark and f"{second} " in remark for remark in study.remarks] == [True]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
+from storyframes.label_curves import is_label_curve
 from storyframes.release.pseudonyms import KEY
 from storyframes.release.settings import ReleaseError
+from storyframes.spec import MAIN_ARRAY
 from storyframes.store.durable import sha256_file
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CLIPS
 
+STORE = "features"
+"""The feature store in a release."""
 MANIFEST = "manifest.json"
 FORMAT = 1
+_LOOKED_AT = 6_000  # rows of a feature
+_OWN_ROWS = 10  # so many different ones are no silence
 
 
 def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
@@ -58,4 +69,46 @@ def verify_release(folder: Path) -> list[str]:
             found.append(f"{name}: is the key that leads back to the ids; take it out, and give it to nobody")
         else:
             found.append(f"{name}: does not belong to the release")
-    return found
+    return found or sorted(_leaked(folder, {path: digest for path, (_, digest) in known.items()}))
+
+
+def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:
+    """Participants and recordings that are in several splits of a sound release.
+
+    A recording has no name here: it is the same one where a feature of two sessions has the same values, file by file.
+    Values that hardly change prove nothing: silence is the same in every recording, and so is a face that is not there.
+    """
+    if f"{STORE}/{CLIPS}" not in digests:
+        return
+    store = FeatureStore(folder / STORE)
+    clips = store.clips()
+    for participant, splits in clips.groupby("participant_id")["split"].unique().items():
+        if len(splits) > 1:
+            yield f"{STORE}/{CLIPS}: the participant {participant} is in the splits {' and '.join(sorted(splits))}"
+    split_of = clips.groupby("session_id")["split"].first()
+    shards: dict[tuple[str, str], tuple[str, ...]] = {}
+    for path, digest in sorted(digests.items()):
+        match path.split("/"):
+            case [_, session, feature, _, str(array), "c", *_] if array == MAIN_ARRAY and session in split_of:
+                shards[session, feature] = (*shards.get((session, feature), ()), digest)
+    having: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (session, feature), content in shards.items():
+        if not is_label_curve(feature):
+            having.setdefault((feature, content), []).append(session)
+    for (feature, _), sessions in having.items():
+        splits = sorted(split_of[sessions].unique())
+        if len(splits) > 1 and _has_rows_of_its_own(store, sessions[0], feature):
+            yield (
+                f"{STORE}: {', '.join(sessions)} are one recording, by the values of {feature!r}, and are in the "
+                f"splits {' and '.join(splits)}: its makers have to index their study again, and release it anew"
+            )
+
+
+def _has_rows_of_its_own(store: FeatureStore, session: str, feature: str) -> bool:
+    """Whether the first rows have many different measurements."""
+    rows = min(_LOOKED_AT, store.describe(session, feature).shape[0])
+    values = np.nan_to_num(store.view(session, feature, 0, rows).reshape(rows, -1))
+    mask = store.spec(session, feature).mask
+    if mask and store.describe(session, feature, mask).shape[0] >= rows:
+        values = values[store.view(session, feature, 0, rows, array=mask).astype(bool)]
+    return len(np.unique(values, axis=0)) >= _OWN_ROWS

@@ -16,7 +16,7 @@ from storyframes.label_curves import PREFIX
 from storyframes.release.card import citation, data_card
 from storyframes.release.copying import MOMENT_S, copy_feature
 from storyframes.release.croissant import croissant
-from storyframes.release.manifest import write_manifest
+from storyframes.release.manifest import STORE, write_manifest
 from storyframes.release.pseudonyms import Key, read_key
 from storyframes.release.released_clips import check_labels, number_ids, released_clips
 from storyframes.release.released_features import ReleasedFeature, released_feature
@@ -32,8 +32,6 @@ from storyframes.store.scratch import scratch_beside
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 
-STORE = "features"
-"""The feature store in a release."""
 _STORIES = f"{STORIES}/"
 _LONG_ENOUGH = 3  # characters of an id that a sentence holds by chance no more
 
@@ -96,6 +94,8 @@ def make_release(
     _check_places(store, target, key_file)
     clips = _clips(store, settings)
     planned, left_out = _plan(store, settings)
+    if clips is not None:
+        _check_recordings(store, planned, clips)
     sessions = sorted({session for session, _ in planned} - {STORIES})
     key = read_key(key_file)
     key.number("sessions", sessions)
@@ -219,6 +219,23 @@ def _check_allowed(
             raise ReleaseError(
                 f"{name!r} holds vectors of texts, or may: from them texts can be guessed. Set allow_text_vectors = "
                 "true if that may be"
+            )
+
+
+def _check_recordings(store: FeatureStore, planned: Iterable[tuple[str, str]], clips: pd.DataFrame) -> None:
+    """See that no recording is in several splits, under the names of several sessions."""
+    split_of = clips.groupby("session_id")["split"].first()
+    having: dict[str, set[str]] = {}
+    for session, feature in planned:
+        inputs = store.attributes(session, feature).get("provenance", {}).get("inputs", {})
+        for kind in ("video", "audio"):
+            if session in split_of and (digest := dict(inputs.get(kind, {})).get("sha256")):
+                having.setdefault(str(digest), set()).add(session)
+    for sessions in having.values():
+        if split_of[list(sessions)].nunique() > 1:
+            raise ReleaseError(
+                f"the sessions {', '.join(sorted(sessions))} are of one recording and in several splits: index the "
+                "study again, which puts them into one ('storyframes check' says more)"
             )
 
 

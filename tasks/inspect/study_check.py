@@ -6,6 +6,7 @@ decoding shows (a damaged frame in the middle) is found by the extraction itself
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
 from tasks.planning.cost import header_length_s, sound_length_s
+from tasks.shared_recordings import find_shared_recordings
 from tasks.study.curve_file import CurveError, read_curve
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.tracks import MAIN
@@ -49,6 +51,7 @@ def check_study(
         problems += _check_session(reading.study, files, settings, remarks, lengths_s)
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
+    problems += _shared_recordings(reading.files, reading.study, remarks)
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
@@ -157,6 +160,30 @@ def _apart_from_the_session(
                 f"by its clock it was recorded from {first_s:.2f} to {last_s:.2f} s of the session, which is from 0 to "
                 f"{session_s:.2f} s: they share nothing in time. Is the clock right? 'storyframes sync' measures it"
             )
+
+
+def _shared_recordings(files: list[list[NamedFile]], study: Study, remarks: list[str]) -> Iterator[Problem]:
+    """Recordings that several sessions name, each in the first row that names it again."""
+    for recording in find_shared_recordings(study):
+        sessions = " and ".join(
+            f"{session} ({study.sessions[session].participant_id})" for session in recording.sessions
+        )
+        if recording.is_cut:
+            remarks.append(
+                f"sessions: {sessions} are parts of one recording, {recording.uses[0].relative}, at different times "
+                "of it: their participants are in one split"
+            )
+            continue
+        again = {use.relative for use in recording.uses if use.session_id == recording.sessions[1]}
+        rows = itertools.chain.from_iterable(files)
+        row = next(row for row in rows if row.session_id.strip() == recording.sessions[1] and row.relative in again)
+        paths = dict.fromkeys(use.relative for use in recording.uses)
+        copies = f" ({', '.join(paths)} have the same SHA-256)" if len(paths) > 1 else ""
+        yield row.problem(
+            f"is the same recording{copies} in the sessions {sessions}, so its clips would count more than once: give "
+            "each session its own recording, or, where sessions are parts of one long file, phases at different "
+            "times of it. Until then their participants are in one split"
+        )
 
 
 def _check_curve(path: Path, relative: str, study: Study) -> list[str]:

@@ -49,7 +49,7 @@ class DigestCache:
         Raises:
             OSError: the file cannot be read.
         """
-        key = str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+        key = self._key(path)
         status = path.stat()
         state = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
         if self.on_this_machine:
@@ -62,6 +62,14 @@ class DigestCache:
             self._known[key] = {**state, "sha256": digest}
             self._changed = True
         return digest
+
+    def remembered(self, path: Path) -> tuple[int, str] | None:
+        """Bytes and SHA-256 of a file as it was when it was last read, whether or not it still exists."""
+        known = self._known.get(self._key(path))
+        return (known["bytes"], known["sha256"]) if known else None
+
+    def _key(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def save(self) -> None:
         """Keep what was learned; does nothing where nothing was, or where it cannot be kept (a full disk)."""

@@ -1,0 +1,152 @@
+"""Recordings that several sessions name: the same file, or a copy of it under another name.
+
+Clips of one recording in two splits would be in training and in test. A copy is a file with the same bytes: one that
+was encoded again is another file. Only files of equal size are read, and of these as little as tells them apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from storyframes.store.durable import sha256_file
+from storyframes.ticks import ticks
+from tasks.clip_remarks import named
+from tasks.models.digests import DigestCache
+from tasks.study.load import Phase, Study, StudyFileError
+
+COLUMNS = ("video", "audio")
+"""Whose files are recordings; transcripts of two sessions may be alike because nobody says anything in either."""
+_END_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Use:
+    """One track of a session that names a recording."""
+
+    session_id: str
+    track: str
+    relative: str
+
+
+@dataclass(frozen=True)
+class SharedRecording:
+    """A recording that several sessions name.
+
+    Attributes:
+        uses: by whom, in the order of the table of sessions.
+        is_cut: whether the sessions are parts of one long file on purpose: all name the same path, and the phases of
+            each are before or after those of every other.
+    """
+
+    uses: tuple[Use, ...]
+    is_cut: bool
+
+    @property
+    def sessions(self) -> list[str]:
+        return list(dict.fromkeys(use.session_id for use in self.uses))
+
+    def participants(self, study: Study) -> list[str]:
+        """Those of its sessions, each once."""
+        return list(dict.fromkeys(study.sessions[session].participant_id for session in self.sessions))
+
+
+def find_shared_recordings(study: Study, digests: DigestCache | None = None) -> list[SharedRecording]:
+    """The recordings that several sessions of a study name; a file that cannot be read is compared by its path alone.
+
+    Args:
+        study: of valid rows.
+        digests: SHA-256 of its files as a store knows them, also of files that are not on this machine any more.
+    """
+    uses: dict[str, list[Use]] = {}
+    for session_id in study.sessions:
+        for track in study.tracks.get(session_id, {}).values():
+            for relative in dict.fromkeys(getattr(track, column) for column in COLUMNS):
+                if relative:
+                    uses.setdefault(relative, []).append(Use(session_id, track.name, relative))
+    found, order = [], {session: number for number, session in enumerate(study.sessions)}
+    for same in _same_content(study, uses, digests):
+        of_file = [use for relative in same for use in uses[relative]]
+        if len({use.session_id for use in of_file}) > 1:
+            of_file.sort(key=lambda use: order[use.session_id])
+            found.append(SharedRecording(tuple(of_file), len(same) == 1 and _are_apart(study, of_file)))
+    return found
+
+
+def shared_recording_remarks(study: Study, shared: Iterable[SharedRecording]) -> Iterator[str]:
+    """What the clip index says of them: a sentence each."""
+    for recording in shared:
+        people = recording.participants(study)
+        if not recording.is_cut:
+            yield (
+                f"the sessions {named(recording.sessions)} have the same recording, {recording.uses[0].relative}: "
+                "clips of it are in the index more than once, in one split; 'storyframes check' says more"
+            )
+        elif len(people) > 1:
+            yield (
+                f"the sessions {named(recording.sessions)} are parts of one recording, {recording.uses[0].relative}, "
+                "so their participants are in one split"
+            )
+
+
+def _same_content(study: Study, files: Iterable[str], digests: DigestCache | None) -> list[list[str]]:
+    """The files in groups of the same content; most files are a group of their own."""
+    sizes: dict[str, int | str] = {}
+    gone: dict[str, str] = {}
+    for relative in files:
+        try:
+            sizes[relative] = study.path(relative).stat().st_size or relative
+        except (StudyFileError, OSError):
+            known = digests.remembered(study.root / relative) if digests else None
+            sizes[relative], gone[relative] = known or (relative, "")
+
+    def ends(relative: str) -> str:
+        if digests:  # extraction has read the file as a whole already, or will
+            return ""
+        with study.path(relative).open("rb") as file:
+            digest = hashlib.sha256(file.read(_END_BYTES))
+            file.seek(-_END_BYTES if int(sizes[relative]) > _END_BYTES else 0, os.SEEK_END)
+            return digest.update(file.read()) or digest.hexdigest()
+
+    def content(relative: str) -> str:
+        path = study.root / relative
+        return gone.get(relative) or (digests.sha256(path) if digests else sha256_file(path))
+
+    groups = [list(sizes)]
+    for tell_apart in (sizes.__getitem__, ends, content):
+        groups = [part for group in groups for part in _parts(group, tell_apart)]
+    return groups
+
+
+def _parts(group: list[str], tell_apart: Callable[[str], int | str]) -> list[list[str]]:
+    """A group in parts that are alike; a file that cannot be read is like no other."""
+    if len(group) == 1:
+        return [group]
+    parts: dict[int | str, list[str]] = defaultdict(list)
+    for relative in group:
+        try:
+            parts[tell_apart(relative)].append(relative)
+        except OSError:
+            parts[relative].append(relative)
+    return list(parts.values())
+
+
+def _are_apart(study: Study, uses: Iterable[Use]) -> bool:
+    """Whether each of the sessions has phases, from whose first to whose last no other session's is in the file."""
+    phases: dict[str, list[Phase]] = defaultdict(list)
+    for phase in study.phases:
+        phases[phase.session_id].append(phase)
+    spans = []
+    for use in uses:
+        of_session = phases[use.session_id]
+        clock = study.tracks[use.session_id][use.track].clock
+        if not of_session or (clock is not None and clock not in study.clocks.get(use.session_id, {})):
+            return False
+        edges = [min(phase.start_s for phase in of_session), max(phase.end_s for phase in of_session)]
+        start, end = ticks(study.clock(use.session_id, use.track).to_device(edges)).tolist()
+        spans.append((start, end, use.session_id))
+    return all(one[2] == other[2] or other[0] >= one[1] for one, other in itertools.combinations(sorted(spans), 2))
