@@ -110,7 +110,8 @@ def _same_content(study: Study, files: Iterable[str], digests: DigestCache | Non
         with study.path(relative).open("rb") as file:
             digest = hashlib.sha256(file.read(_END_BYTES))
             file.seek(-_END_BYTES if int(sizes[relative]) > _END_BYTES else 0, os.SEEK_END)
-            return digest.update(file.read()) or digest.hexdigest()
+            digest.update(file.read())
+        return digest.hexdigest()
 
     def content(relative: str) -> str:
         path = study.root / relative
