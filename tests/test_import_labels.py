@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from praatio import textgrid
 
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
+from tasks.study.importers.label_table import TimeColumns
 from tasks.study.importers.mapping import Target, parse_map, session_from
 from tasks.study.importers.read import read_annotations
 from tasks.study.importers.to_tables import Import, import_labels
@@ -408,6 +410,108 @@ def test_a_unit_that_is_said_holds(tmp_path: Path) -> None:
     assert "its format says the unit" in refused(tmp_path / "x.eaf", "s")
 
 
+TIMES = ["onset,offset", "begin,stop", "Start (s),End (s)", "start_time,duration", "Anfang,Dauer", "von,bis", "T,U"]
+
+
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_times_under_unknown_names_never_become_labels_of_the_whole_session(
+    tmp_path: Path, study: Path, times: str, form: str
+) -> None:
+    path = tmp_path / "x.csv"
+    is_long = form == "long"
+    rows = [("s1", 0.5, 2, "glad"), ("s2", 2, 3.5, "sad")]
+    path.write_text(
+        f"session_id,{times},{'tier,value' if is_long else 'mood'}\n"
+        + "".join(f"{session},{start},{end},{'mood,' * is_long}{value}\n" for session, start, end, value in rows)
+    )
+    how = {"skip": [] if is_long else ["*"]}
+    why = run(study, path, "mood=mood:nominal", **how)
+    first, second = (repr(name) for name in times.split(","))
+    assert f"x.csv: {first}, {second} may be times" in why
+    assert "--start" in why
+    assert "--no-times" in why
+    assert not (study / "labels.csv").exists()
+    assert run(study, path, "mood=mood:nominal", no_times=True, **how) == ""
+    assert [(label.value, label.start_s) for label in load_study(study).labels] == [("glad", None), ("sad", None)]
+
+
+def test_a_column_of_times_that_is_skipped_by_name_is_refused_as_well(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.csv").write_text("onset,item,mood\n1,3,glad\n")
+    how = {"session_id": "s1", "skip": ["onset", "item"]}
+    assert "x.csv: 'onset' may be times" in run(study, tmp_path / "x.csv", "mood=mood:nominal", **how)
+
+
+def test_numbers_that_are_no_times_are_left_out_as_asked(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.csv").write_text("session_id,item,count,mood\ns1,3,1,glad\ns2,1,2,sad\n")
+    assert run(study, tmp_path / "x.csv", "mood=mood:nominal", skip=["*"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "unit", "columns"),
+    [
+        ("onset,offset,mood\n0.5,2,glad\n2,3.5,sad\n", "s", {"start": "onset", "end": "offset"}),
+        ("Start (s),End (s),mood\n0.5,2,glad\n2,3.5,sad\n", None, {"start": "Start (s)", "end": "End (s)"}),
+        ("onset,duration,mood\n500,1500,glad\n2000,1500,sad\n", "ms", {"start": "onset", "duration": "duration"}),
+        ("on_ms,dur_ms,mood\n500,1500,glad\n2000,1500,sad\n", None, {"start": "on_ms", "duration": "dur_ms"}),
+        ("a;b;mood\n0,5;2,0;glad\n2,0;3,5;sad\n", "s", {"start": "a", "end": "b"}),
+        ("file,onset,offset,mood\na,0.5,2,glad\na,2,3.5,sad\n", "s", {"start": "onset", "end": "offset"}),
+    ],
+)
+def test_columns_of_times_can_be_named(tmp_path: Path, content: str, unit: str | None, columns: dict[str, str]) -> None:
+    (tmp_path / "x.csv").write_text(content)
+    file = read_annotations(tmp_path / "x.csv", unit, TimeColumns(**columns))
+    assert found(file) == [("mood", "glad", 0.5, 2.0), ("mood", "sad", 2.0, 3.5)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "unit", "message"),
+    [
+        ({"start": "onset", "end": "x"}, "s", "has no column 'x'"),
+        ({"start": "onset", "end": "stop_ms"}, "s", "say another unit than --unit s"),
+        ({"start": "onset", "end": "stop_ms"}, None, "in which unit are the columns onset and stop_ms?"),
+        ({"start": "onset"}, "s", "--start needs --end or --duration"),
+        ({"start": "onset", "end": "stop_ms", "duration": "stop_ms"}, "ms", "--start needs --end or --duration"),
+        ({"end": "stop_ms"}, "ms", "--start needs --end or --duration"),
+    ],
+)
+def test_columns_of_times_that_cannot_be(
+    tmp_path: Path, columns: dict[str, str], unit: str | None, message: str
+) -> None:
+    (tmp_path / "x.csv").write_text("onset,stop_ms,mood\n0,1,glad\n")
+    with pytest.raises(ImportFaultError, match=re.escape(message)):
+        read_annotations(tmp_path / "x.csv", unit, TimeColumns(**columns))
+
+
+def test_a_file_that_has_times_is_not_imported_without_them(tmp_path: Path, study: Path) -> None:
+    path = eaf(tmp_path / "x.eaf", mood=[(0, 1000, "sad")])
+    assert "x.eaf: has times (milliseconds)" in run(study, path, "mood=m:nominal", session_id="s1", no_times=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "tier", "message"),
+    [
+        ("glad,3\nsad,4\n", "glad", "row 1 is no header: its field 2 is a number"),
+        ("0:00:01.5,glad\n0:00:02,sad\n", "glad", "row 1 is no header: its field 1 is a number"),
+        ("s1,glad\ns2,sad\n", "glad", "row 1 is no header: its field 1 is a session of the study"),
+        ("glad\nsad\nglad\n", "glad", "row 1 is no header: its field 1 is a value of row 3 as well"),
+    ],
+)
+def test_a_table_without_a_header_is_refused_and_loses_no_row(
+    tmp_path: Path, study: Path, content: str, tier: str, message: str
+) -> None:
+    (tmp_path / "x.csv").write_text(content)
+    why = run(study, tmp_path / "x.csv", f"{tier}=mood:nominal", session_id="s1", skip=["*"], no_times=True)
+    assert message in why
+    assert "glad" not in why
+
+
+def test_columns_that_are_called_by_numbers_are_a_header_beside_a_known_name(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.csv").write_text("session_id,1,2\ns1,5,3\ns2,4,1\n")
+    assert run(study, tmp_path / "x.csv", "1=first:interval", "2=second:interval") == ""
+    assert [label.value for label in load_study(study).labels] == [5.0, 3.0, 4.0, 1.0]
+
+
 # --- what is mapped, and which session --------------------------------------------------------------------------------
 
 
@@ -637,3 +741,11 @@ def test_the_command(tmp_path: Path, study: Path) -> None:
     assert "tier 'mood': 1 overlap the one before, kept" in result.stderr
     assert "secret" not in result.stdout + result.stderr
     assert len(load_study(study).labels) == 2
+    (tmp_path / "x.csv").write_text("onset,dur,code\n500,1500,3\n")
+    command[5] = str(tmp_path / "x.csv")
+    mapped = ("--map", "code=code:interval", "--session", "s2", "--skip", "*")
+    assert "'onset', 'dur' may be times" in call(*mapped).stderr
+    result = call(*mapped, "--start", "onset", "--duration", "dur", "--unit", "ms")
+    assert result.returncode == 0, result.stderr
+    (label,) = [one for one in load_study(study).labels if one.scheme == "code"]
+    assert (label.session_id, label.value, label.start_s, label.end_s) == ("s2", 3.0, 0.5, 2.0)

@@ -41,11 +41,25 @@ def import_labels(
     track: Annotated[
         str | None, typer.Option(help="The recording that was labelled, if not the session's own.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Of a CSV's columns start and end: s or ms.")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Where a CSV's labels begin, if the column is not called start_s."),
+    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where they end.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="How long they are, in place of --end.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Of a CSV's times: s or ms, where the columns' names do not say it.")
+    ] = None,
+    no_times: Annotated[
+        bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
+    ] = False,
     offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
 ) -> None:
     """Add labels to a study from a file of annotations; nothing is written unless all of it can be."""
     from tasks.study.importers.annotation_file import ImportFaultError
+    from tasks.study.importers.label_table import TimeColumns
     from tasks.study.importers.mapping import parse_map
     from tasks.study.importers.read import read_annotations
     from tasks.study.importers.to_tables import Import, import_labels
@@ -55,9 +69,10 @@ def import_labels(
     with usage_errors():
         try:
             how = Import(
-                parse_map(map_ or []), skip or [], session, session_from, rater, person, track, offset_s=offset
+                parse_map(map_ or []), skip or [], session, session_from, rater, person, track, offset, no_times
             )
-            read = read_annotations(file, unit)
+            columns = TimeColumns(start or "", end or "", duration or "")
+            read = read_annotations(file, unit, columns if columns.names else None)
             imported = import_labels(read, how, to)
         except ImportFaultError as error:
             fail(str(error), 2)

@@ -60,6 +60,8 @@ class AnnotationFile:
         faults: by tier, why it cannot be imported: it has to be mended, or left out.
         origins_s: where the media of the file begin on its clock, if not at 0.
         decimal_commas: a value that is a number has a decimal comma, by what else is in the file.
+        columns: of a table, the names in its header.
+        possible_times: columns of a table without known times that may be times; whether their names say so.
     """
 
     name: str
@@ -70,6 +72,11 @@ class AnnotationFile:
     faults: Mapping[str, str] = field(default_factory=dict)
     origins_s: tuple[float, ...] = ()
     decimal_commas: bool = False
+    columns: tuple[str, ...] = ()
+    possible_times: Mapping[str, bool] = field(default_factory=dict)
+
+
+NO_TIMES = "no times"  # the unit of a file that has none
 
 
 def without_empty(annotations: Iterable[Annotation]) -> tuple[tuple[Annotation, ...], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tasks.study.importers.annotation_file import (
+    NO_TIMES,
     Annotation,
     AnnotationFile,
     ImportFaultError,
@@ -13,6 +14,7 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
+from tasks.study.importers.possible_times import possible_times
 from tasks.study.strict_tables import Table, is_empty
 
 _TIME = re.compile(r"(?:(\d+) days?,? )?(\d\d):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)")
@@ -45,8 +47,17 @@ def read_audformat(name: str, table: Table) -> AnnotationFile:
             annotations.append(Annotation(column, "" if is_empty(cell) else str(cell).strip(), *span, place, str(file)))
     kept, empty = without_empty(annotations)
     tiers = tuple(Tier(column) for column in columns if column)
-    unit = "days and hours:minutes:seconds" if is_parts else "no times"
-    return AnnotationFile(name, unit, tiers, kept, (*table.remarks, *empty, *overlaps(kept)), backwards(kept))
+    unit = "days and hours:minutes:seconds" if is_parts else NO_TIMES
+    return AnnotationFile(
+        name,
+        unit,
+        tiers,
+        kept,
+        (*table.remarks, *empty, *overlaps(kept)),
+        backwards(kept),
+        columns=table.columns,
+        possible_times={} if is_parts else possible_times(table, columns),
+    )
 
 
 def _span(name: str, row: int, start: object, end: object) -> tuple[float | None, float | None]:

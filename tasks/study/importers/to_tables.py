@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
-from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError, places
+from tasks.study.importers.annotation_file import (
+    NO_TIMES,
+    Annotation,
+    AnnotationFile,
+    ImportFaultError,
+    places,
+)
 from tasks.study.importers.mapping import Target, check_tiers, session_from
+from tasks.study.importers.possible_times import no_header
 from tasks.study.labels import EMPATHY, Scheme, SchemeType
 from tasks.study.load import Study, load_study
 from tasks.study.problems import shortened
@@ -28,6 +35,7 @@ class Import:
         session_id, session_from: which session; at most one of them. Without them the file's rows have to say it.
         rater_id, person_id, track: for all labels; None where the file says it or nobody does.
         offset_s: is added to every time; None where nothing is said.
+        no_times: the labels are of whole sessions, although columns may look like times.
     """
 
     targets: Mapping[str, Target]
@@ -38,6 +46,7 @@ class Import:
     person_id: str | None = None
     track: str | None = None
     offset_s: float | None = None
+    no_times: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,9 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     """
     check_tiers(file, how.targets, how.skip)
     study = load_study(root)
+    if ids := [number for number, column in enumerate(file.columns, start=1) if column in study.sessions]:
+        raise no_header(file.name, ids[0], "is a session of the study")
+    _check_times(file, how)
     if file.origins_s and how.offset_s is None:
         begins = ", ".join(f"{origin:g} s" for origin in file.origins_s)
         raise ImportFaultError(
@@ -88,6 +100,22 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     for row in rows:
         counts[row["scheme"]] = counts.get(row["scheme"], 0) + 1
     return Imported(counts, tuple(new), tuple(dict.fromkeys(row["session_id"] for row in rows)))
+
+
+def _check_times(file: AnnotationFile, how: Import) -> None:
+    """Refuse to make labels of the whole session of labels that may have times."""
+    if how.no_times and file.unit != NO_TIMES:
+        raise ImportFaultError(f"{file.name}: has times ({file.unit}): leave --no-times out")
+    doubtful = [
+        column
+        for column, by_name in file.possible_times.items()
+        if column not in how.targets and (by_name or column not in how.skip)
+    ]
+    if doubtful and not how.no_times:
+        raise ImportFaultError(
+            f"{file.name}: {', '.join(map(repr, doubtful))} may be times, and the labels would be of whole sessions: "
+            "say --start COLUMN and --end COLUMN (or --duration COLUMN) with --unit, or --no-times if they are none"
+        )
 
 
 def _with_point(one: Annotation, target: Target, study: Study) -> Annotation:
