@@ -87,5 +87,90 @@ def test_copies_and_splits_are_asked_for(tmp_path: Path) -> None:
     }
     assert counted == {(): 72, ("--split", "val"): 72, ("--each-once",): 36}
     assert "counts 2 times" in run(tmp_path, "--level", "story").stderr
-    assert run(tmp_path, "--level", "story", "--each-once").exit_code == 0
+    assert run(tmp_path, "--level", "story", "--each-once", "--allow-leaked").exit_code == 0
     assert "it has test, val" in run(tmp_path, "--split", "train").stderr
+
+
+def test_scores_of_another_scale_are_named_with_both_scales_and_end_with_1(tmp_path: Path) -> None:
+    """Predictions from 1 to 5 for labels from 0 to 1 gave an MSE of 691 without a word."""
+    one = Run(phase="reflection", model="ridge", modalities="a", scheme="similar", minimum=0, maximum=1)
+    table = predicted(one)
+    sound = leave_run(tmp_path / "sound", one, table)
+    assert run(tmp_path / "sound").exit_code == 0
+    leave_run(tmp_path / "off/one", one, table.assign(score=1 + 4 * table["rating"]))
+    result = run(tmp_path / "off")
+    assert result.exit_code == 1
+    for text in (result.stdout.replace("\\_", "_"), result.stderr):
+        assert "scores go from 1 to 5, the scale 'scaled' of run.json from 0 to 1: " in text
+        assert "MSE, Acc and F1 mean nothing" in text
+    assert "| ridge | a | 1 |" in result.stdout  # and r is what it is
+    found = json.loads(run(tmp_path / "off", "--format", "json").stdout)
+    assert (len(found["off_scale"]), found["faults"]) == (1, [])
+    assert sound.exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "least", "most", "said"),
+    [
+        ("rating", 0, 1, "OFF SCALE: scores go from 0 to 1, the scale 'rating' of run.json from 1 to 5"),
+        ("unit", 0, 100, "OFF SCALE: scores go from 0 to 100, the scale 'unit' of run.json from 0.2 to 1"),
+        ("binary", -3, 3, "OFF SCALE: scores go from -3 to 3, the scale 'binary' of run.json from 0 to 1"),
+        ("scaled", -1, 1, ": scores go from -1 to 1, the scale 'scaled' of run.json from 0 to 1: 2 of 5"),  # cosines
+        ("rating", 0.5, 5.5, ": scores go from 0.5 to 5.5, the scale 'rating' of run.json from 1 to 5: 2 of 5"),
+        ("rating", 1, 5, ""),
+        ("scaled", 0, 1, ""),
+    ],
+)
+def test_which_scale_was_found_and_which_expected(
+    tmp_path: Path, label: str, least: float, most: float, said: str
+) -> None:
+    one = Run.model_validate({"phase": "reflection", "model": "m", "modalities": "a", "label": label})
+    table = predicted(one).iloc[:5].assign(rating=[1.0, 2.0, 3.0, 4.0, 5.0], story_id=list("abcde"))
+    step = (most - least) / 4
+    leave_run(tmp_path / "one", one, table.assign(score=[least + step * at for at in range(5)]))
+    result = run(tmp_path)
+    assert result.exit_code == ("OFF SCALE" in said), result.output
+    assert (said or "(docs/benchmark.md)") in result.stdout
+    assert ("scores go from" in result.stdout) is bool(said)
+
+
+def test_scores_that_are_all_above_the_ratings_are_said(tmp_path: Path) -> None:
+    """Labels from 0 to 1 on a scale that was declared from 0 to 5."""
+    one = Run.model_validate(
+        {"phase": "p", "model": "m", "modalities": "a", "label": "rating", "scheme": "s", "minimum": 0, "maximum": 5}
+    )
+    table = predicted(one)
+    leave_run(tmp_path / "one", one, table.assign(rating=table["rating"] / 5, score=1.5 + table["rating"] / 2))
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "every score (1.5 to 4) is above every rating: are they on the same scale?" in result.stdout
+
+
+def test_a_leak_ends_with_1_unless_it_is_allowed(tmp_path: Path) -> None:
+    one = Run(phase="reflection", model="ridge", modalities="a")
+    table = predicted(one)
+    table.loc[0, "split"] = "train"
+    leave_run(tmp_path / "one", one, table)
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "LEAKED: the participant p0 is in test and in train" in result.stderr
+    assert "| ridge | a | 1 |" in result.stdout
+    allowed = run(tmp_path, "--allow-leaked")
+    assert (allowed.exit_code, allowed.stderr) == (0, "")
+    assert "LEAKED: the participant p0" in allowed.stdout
+
+
+def test_a_storys_score_is_the_mean_of_its_clips_not_the_first(tmp_path: Path) -> None:
+    """First, last, median and mean of the clips of each story differ; so do the numbers that each would give."""
+    one = Run(phase="reflection", model="ridge", modalities="a")
+    clips = {"t0": (2.0, [0.9, 0.1, 0.2]), "t1": (4.0, [0.1, 0.2, 0.9]), "t2": (5.0, [0.2, 1.0, 0.9])}
+    table = predicted(one, people=1, clips=3).iloc[:9].copy()
+    table["rating"] = [clips[story][0] for story in table["story_id"]]
+    table["score"] = [score for _, scores in clips.values() for score in scores]
+    leave_run(tmp_path / "one", one, table)
+    metrics = json.loads(run(tmp_path, "--format", "json", "--level", "story").stdout)["runs"][0]["metrics"]
+    # the means are 0.4, 0.4 and 0.7; the ratings 0.25, 0.75 and 1 on the scale from 0 to 1
+    assert metrics["n"] == 3
+    assert metrics["mse"] == pytest.approx((0.15**2 + 0.35**2 + 0.3**2) / 3)
+    assert metrics["r"] == pytest.approx(0.4 / (0.06 * 14 / 3) ** 0.5)
+    assert metrics["acc"] == pytest.approx(2 / 3)

@@ -39,10 +39,16 @@ def evaluate(
         bool,
         typer.Option("--each-once", help="Count every clip once, whatever runs say of copies."),
     ] = False,
+    allow_leaked: Annotated[
+        bool, typer.Option("--allow-leaked", help="Exit 0 although a participant is in two splits.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
 ) -> None:
-    """Score runs by their predictions, whoever made them; exit 1 if a run is left out."""
+    """Score runs by their predictions, whoever made them.
+
+    Exit 1 if a run is left out, a participant is in two splits, or scores are not on the scale that their run declares.
+    """
     need("scipy", "train")
     need("pydantic", "train")
     for module in ("plotly", "jinja2") if report else ():
@@ -83,5 +89,9 @@ def evaluate(
         error_console().print(f"Open {escape(str(report / 'index.html'))}", soft_wrap=True)
     if not done.runs:
         fail(f"{runs}: no run could be scored", 1)
-    if done.faults:
+    alarms = [*([] if allow_leaked else done.leaks), *done.off_scale]
+    for alarm in alarms:
+        more = " (--allow-leaked: exit 0)" if alarm in done.leaks else ""
+        error_console().print(f"[bold red]not to be used[/] {escape(alarm + more)}", soft_wrap=True)
+    if done.faults or alarms:
         raise typer.Exit(1)

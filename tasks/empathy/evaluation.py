@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tasks.empathy.intervals import Interval, participant_intervals, permutation_p
 from tasks.empathy.levels import Scored, at_level
 from tasks.empathy.metrics import Metrics
-from tasks.empathy.predictions import FILE, Predictions, read_predictions
-from tasks.empathy.run_record import RECORD, Level, Run, RunError, TrainLabels, read_run
+from tasks.empathy.predictions import FILE, Predictions, read_predictions, score_limits
+from tasks.empathy.run_record import RECORD, Level, Run, RunError, ScoreScale, TrainLabels, read_run
 
 _STATE = "state.json"  # of a run that was begun here
+_LEAKED, _OFF_SCALE = "LEAKED: ", "OFF SCALE: "  # how notes begin that make the exit code 1
+_OFTEN = 0.1  # the share of scores outside their scale from which it is said
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,9 @@ class Evaluation:
         level, split: what was asked for.
         runs: those that could be scored, in the order of their folders.
         faults: why others could not be; each names its file.
-        notes: what users of the numbers must know.
+        notes: what users of the numbers must know, ``leaks`` and ``off_scale`` among them.
+        leaks: those notes that say that a participant is in two splits.
+        off_scale: those notes that say that scores cannot be on the scale that their run declares.
     """
 
     level: Level
@@ -59,6 +65,8 @@ class Evaluation:
     runs: Sequence[ScoredRun]
     faults: Sequence[str]
     notes: Sequence[str]
+    leaks: Sequence[str] = ()
+    off_scale: Sequence[str] = ()
 
 
 def evaluate(
@@ -102,9 +110,13 @@ def evaluate(
         if intervals:
             one = replace(one, intervals=participant_intervals(one.scored), p=permutation_p(one.scored))
         runs.append(one)
-        for note in (*run.caveats, *_leaks(predictions), *_missing(one.metrics)):
+        for note in (*run.caveats, *_leaks(predictions), *_scale(predictions, split), *_missing(one.metrics)):
             said[note].append(run.name)
-    return Evaluation(level, split, runs, faults, [*(_of(names, note) for note, names in said.items()), *_unlike(runs)])
+    notes = {note: _of(names, note) for note, names in said.items()}
+    leaks, off_scale = (
+        [text for note, text in notes.items() if note.startswith(mark)] for mark in (_LEAKED, _OFF_SCALE)
+    )
+    return Evaluation(level, split, runs, faults, [*notes.values(), *_unlike(runs)], leaks, off_scale)
 
 
 def table_key(run: Run) -> tuple[object, ...]:
@@ -144,7 +156,36 @@ def _leaks(predictions: Predictions) -> Iterator[str]:
     if len(leaked):
         where = " and in ".join(sorted(leaked.iloc[0]))
         more = f", and {len(leaked) - 1} more are leaked" if len(leaked) > 1 else ""
-        yield f"LEAKED: the participant {leaked.index[0]} is in {where}{more}"
+        yield f"{_LEAKED}the participant {leaked.index[0]} is in {where}{more}"
+
+
+def _scale(predictions: Predictions, split: str) -> Iterator[str]:
+    """What speaks against scores being on the scale that their run declares.
+
+    Estimates may lie somewhat outside the scale, and a cosine goes down to -1. Scores that lie outside by more than the
+    scale is long, or of which most lie outside, are of another scale.
+    """
+    run, table = predictions.run, predictions.table
+    chosen = table[(table["split"] == split) & table["score"].notna()]
+    if chosen.empty:
+        return
+    scores, (low, high) = chosen["score"].to_numpy(), score_limits(run)
+    least, most, span = float(scores.min()), float(scores.max()), high - low
+    outside = (scores < low - 1e-9 * span) | (scores > high + 1e-9 * span)
+    text = (
+        f"scores go from {least:.4g} to {most:.4g}, the scale {str(run.label)!r} of run.json from {low:.4g} to "
+        f"{high:.4g}: {int(outside.sum())} of {len(scores)} scores are outside"
+    )
+    may_be_cosine = run.label is ScoreScale.SCALED and least >= -1 and most <= 1
+    if least < low - span or most > high + span or (outside.mean() > 0.5 and not may_be_cosine):
+        yield f"{_OFF_SCALE}{text}, so MSE, Acc and F1 mean nothing: correct 'label' in run.json, or the scores"
+    elif outside.mean() >= _OFTEN:
+        yield text
+    else:
+        ratings = low + span * (chosen["rating"].to_numpy() - run.minimum) / (run.maximum - run.minimum)
+        if len(np.unique(scores)) > 1 and (least > ratings.max() or most < ratings.min()):
+            above = "above" if least > ratings.max() else "below"
+            yield f"every score ({least:.4g} to {most:.4g}) is {above} every rating: are they on the same scale?"
 
 
 def _missing(metrics: Metrics) -> Iterator[str]:

@@ -132,6 +132,16 @@ def scaled_scores(scores: np.ndarray, run: Run) -> np.ndarray:
     return scores
 
 
+def score_limits(run: Run) -> tuple[float, float]:
+    """The smallest and the largest rating of the scheme, on the scale of the run's scores."""
+    match run.label:
+        case ScoreScale.UNIT:
+            return run.minimum / run.maximum, 1.0
+        case ScoreScale.RATING:
+            return run.minimum, run.maximum
+    return 0.0, 1.0
+
+
 def _as_given(column: pd.Series, *, is_text: bool) -> pa.Array:
     """The column as Arrow's; of numbers a NaN stays one, so that it is never taken for an answer that is missing."""
     if is_text:

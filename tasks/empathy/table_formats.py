@@ -185,6 +185,8 @@ def content(tables: Sequence[Table], evaluation: Evaluation) -> dict[str, Any]:
         "runs": [_run_content(one) for one in evaluation.runs],
         "notes": list(evaluation.notes),
         "faults": list(evaluation.faults),
+        "leaks": list(evaluation.leaks),
+        "off_scale": list(evaluation.off_scale),
     }
 
 
