@@ -6,13 +6,13 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Failed, State
@@ -22,7 +22,7 @@ from flows.cluster_work import KindOfWork, do_on_cluster
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
-from flows.clusters.training_preflight import check_training_workers
+from flows.clusters.training_preflight import only_able_to_train
 from flows.gather import Bundle
 from flows.in_turn import do_in_turn
 from flows.interruption import heeded
@@ -33,7 +33,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.storage import StorageError
 from tasks.empathy.fitting import misfit
-from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, train_unit
+from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, not_in_runs, train_unit
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
 from tasks.inspect import markdown
 from tasks.inspect.human import human_time
@@ -167,12 +167,17 @@ def _train(request: BenchmarkRequest) -> BenchmarkResult:
     prepared = prepare_benchmark(request)
     units = prepared.units
     progress = ProgressArtifact(len(units), unit="run")
-    told = _told.get()
+    told, logger = _told.get(), get_run_logger()
 
     def finished(outcome: TrainingOutcome) -> None:
         progress.finished(failed=outcome.failed)
         if told:
             told(outcome)
+
+    def warn(line: str) -> None:
+        logger.warning("%s", line)
+        if told:
+            told(line)
 
     training = KindOfWork(
         name="train-models",
@@ -181,17 +186,20 @@ def _train(request: BenchmarkRequest) -> BenchmarkResult:
         cost_s=lambda unit: math.inf,  # each takes minutes: it goes alone
         left=lambda unit: None,  # a run that is done may be the one that this was to take the place of
         lost=lambda unit, why: (as_left(unit, why),),
+        doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
         describe=_describe,
-        check=_check,
+        admit=_admit,
     )
-    outcomes = do_on_cluster(units, prepared.cluster, training, finished)
+    outcomes = do_on_cluster(units, prepared.cluster, training, finished, warn)
     result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
     _leave_artifacts(result)
     return result
 
 
-def _check(connection: Connection, work: Sequence[TrainingUnit]) -> None:
-    check_training_workers(connection, work[0].features, work[0].runs)
+def _admit(
+    connection: Connection, work: Sequence[TrainingUnit], warn: Callable[[str], None]
+) -> AbstractContextManager[None]:
+    return only_able_to_train(connection, work[0].features, work[0].runs, warn)
 
 
 def _leave_artifacts(result: BenchmarkResult) -> None:
@@ -218,12 +226,12 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
     create_table_artifact(rows, key="training", description=str(result))
 
 
-_told: ContextVar[Callable[[TrainingOutcome], None] | None] = ContextVar("told", default=None)
+_told: ContextVar[Callable[[TrainingOutcome | str], None] | None] = ContextVar("told", default=None)
 
 
 @contextmanager
-def telling(tell: Callable[[TrainingOutcome], None]) -> Iterator[None]:
-    """Let somebody know, in this process, of every run of the benchmarks in this block as it ends."""
+def telling(tell: Callable[[TrainingOutcome | str], None]) -> Iterator[None]:
+    """Call ``tell`` in this process with every run of the benchmarks in this block as it ends, and with warnings."""
     token = _told.set(tell)
     try:
         yield

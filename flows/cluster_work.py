@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 import dask
@@ -23,6 +25,9 @@ from flows.gather import Bundle, Future, Gather, O, U, WorkerLostError, Workplac
 from flows.interruption import heeded
 from flows.runs.result import IncompleteError
 
+PATIENCE_S = 60.0  # for a network file system that shows this machine what was there a moment ago
+_LOOK_EVERY_S = 2.0
+
 
 @dataclass(frozen=True)
 class KindOfWork(Generic[U, O]):
@@ -35,8 +40,11 @@ class KindOfWork(Generic[U, O]):
         cost_s: CPU-seconds that it is expected to take; infinity for what always goes alone.
         left: the outcomes of a unit whose worker died after it had ended; None where it is not known to have.
         lost: the outcomes of a unit whose worker could not tell them, with why it could not.
+        doubts: of the outcomes that workers have told, those of which this process does not find what is said to be
+            done, with why they do not stand.
         describe: an outcome as a line of a log.
-        check: raises ClusterError where the workers cannot do the work.
+        admit: a block in which only workers that can do the work do it; raises ClusterError where one cannot, and
+            tells the function in a line of one that joins later.
     """
 
     name: str
@@ -45,8 +53,9 @@ class KindOfWork(Generic[U, O]):
     cost_s: Callable[[U], float]
     left: Callable[[U], Sequence[O] | None]
     lost: Callable[[U, str], Sequence[O]]
+    doubts: Callable[[Sequence[O]], Mapping[O, str]]
     describe: Callable[[O], str]
-    check: Callable[[Connection, Sequence[U]], None]
+    admit: Callable[[Connection, Sequence[U], Callable[[str], None]], AbstractContextManager[None]]
 
 
 # What the flow does. Not its parameters: all the work would be written to the server's database. Nor a closure: Prefect
@@ -60,7 +69,11 @@ def _do_job() -> State:
 
 
 def do_on_cluster(
-    work: Sequence[U], cluster: ClusterSettings, kind: KindOfWork[U, O], finished: Callable[[O], None]
+    work: Sequence[U],
+    cluster: ClusterSettings,
+    kind: KindOfWork[U, O],
+    finished: Callable[[O], None],
+    warn: Callable[[str], None],
 ) -> list[O]:
     """Do the work on a cluster and give back what came of it, in the order of its ending.
 
@@ -71,14 +84,15 @@ def do_on_cluster(
         cluster: what to run on.
         kind: what there is to know of it.
         finished: told of every outcome that stands.
+        warn: told, from another thread, of workers that joined while the run goes on and take no work.
 
     Raises:
         ClusterError: the cluster cannot do this work; nothing of it was started.
     """
     if not work:
         return []
-    with dask_cluster(cluster, [kind.needs(unit) for unit in work]) as connection:
-        kind.check(connection, work)
+    needs = [kind.needs(unit) for unit in work]
+    with dask_cluster(cluster, needs) as connection, kind.admit(connection, work, warn):
         there = resources_of(cluster, connection)
 
         def do() -> list[O]:
@@ -112,11 +126,13 @@ class PrefectTasks(Workplace[U, O]):
         work: what there is to know of them.
         tell: told of every outcome that stands.
         there: the resources of all workers together.
+        patience: until when outcomes that are in doubt are looked at again; begins with the first that is.
     """
 
     work: KindOfWork[U, O]
     tell: Callable[[O], None]
     there: Needs
+    patience: list[float] = field(default_factory=list)
 
     def kind(self, unit: U) -> Hashable:
         """Which workers can do it: by what it needs of one."""
@@ -146,15 +162,28 @@ class PrefectTasks(Workplace[U, O]):
             raise WorkerLostError
         ended = result_of(state)
         if isinstance(ended, tuple) and len(ended) == len(bundle.units):
-            return [
-                self.work.lost(unit, of_it) if isinstance(of_it, str) else of_it
-                for unit, of_it in zip(bundle.units, ended, strict=True)
-            ]
+            doubts = self._doubts([outcome for of_it in ended if not isinstance(of_it, str) for outcome in of_it])
+            return [self._standing(unit, of_it, doubts) for unit, of_it in zip(bundle.units, ended, strict=True)]
         if len(bundle.units) > 1:  # it ended in the middle of one of them: alone each will say what became of it
             raise WorkerLostError
         lost = f"the task ended as {state.name}, and what came of it was lost with its worker"
         why = lost if state.is_completed() else f"the task ended as {state.name}: {state.message}"
         return [self.work.lost(unit, why) for unit in bundle.units]
+
+    def _doubts(self, outcomes: Sequence[O]) -> Mapping[O, str]:
+        """Those of the outcomes that do not stand; waits once in a run for what may only be late to be seen."""
+        doubts = self.work.doubts(outcomes)
+        if doubts and not self.patience:
+            self.patience.append(time.monotonic() + PATIENCE_S)
+        while doubts and time.monotonic() < self.patience[0]:
+            time.sleep(_LOOK_EVERY_S)
+            doubts = self.work.doubts(tuple(doubts))
+        return doubts
+
+    def _standing(self, unit: U, told: Sequence[O] | str, doubts: Mapping[O, str]) -> Sequence[O]:
+        """The outcomes of a unit: as its worker told them, or as this process finds them where it did not or cannot."""
+        why = told if isinstance(told, str) else next((doubts[outcome] for outcome in told if outcome in doubts), "")
+        return self.work.lost(unit, why) if isinstance(told, str) or why else told
 
     def left(self, unit: U) -> Sequence[O] | None:
         """What the unit has left behind, where that is all of it."""

@@ -78,7 +78,12 @@ def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
     counts = plan.counts
     watcher().planned(*counts)
     logger.info("%d features are due, %d need nothing done, %d cannot be made", *counts)
-    attempted = do_work(plan.work, settings.cluster, _tell(counts.due))
+
+    def warn(line: str) -> None:
+        logger.warning("%s", line)
+        watcher().warned(line)
+
+    attempted = do_work(plan.work, settings.cluster, _tell(counts.due), warn=warn)
     result = conclude(preparation, attempted, lambda odd: logger.warning("%s", odd))
     publish_result(result)
     if not result.problem:

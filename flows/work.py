@@ -10,14 +10,14 @@ from prefect.states import State
 from prefect.tasks import Task
 
 from flows.cluster_work import KindOfWork, do_on_cluster
-from flows.clusters.preflight import check_workers
+from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle
 from flows.in_turn import do_in_turn
 from storyframes.features import STORIES
 from storyframes.store.location import open_storage
 from storyframes.store.records import Status
-from tasks.extract import Outcome, Work, extract, not_done, published
+from tasks.extract import Outcome, Work, extract, not_done, not_in_store, published
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 
 _UNKNOWN_S = 2.5
@@ -42,6 +42,7 @@ def do_work(
     cluster: ClusterSettings,
     finished: Callable[[Outcome], None],
     extract_some: Task[[Bundle[Work]], State] = extract_task,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """Extract what is due on a cluster; see :func:`flows.cluster_work.do_on_cluster`.
 
@@ -50,14 +51,23 @@ def do_work(
         cluster: what to run on.
         finished: told of every outcome that stands.
         extract_some: the task that does the units of a bundle.
+        warn: told of workers that joined while the run goes on and take no work.
 
     Raises:
         ClusterError: the cluster cannot do this work; nothing of it was started.
     """
     extraction = KindOfWork(
-        "extract-features", extract_some, needs_of_units(), cost_of, _published, _as_stored, describe, check_workers
+        name="extract-features",
+        task=extract_some,
+        needs=needs_of_units(),
+        cost_s=cost_of,
+        left=_published,
+        lost=_as_stored,
+        doubts=lambda outcomes: not_in_store(open_storage(work[0].store), outcomes),
+        describe=describe,
+        admit=only_able_workers,
     )
-    return do_on_cluster(work, cluster, extraction, finished)
+    return do_on_cluster(work, cluster, extraction, finished, warn)
 
 
 def cost_of(unit: Work) -> float:

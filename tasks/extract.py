@@ -12,7 +12,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +22,11 @@ from storyframes.features import CLOCK
 from storyframes.spec import Axis
 from storyframes.store.catalogue import Entry, read_entry
 from storyframes.store.durable import sha256_file
+from storyframes.store.layout import ZARR_JSON, current_path
 from storyframes.store.location import open_storage
 from storyframes.store.maintenance import is_intact
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
-from storyframes.store.records import Current, Status
+from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.tracks import of_track
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
@@ -102,6 +103,7 @@ class Outcome:
         seconds: how long the work took, with what shared its pass.
         caveats: what a user of the values must know.
         transient: it failed for a reason that may pass (a network file system, a busy object store).
+        version: which is current; empty where none is.
     """
 
     session_id: str
@@ -114,6 +116,7 @@ class Outcome:
     bytes: int = 0
     seconds: float = 0.0
     caveats: tuple[str, ...] = ()
+    version: str = ""
 
     @property
     def failed(self) -> bool:
@@ -271,7 +274,40 @@ def done(current: Current, *, skipped: bool = False) -> Outcome:
         rows=current.rows,
         bytes=current.nbytes,
         caveats=tuple(current.caveats),
+        version=current.version,
     )
+
+
+def not_in_store(storage: Storage, outcomes: Sequence[Outcome]) -> dict[Outcome, str]:
+    """The outcomes that are done by what a worker says and not by this process's view of the store, and why not.
+
+    Here, the current version is the outcome's, or another process has published a later one beside it meanwhile.
+    """
+    paths = {done: current_path(done.session_id, done.feature) for done in outcomes if done.status is Status.DONE}
+    unreadable: dict[str, str] = {}
+    records = storage.read_many(paths.values(), unreadable.__setitem__)
+    doubts = {}
+    for done, path in paths.items():
+        try:
+            there = path in records and _names_version(records[path], path, done.version)
+            there = there or storage.info(f"{path.removesuffix(CURRENT)}{done.version}/{ZARR_JSON}") is not None
+        except StorageError as error:
+            there, unreadable[path] = False, str(error)
+        if not there:
+            why = unreadable.get(path, "is another folder mounted there on a worker?")
+            doubts[done] = (
+                f"a worker says that version {done.version} of it is published, but {storage.location} does not have "
+                f"it as this process sees it: {why} Extract again"
+            )
+    return doubts
+
+
+def _names_version(record: bytes | None, path: str, version: str) -> bool:
+    try:
+        current = Current.parse(record, path)
+    except RecordError:
+        return False
+    return current is not None and current.version == version
 
 
 def failed(storage: Storage, work: Work, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
-from tasks.empathy.grid import TrainingUnit, as_left, grid, train_unit
+from tasks.empathy.grid import TrainingUnit, as_left, grid, not_in_runs, train_unit
 from tasks.empathy.labels import best_cut
 from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunName, RunStatus
@@ -47,7 +48,14 @@ def test_a_run_in_a_worker_is_the_run_of_the_command(features: Path, tmp_path: P
     ]
     first, *_ = [train_unit(unit) for unit in units]
     assert (first.status, first.is_new, first.reason) == (RunStatus.DONE, True, "")
-    assert not train_unit(units[0]).is_new
+    again = train_unit(units[0])
+    assert not again.is_new
+    assert not_in_runs(units[0].runs, [first, again]) == {}
+    doubts = not_in_runs(tmp_path / "of the flow", [first, replace(first, status=RunStatus.FAILED)])
+    assert list(doubts) == [first], "the folder of runs is another one in the worker"
+    assert "does not have it as this process sees it" in doubts[first]
+    others = not_in_runs(units[0].runs, [replace(first, fingerprint="of other settings")])
+    assert len(others) == 1, "what is there is a run that this was to take the place of"
     weights = [unit.run.folder(unit.runs) / "model.safetensors" for unit in units]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     assert not as_left(units[0], "the worker died").failed

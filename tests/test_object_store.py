@@ -7,6 +7,8 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +19,13 @@ from support.object_stores import publish
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, object_storage
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.garbage import collect
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.location import open_storage
 from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
+from storyframes.store.run_mark import leave_mark
 from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parent.parent
@@ -263,3 +267,17 @@ def test_without_obstore_the_error_names_the_extra(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(StorageError, match=r"pip install 'storyframes\[s3\]'"):
         FeatureStore("s3://lab/x")
+
+
+def test_a_runs_mark_is_there_as_long_as_the_run_and_gc_takes_what_a_killed_one_left(url: str, monkeypatch) -> None:
+    storage = create_store(url)
+    with leave_mark(storage) as mark:
+        assert mark.is_seen()
+        assert not replace(mark, location=f"{url}-of-others").is_seen()
+        assert list(collect(storage, 0)) == [], "nothing says that the run has ended"
+    assert not mark.is_seen()
+    storage.replace(mark.path, mark.content)  # as a killed run leaves it
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 31 * 24 * 3600)
+    assert [removal.path for removal in collect(storage, 0)] == [mark.path]
+    assert not mark.is_seen()

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from distributed import Client
 from flows.clusters.needs import ClusterError
-from flows.clusters.preflight import check_workers
+from flows.clusters.preflight import only_able_workers
 from storyframes.store.layout import create_store
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.plan import plan_extraction
@@ -34,8 +34,8 @@ settings = ExtractorsSettings(**{"features": features, "brightness": {"noise": 7
 plan = plan_extraction(load_study(Path(study)), create_store(store), settings, Selection(("p01-s01",)))
 connection = SimpleNamespace(client=lambda: contextlib.closing(Client(scheduler_file=scheduler)))
 try:
-    check_workers(connection, plan.work)
-    print("they can")
+    with only_able_workers(connection, plan.work, print):
+        print("they can")
 except ClusterError as error:
     print(error)
 """

@@ -96,8 +96,11 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
             fail(str(error), 2)
         ended = 0
 
-        def tell(outcome: TrainingOutcome) -> None:
+        def tell(outcome: TrainingOutcome | str) -> None:
             nonlocal ended
+            if isinstance(outcome, str):
+                shown.print(f"[yellow]{escape(outcome)}")
+                return
             ended += 1
             how = f"[bold red]failed[/] {escape(outcome.reason)}" if outcome.failed else _how(outcome)
             shown.print(f"{ended} of {due}: {escape(str(outcome.run))}: {how}")

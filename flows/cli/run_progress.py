@@ -63,3 +63,6 @@ class RunProgress:
         else:
             style = "yellow" if outcome.status is Status.MISSING else "bold red"
             self._console.print(f"[{style}]{outcome.status}[/] {name}: {escape(outcome.reason)}")
+
+    def warned(self, line: str) -> None:
+        self._console.print(f"[yellow]{escape(line)}")

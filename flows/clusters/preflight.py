@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-import platform
+import pickle
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import storyframes
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
-from flows.clusters.needs import ClusterError
+from flows.clusters.installation import Installation
+from storyframes.store.location import open_storage
+from storyframes.store.run_mark import RunMark, leave_mark
+from storyframes.store.storage import StorageError
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.extractors.required_tools import missing_tools
+from tasks.study.record import digest_of_ends
 
 if TYPE_CHECKING:
     from distributed import Worker
 
     from tasks.extract import Work
+
+_VALUES_DEPEND_ON = ("torch", "openvino", "av", "opencv-python-headless", "opensmile", "numpy")
 
 
 @dataclass(frozen=True)
@@ -28,58 +36,55 @@ class Expectations:
     """What every worker must have.
 
     Attributes:
-        version: of storyframes.
-        python: major and minor version: tasks travel pickled.
-        inputs: some files of the study; they stand for all, which lie beside them.
-        store: the feature store's location; a folder has to be there and writable.
+        installation: of the flow.
+        inputs: some files of the study and the digests of their ends; they stand for all, which lie beside them.
+        mark: of the run, in the feature store; a folder has to be writable.
         api: the Prefect server's URL.
         settings: of the extractors.
         features: what they are to extract; the programs that they run have to be there.
     """
 
-    version: str
-    python: str
-    inputs: tuple[Path, ...]
-    store: str
+    installation: Installation
+    inputs: Mapping[Path, str]
+    mark: RunMark
     api: str
     settings: ExtractorsSettings
     features: tuple[str, ...]
 
 
-def check_workers(connection: Connection, work: Sequence[Work]) -> None:
-    """Ask every worker that is there whether it sees what it needs.
+@contextmanager
+def only_able_workers(connection: Connection, work: Sequence[Work], warn: Callable[[str], None]) -> Iterator[None]:
+    """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
 
-    Workers that join later are not asked: what is wrong with them shows in the outcomes.
+    Args:
+        connection: of the cluster.
+        work: what they are to do.
+        warn: told, in a line, of a worker that joined later and cannot; it takes no work.
 
     Raises:
-        ClusterError: with every problem and the machines that have it.
+        ClusterError: with every problem of the workers that are there, and the machines that have it.
+        StorageError: the store cannot be written to.
     """
     from prefect.settings import PREFECT_API_URL
 
-    expected = Expectations(
-        version=storyframes.__version__,
-        python=python_version(),
-        inputs=tuple(_examples(work)),
-        store=work[0].store,
-        api=PREFECT_API_URL.value() or "",
-        settings=work[0].settings,
-        features=tuple(sorted({feature for unit in work for feature in unit.features})),
-    )
-    with connection.client() as client:
-        # First and in words alone: what a worker without the plug-in is sent of it cannot be read there.
-        refuse(client.run(lacking_plug_ins, _plug_ins(expected.features), on_error="return"))
-        refuse(client.run(problems_here, expected, on_error="return"))
+    settings, features = work[0].settings, tuple(sorted({feature for unit in work for feature in unit.features}))
+    libraries = {library for feature in features for library in build_extractor(settings, "", feature).libraries}
+    with leave_mark(open_storage(work[0].store)) as mark:
+        expected = Expectations(
+            installation=Installation.of_this_process({*_VALUES_DEPEND_ON, *libraries}),
+            inputs=_examples(work),
+            mark=mark,
+            api=PREFECT_API_URL.value() or "",
+            settings=settings,
+            features=features,
+        )
+        with admit_workers(connection, partial(_problems_of, _plug_ins(features), pickle.dumps(expected)), warn):
+            yield
 
 
-def refuse(answers: Mapping[str, object]) -> None:
-    """Raise what the workers answered, each problem once, with the workers that have it."""
-    problems: dict[str, list[str]] = {}
-    for worker, answer in sorted(answers.items()):
-        for problem in answer if isinstance(answer, list) else [f"it cannot be asked: {type(answer).__name__}"]:
-            problems.setdefault(problem, []).append(worker)
-    if problems:
-        lines = [f"  {problem} ({_shown(workers)})" for problem, workers in problems.items()]
-        raise ClusterError("\n".join(["this cluster's workers cannot do the work:", *lines]))
+def _problems_of(plug_ins: Mapping[str, str], expected: bytes, worker: Worker) -> list[str]:
+    """Why this worker cannot do the work: by what plug-ins it has first, without which the rest cannot be read."""
+    return lacking_plug_ins(plug_ins) or problems_here(pickle.loads(expected), worker)  # noqa: S301 - the flow packed it
 
 
 def _plug_ins(features: Iterable[str]) -> dict[str, str]:
@@ -110,26 +115,33 @@ def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
 
 def problems_here(expected: Expectations, dask_worker: Worker | None = None) -> list[str]:
     """What this process lacks; Dask says which of its workers it is."""
-    found = differences_here(expected.version, expected.python)
-    found += [
-        f"it cannot read {path}: mount the study under the same path"
-        for path in expected.inputs
-        if not os.access(path, os.R_OK)
-    ]
-    if "://" not in expected.store and not os.access(expected.store, os.W_OK):
-        found.append(f"it cannot write to {expected.store}: mount the feature store under the same path")
+    found = expected.installation.differences_here()
+    for path, digest in expected.inputs.items():
+        try:
+            if digest_of_ends(path) != digest:
+                found.append(f"it sees another file at {path}: mount the study there")
+        except OSError:
+            found.append(f"it cannot read {path}: mount the study under the same path")
+    found += blind_to(expected.mark, "feature store")
     found += unreachable_from_here(expected.api)
     return found + missing_tools(expected.settings, _features_of(expected, dask_worker))
 
 
-def differences_here(version: str, python: str) -> list[str]:
-    """In what this process differs from one with these versions of storyframes and of Python."""
-    found = []
-    if storyframes.__version__ != version:
-        found.append(f"it has storyframes {storyframes.__version__}, the flow has {version}")
-    if python_version() != python:
-        found.append(f"it has Python {python_version()}, the flow has {python}")
-    return found
+def blind_to(mark: RunMark, what: str) -> list[str]:
+    """Whether this process does not see the place in which the run has left its mark, or cannot write there."""
+    if "://" not in mark.location and not os.access(mark.location, os.W_OK):
+        return [f"it cannot write to {mark.location}: mount the {what} under the same path"]
+    try:
+        if mark.is_seen():
+            return []
+    except StorageError as error:
+        return [f"it cannot read the {what}: {error}"]
+    kind, remedy = (
+        ("place", f"give it the same endpoint and keys for the {what}")
+        if "://" in mark.location
+        else ("folder", f"mount the {what} there")
+    )
+    return [f"it sees another {kind} at {mark.location}: {remedy}"]
 
 
 def unreachable_from_here(api: str) -> list[str]:
@@ -150,13 +162,17 @@ def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
     return [feature for feature in expected.features if worker is None or can(feature)]
 
 
-def _examples(work: Iterable[Work]) -> list[Path]:
-    """The files of the first session that has any."""
-    return next(([file.path for file in unit.source.files.values()] for unit in work if unit.source.files), [])
-
-
-def python_version() -> str:
-    return ".".join(platform.python_version_tuple()[:2])
+def _examples(work: Sequence[Work]) -> dict[Path, str]:
+    """The files of the first, the middle and the last session that have any, with the digests of their ends."""
+    sources = [unit.source for unit in work if unit.source.files]
+    chosen = {number: sources[number] for number in (0, len(sources) // 2, len(sources) - 1) if sources}
+    found = {}
+    for path in sorted({file.path for source in chosen.values() for file in source.files.values()}):
+        try:
+            found[path] = digest_of_ends(path)
+        except OSError:  # gone since the planning: an outcome of its session says so
+            continue
+    return found
 
 
 def _answers(url: str) -> bool:
@@ -169,7 +185,3 @@ def _answers(url: str) -> bool:
             return True
     except OSError:
         return False
-
-
-def _shown(workers: list[str]) -> str:
-    return workers[0] if len(workers) == 1 else f"{workers[0]} and {len(workers) - 1} more"

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import storyframes
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
-from flows.clusters.preflight import differences_here, python_version, refuse, unreachable_from_here
+from flows.clusters.installation import Installation
+from flows.clusters.preflight import blind_to, unreachable_from_here
+from storyframes.store.layout import CLIPS
+from storyframes.store.location import open_storage
+from storyframes.store.run_mark import RunMark, leave_mark
+from storyframes.store.storage import StorageError
+
+if TYPE_CHECKING:
+    from distributed import Worker
 
 _PACKAGES = ("torch", "safetensors", "scipy")
+_VALUES_DEPEND_ON = ("torch", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -19,48 +31,67 @@ class TrainingExpectations:
     """What every worker must have.
 
     Attributes:
-        version: of storyframes.
-        python: major and minor version: tasks travel pickled.
-        features: the feature store's location; a folder has to be there.
-        runs: the folder of runs; it has to be there and writable.
+        installation: of the flow.
+        features: the feature store's location; it may be read-only.
+        clips: SHA-256 of its clip index.
+        mark: of the run, in the folder of runs, which has to be writable.
         api: the Prefect server's URL.
     """
 
-    version: str
-    python: str
+    installation: Installation
     features: str
-    runs: Path
+    clips: str
+    mark: RunMark
     api: str
 
 
-def check_training_workers(connection: Connection, features: str, runs: Path) -> None:
-    """Ask every worker that is there whether it sees what it needs; those that join later are not asked.
+@contextmanager
+def only_able_to_train(
+    connection: Connection, features: str, runs: Path, warn: Callable[[str], None]
+) -> Iterator[None]:
+    """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
 
     Args:
         connection: of the cluster.
         features: the feature store's location.
         runs: the folder of runs; made here where it is not there.
+        warn: told, in a line, of a worker that joined later and cannot; it takes no work.
 
     Raises:
-        ClusterError: with every problem and the machines that have it.
+        ClusterError: with every problem of the workers that are there, and the machines that have it.
+        StorageError: the folder of runs cannot be written to, or the feature store not be read.
     """
     from prefect.settings import PREFECT_API_URL
 
     runs.mkdir(mode=0o700, parents=True, exist_ok=True)
-    api = PREFECT_API_URL.value() or ""
-    expected = TrainingExpectations(storyframes.__version__, python_version(), features, runs, api)
-    with connection.client() as client:
-        refuse(client.run(training_problems_here, expected, on_error="return"))
+    with leave_mark(open_storage(runs)) as mark:
+        expected = TrainingExpectations(
+            installation=Installation.of_this_process(_VALUES_DEPEND_ON),
+            features=features,
+            clips=open_storage(features).digest(CLIPS),
+            mark=mark,
+            api=PREFECT_API_URL.value() or "",
+        )
+        with admit_workers(connection, partial(_problems_of, expected), warn):
+            yield
+
+
+def _problems_of(expected: TrainingExpectations, worker: Worker) -> list[str]:
+    return training_problems_here(expected)
 
 
 def training_problems_here(expected: TrainingExpectations) -> list[str]:
     """What this process lacks for training."""
-    found = differences_here(expected.version, expected.python)
+    found = expected.installation.differences_here()
     lacking = [package for package in _PACKAGES if find_spec(package) is None]
     if lacking:
         found.append(f"it lacks {', '.join(lacking)}: pip install 'storyframes[train]' there")
-    if "://" not in expected.features and not os.access(expected.features, os.R_OK):
+    try:
+        if open_storage(expected.features).digest(CLIPS) != expected.clips:
+            found.append(
+                f"it sees another clip index at {expected.features}: mount the same feature store there; where "
+                "'storyframes index' wrote the index anew meanwhile, run again"
+            )
+    except (FileNotFoundError, StorageError):
         found.append(f"it cannot read {expected.features}: mount the feature store under the same path")
-    if not os.access(expected.runs, os.W_OK):
-        found.append(f"it cannot write to {expected.runs}: mount the folder of runs under the same path")
-    return found + unreachable_from_here(expected.api)
+    return found + blind_to(expected.mark, "folder of runs") + unreachable_from_here(expected.api)

@@ -22,6 +22,9 @@ class Watcher(Protocol):
     def finished(self, outcome: Outcome) -> None:
         """One unit of work has ended."""
 
+    def warned(self, line: str) -> None:
+        """Something is wrong, and the run goes on; called from any thread."""
+
 
 class _Nobody:
     def planning(self, session_id: str, number: int, count: int) -> None: ...
@@ -29,6 +32,8 @@ class _Nobody:
     def planned(self, due: int, idle: int, impossible: int) -> None: ...
 
     def finished(self, outcome: Outcome) -> None: ...
+
+    def warned(self, line: str) -> None: ...
 
 
 _NOBODY: Watcher = _Nobody()

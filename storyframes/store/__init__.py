@@ -8,6 +8,7 @@ the clip index is stored.
 Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogue`` has to read again.
 What a store says of its features: ``description``.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
-``object_storage``, both a ``storage``; ``zarr_folder`` is a folder for zarr-python; ``layout`` and ``records`` are what
-lies there. ``durable``, ``locks``, ``scratch``, ``owner`` and ``shard_guard`` keep it whole where processes are killed.
+``object_storage``, both a ``storage``; by a ``run_mark`` workers prove that they see the same place; ``zarr_folder`` is
+a folder for zarr-python; ``layout`` and ``records`` are what lies there. ``durable``, ``locks``, ``scratch``, ``owner``
+and ``shard_guard`` keep it whole where processes are killed.
 """

@@ -159,6 +159,19 @@ class LocalStorage:
     def abandoned(self, path: str) -> AbstractContextManager[bool]:
         return if_free(self.root / path)
 
+    @contextlib.contextmanager
+    def kept(self, path: str, data: bytes) -> Iterator[None]:
+        target = self.root / path
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(held(target))
+                target.write_bytes(data)  # closed at once: only then does a network file system show it to others
+            except StorageError:
+                raise
+            except OSError as error:
+                raise _unwritable(target, error) from None
+            yield
+
     def writing(self, path: str) -> AbstractContextManager[None]:
         return held(self._lease(path))
 
@@ -269,6 +282,11 @@ def _join(folder: str, name: str) -> str:
 def _unreadable(path: str, error: OSError) -> StorageError:
     reason = error.strerror or type(error).__name__
     return StorageError(f"{path or 'the store'}: cannot be read: {reason}", transient=may_pass(error))
+
+
+def _unwritable(path: Path, error: OSError) -> StorageError:
+    reason = error.strerror or type(error).__name__
+    return StorageError(f"{path.parent}: nothing can be written there: {reason}", transient=may_pass(error))
 
 
 @contextlib.contextmanager

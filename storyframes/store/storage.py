@@ -166,6 +166,13 @@ class Storage(Protocol):
     def abandoned(self, path: str) -> AbstractContextManager[bool]:
         """Whether a temporary or a lock file is a dead writer's; nobody takes it as long as the context lasts."""
 
+    def kept(self, path: str, data: bytes) -> AbstractContextManager[None]:
+        """Have a small temporary file at ``path`` as long as the context lasts, and show that its writer lives.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+
     def writing(self, path: str) -> AbstractContextManager[None]:
         """Tell the place, as long as the context lasts, that a version is being written at ``path``."""
 

@@ -68,6 +68,7 @@ class TrainingOutcome:
         seconds: how long it took.
         transient: it failed for a reason that may pass.
         untrained: why there is no untrained baseline beside it; empty where there is one.
+        fingerprint: of what decided it; empty where it is not done.
     """
 
     run: RunName
@@ -77,6 +78,7 @@ class TrainingOutcome:
     seconds: float = 0.0
     transient: bool = False
     untrained: str = ""
+    fingerprint: str = ""
 
     @property
     def failed(self) -> bool:
@@ -126,7 +128,9 @@ def train_unit(unit: TrainingUnit) -> TrainingOutcome:
         except Exception as error:  # a library's, say out of memory: its siblings go on
             return failed(f"{type(error).__name__}: {error}")
     seconds = time.monotonic() - began
-    return TrainingOutcome(unit.run, done.status, done.is_new, done.reason, seconds, untrained=done.untrained)
+    state = read_state(done.folder)
+    fingerprint = state.fingerprint if state else ""
+    return TrainingOutcome(unit.run, done.status, done.is_new, done.reason, seconds, False, done.untrained, fingerprint)
 
 
 def as_left(unit: TrainingUnit, reason: str) -> TrainingOutcome:
@@ -135,6 +139,24 @@ def as_left(unit: TrainingUnit, reason: str) -> TrainingOutcome:
     if state is not None and state.status is RunStatus.DONE:
         return TrainingOutcome(unit.run, RunStatus.DONE, True)
     return TrainingOutcome(unit.run, RunStatus.FAILED, True, reason)
+
+
+def not_in_runs(runs: Path, outcomes: Sequence[TrainingOutcome]) -> dict[TrainingOutcome, str]:
+    """The outcomes that are done by what a worker says and not by this process's view of the folder, and why not."""
+    return {
+        done: f"a worker says that it is done, but {runs} does not have it as this process sees it: is another folder "
+        "mounted there on a worker? Train again"
+        for done in outcomes
+        if not done.failed and not _is_there(runs, done)
+    }
+
+
+def _is_there(runs: Path, done: TrainingOutcome) -> bool:
+    try:
+        state = read_state(done.run.folder(runs))
+    except OSError:
+        return False
+    return state is not None and (state.status, state.fingerprint) == (RunStatus.DONE, done.fingerprint)
 
 
 class _Nobody:

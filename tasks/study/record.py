@@ -120,15 +120,21 @@ def _look_at(study: Study, session: Session, before: Mapping[str, _Known]) -> _K
         if (status.st_size, status.st_mtime_ns) == (known.bytes, known.mtime_ns) and known.recording:
             recording = known.recording
         else:
-            recording = _ends(path, status.st_size)
+            recording = digest_of_ends(path)
     except (StudyFileError, OSError):
         return _Known(session.participant_id)
     return _Known(session.participant_id, recording, status.st_size, status.st_mtime_ns)
 
 
-def _ends(path: Path, size: int) -> str:
-    digest = hashlib.sha256(str(size).encode())
+def digest_of_ends(path: Path) -> str:
+    """SHA-256 of a file's size, beginning and end: what tells recordings from each other without reading them whole.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.sha256(str(size).encode())
         digest.update(file.read(_ENDS_BYTES))
         file.seek(max(0, size - _ENDS_BYTES), os.SEEK_SET)
         digest.update(file.read(_ENDS_BYTES))
