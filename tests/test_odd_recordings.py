@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -181,6 +182,103 @@ def test_a_broadcast_may_begin_in_the_middle(tmp_path: Path) -> None:
     assert 10 < len(times.time) < 40
     assert times.time[0] == 0.0
     assert sum(len(batch) for batch in read_frames(path, 16)) == len(times.time)
+
+
+# --- beginning elsewhere than at a keyframe --------------------------------------------------------------------------
+
+
+def without_first_packet(whole: Path, path: Path) -> Path:
+    """The same video, of which the first packet of the picture is lost; nothing is coded again."""
+    with av.open(str(whole)) as container, av.open(str(path), "w") as copy:
+        stream = container.streams.video[0]
+        target = copy.add_stream_from_template(stream)
+        for packet in [packet for packet in container.demux(stream) if packet.size][1:]:
+            packet.stream = target
+            copy.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("v.avi", "-c:v mpeg4"),
+        ("v.avi", "-c:v mpeg4 -bf 2"),
+        ("v.avi", "-c:v libxvid"),
+        ("v.avi", "-c:v msmpeg4"),
+        ("v.avi", "-c:v cinepak"),
+        ("v.mp4", "-c:v mpeg4"),
+        ("v.ts", "-c:v mpeg4"),
+        ("v.wmv", "-c:v wmv2"),
+        ("v.flv", "-c:v flv"),
+    ],
+)
+def test_a_video_that_begins_with_the_changes_of_a_lost_picture_is_refused(
+    tmp_path: Path, name: str, options: str
+) -> None:
+    """Of 39 frames the first 11 would be garbage, and FFmpeg and OpenCV show it alike."""
+    path, suffix = tmp_path / name, Path(name).suffix
+    source = (*PATTERN, "-t", "1.6", "-pix_fmt", "yuv420p", *options.split(), "-g", "12")
+    ffmpeg(*source, tmp_path / f"whole{suffix}")
+    without_first_packet(tmp_path / f"whole{suffix}", path)
+    message = r"v\.\w+: does not begin with a keyframe, so its pictures up to the next one are garbage; cut them off"
+    for read in (
+        read_header,
+        lambda path: read_frame_times(path, allow_truncated=True),
+        lambda path: list(read_frames(path, 16, allow_truncated=True)),
+    ):
+        with pytest.raises(RecordingError, match=message):
+            read(path)
+    if "-bf" in options and suffix == ".avi":
+        return  # FFmpeg's command guesses the times of its frames, and is some frames off
+    with pytest.raises(RecordingError) as refused:
+        read_header(path)
+    second = re.search(r"ffmpeg -i VIDEO -ss ([\d.]+) -c", str(refused.value))[1]
+    ffmpeg("-i", path, "-ss", second, "-c:v", "libx264", "-crf", "5", "-pix_fmt", "yuv420p", tmp_path / "rest.mp4")
+    rest = next(read_frames(tmp_path / "rest.mp4", 40)).rgb.astype(np.int16)
+    expected = next(read_frames(tmp_path / f"whole{suffix}", 40)).rgb
+    assert 26 <= len(rest) <= 28
+    assert np.abs(rest - expected[len(expected) - len(rest) :]).mean(axis=(1, 2, 3)).max() < 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("v.mpg", "-c:v mpeg2video -g 12"), ("v.avi", "-c:v mjpeg -q:v 2"), ("v.mov", "-c:v png")]
+)
+def test_where_a_decoder_waits_for_a_whole_picture_the_rest_is_good(tmp_path: Path, name: str, options: str) -> None:
+    whole = tmp_path / f"whole{Path(name).suffix}"
+    pixels = {"mjpeg": "yuvj420p", "png": "rgb24"}.get(options.split()[1], "yuv420p")
+    ffmpeg(*PATTERN, "-t", "1.6", "-pix_fmt", pixels, *options.split(), whole)
+    rest = next(read_frames(without_first_packet(whole, tmp_path / name), 40)).rgb
+    expected = next(read_frames(whole, 40)).rgb
+    np.testing.assert_array_equal(rest, expected[len(expected) - len(rest) :])
+    assert len(rest) >= 26
+
+
+def test_a_broadcast_that_renews_its_picture_bit_by_bit_has_no_keyframes(tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.ts", tmp_path / "v.ts"
+    refresh = ("-x264-params", "intra-refresh=1:keyint=20:bframes=0")
+    ffmpeg(*PATTERN, "-t", "3", "-pix_fmt", "yuv420p", "-c:v", "libx264", *refresh, whole)
+    content = whole.read_bytes()
+    path.write_bytes(content[188 * (len(content) // 188 // 2) :])
+    with av.open(str(path)) as container:
+        assert not any(frame.key_frame for frame in container.decode(video=0))
+    rest, expected = next(read_frames(path, 80)).rgb, next(read_frames(whole, 80)).rgb
+    assert len(rest) >= 15
+    np.testing.assert_array_equal(rest, expected[len(expected) - len(rest) :])
+
+
+def test_a_frame_that_the_decoder_calls_damaged_is_no_frame(tmp_path: Path) -> None:
+    """All 50 decode, and the file is as long as it says: only the decoder knows."""
+    path = tmp_path / "v.mkv"
+    ffmpeg(*PATTERN, "-t", "2", "-pix_fmt", "yuv420p", "-c:v", "mpeg4", path)
+    position, size = packets(path)[20]
+    content = bytearray(path.read_bytes())
+    content[position + size // 2 : position + size // 2 + 150] = b"\x55" * 150
+    path.write_bytes(content)
+    for read in (read_frame_times, lambda path: list(read_frames(path, 16))):
+        with pytest.raises(TruncatedError, match=r"v\.mkv: 1 of its frames are damaged, as the decoder says: the file"):
+            read(path)
+    times = read_frame_times(path, allow_truncated=True)
+    assert (len(times.time), times.truncated) == (50, True)
 
 
 def test_a_change_of_size_in_mid_stream(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 
 from storyframes.features import FEATURES
-from storyframes.recording_times import last_frame_end_s, usual_step_s
+from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.store.catalogue import read_entry
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
@@ -27,7 +27,7 @@ class Frames(Extractor[ExtractorSettings]):
     """The ``frames`` extractor."""
 
     spec = FEATURES["frames"]
-    version = 2  # a clock of another one counts from another moment, and is not used with this one
+    version = 3  # a clock of another one may count damaged frames or from another moment, and is not used with this one
     after = ()
     libraries = ("av",)
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}  # s
@@ -46,8 +46,8 @@ class Frames(Extractor[ExtractorSettings]):
             out.attributes["interlaced_frames"] = frames.interlaced
         out.write("time", frames.time)
         out.quality["duration_s"] = float(frames.time[-1] - frames.time[0])
-        if len(frames.time) > 1:
-            out.quality["fps"] = 1 / usual_step_s(frames.time)
+        if rate := usual_rate(frames.time, 0.0):
+            out.quality["fps"] = rate
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 import av
+from av.video.frame import PictureType
 
 from tasks.media.container import RecordingError, open_container
 
@@ -54,10 +55,11 @@ class ShownFrames:
             dropped a frame.
         damaged_packets: those that did not decode.
         torn_packets: those of which a part is missing; what decodes of them is no whole frame.
+        damaged_frames: frames so far of which the decoder says that it made up a part.
 
     Raises:
-        RecordingError: it cannot be opened or has no video; while iterating: a frame has no time or one before that of
-            the frame before it, its size changes, or it is to be shown turned.
+        RecordingError: it cannot be opened or has no video; while iterating: it does not begin with a keyframe, a frame
+            has no time or one before that of the frame before it, its size changes, or it is to be shown turned.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,8 +73,9 @@ class ShownFrames:
         self.stream.thread_type = "SLICE"
         self.format = self._container.format.name
         self.last: ShownFrame | None = None
-        self.filled_packets = self.damaged_packets = self.torn_packets = 0
+        self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
         self._first_packet: int | None = None
+        self._opening: av.Packet | None = None
         self._delay = 0
         self._recent: deque[int] = deque(maxlen=_RECENT)
 
@@ -89,6 +92,7 @@ class ShownFrames:
             number = self.last.number + 1 if self.last else 0
             frame = ShownFrame(number, self._ticks(picture, self.last, number), picture)
             self._check(frame, self.last)
+            self.damaged_frames += picture.is_corrupt
             self.last = frame
             yield frame
 
@@ -100,6 +104,7 @@ class ShownFrames:
     def _decoded(self) -> Iterator[av.VideoFrame]:
         try:
             for packet in self._container.demux(self.stream):
+                self._opening = self._opening or packet
                 self.filled_packets += packet.size > 0 and not packet.is_discard
                 # A broadcast may begin anywhere, with frames whose beginning is not there.
                 counts = self.last is not None or self.format not in _BEGINS_ANYWHERE
@@ -161,6 +166,7 @@ class ShownFrames:
                 "good: ffmpeg -i VIDEO -c:a copy UPRIGHT.mp4"
             )
         if last is None:
+            self._check_beginning(picture)
             return
         if frame.ticks < last.ticks:
             raise RecordingError(
@@ -174,3 +180,32 @@ class ShownFrames:
                 f"{where} is {picture.width}x{picture.height}, the frames before it are "
                 f"{before.width}x{before.height}; one recording has one size: convert it with FFmpeg (-vf scale)"
             )
+
+    def _check_beginning(self, first: av.VideoFrame) -> None:
+        """Refuse a first frame that was predicted from others: without these, most decoders show garbage as a picture.
+
+        An MP4 that was trimmed without coding it again has them, hidden by its edit list. FFmpeg's H.264 decoder shows
+        nothing until the whole picture was renewed, which a camera may do bit by bit, without any keyframe.
+        """
+        opening = self._opening
+        if first.key_frame or first.pict_type == PictureType.I or self.stream.codec.canonical_name == "h264":
+            return
+        is_unknown = first.pict_type == PictureType.NONE
+        if opening is not None and opening.is_keyframe and (opening.is_discard or is_unknown):
+            return
+        raise RecordingError(
+            f"{self._name}: does not begin with a keyframe, so its pictures up to the next one are garbage; "
+            + self._advice()
+        )
+
+    def _advice(self) -> str:
+        """What to do about the pictures before the first keyframe."""
+        rest = self._container.demux(self.stream)
+        keyframe = next((packet for packet in rest if packet.is_keyframe and packet.dts is not None), None)
+        if keyframe is None or keyframe.dts is None:
+            return "it has no keyframe at all: copy it again"
+        seconds = self.seconds(keyframe.dts) - (self._container.start_time or 0) / av.time_base
+        return (
+            f"cut them off, so that second 0 is at its second {seconds:.3f}: "
+            f"ffmpeg -i VIDEO -ss {seconds:.3f} -c:v libx264 -crf 15 OTHER.mp4, and look at its first pictures"
+        )

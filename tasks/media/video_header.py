@@ -143,7 +143,9 @@ def _what_is_missing(path: Path, header: VideoHeader, frames: ShownFrames, last:
 
 
 def _what_is_torn(frames: ShownFrames) -> str:
-    return f"of {frames.torn_packets} of its packets a part is missing" if frames.torn_packets else ""
+    if frames.torn_packets:
+        return f"of {frames.torn_packets} of its packets a part is missing"
+    return f"{frames.damaged_frames} of its frames are damaged, as the decoder says" if frames.damaged_frames else ""
 
 
 def _are_dropped_frames(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame) -> bool:
