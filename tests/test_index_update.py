@@ -94,6 +94,27 @@ def test_only_what_changed_is_read(made: ChangingStudy, reading: Reading) -> Non
     assert reading.by(made) == {"a", "b", "c"}
 
 
+def test_every_part_of_a_phase_is_in_the_mark(made: ChangingStudy, reading: Reading) -> None:
+    """A phase that is moved by less than a frame's time, ends later or has another name is cut anew."""
+    made.spec = SPECS[4]
+    talk = Phase(session_id="b", phase="talk", start_s=0.1, end_s=1.5)
+    starts = []
+    for phase in (
+        talk,
+        talk.model_copy(update={"start_s": 0.15}),
+        talk.model_copy(update={"start_s": 0.15, "end_s": 2.1}),
+        talk.model_copy(update={"start_s": 0.15, "end_s": 2.1, "phase": "listen"}),
+    ):
+        others = tuple(each for each in made.study.phases if each.session_id != "b")
+        made.study = replace(made.study, phases=(*others, phase))
+        assert "b" in reading.by(made), phase
+        check_equal(made)
+        clips = FeatureStore(made.root).clips()
+        starts.append(clips.loc[clips["session_id"] == "b", ["phase", "start_frame"]].values.tolist())
+    assert len({str(each) for each in starts}) == 4
+    assert reading.by(made) == set()
+
+
 def test_no_session_stays_open(made: ChangingStudy) -> None:
     store = FeatureStore(made.root)
     update_clip_index(made.study, made.spec, store)

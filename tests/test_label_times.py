@@ -25,7 +25,7 @@ CLOCKS = {
     "behind": Clock("behind", (0.0,), (3.2,)),
     "drifting": Clock("drifting", (0.0, 3601.8), (3.2, 3603.2)),  # counts 500 millionths too many
 }
-ALWAYS = (-10_000, 10_000)  # the part of a label of the whole session, in tenths of a second
+ALWAYS = (-20, 10_000)  # the part of a label of the whole session, in tenths of a second: before all others
 
 
 def study_of(labels: Sequence[Label]) -> Study:
@@ -201,9 +201,9 @@ def by_hand(parts: list[Part], start: int, stop: int, within: Within) -> float:
         moments = {p.first for p in touching if p.value == value and p.first == p.end} - seconds
         microseconds[value] = 100_000 * len(seconds) + len(moments)
         begin = min(seconds | moments)
-        while begin <= start and begin > -20 and holds(value, begin - 1):
+        while ALWAYS[0] < begin <= start and holds(value, begin - 1):
             begin -= 1
-        first = next((place for place, p in enumerate(parts) if p.value == value and p.first == begin), -1)
+        first = next(place for place, p in enumerate(parts) if p.value == value and p.first == begin)
         begins[value] = begin, first
     if within is Within.MEAN:
         return sum(value * held for value, held in microseconds.items()) / sum(microseconds.values())
