@@ -19,6 +19,7 @@ from storyframes import FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.release.manifest import verify_release
+from storyframes.release.pseudonyms import Key
 from storyframes.release.released_features import released_feature
 from storyframes.release.run import make_release
 from storyframes.release.sensitivity import Sensitive, sensitivity
@@ -54,6 +55,17 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
         ({"stories.": "cleo-2024-04-01."}, "name 'cleo-2024-04-01', which is an id"),
         ({"people__who": "(CLEO-1) who"}, "name 'cleo-1', which is an id"),
         ({'"empathy",__"valence",__"mood"': '"told_to"'}, "the label 'told_to' names 'bertil-1', which is an id"),
+        (
+            {'"mood"]': '"sent_to"]'},
+            "the label 'sent_to' names 'Dora-9', which is an id of the study and is not released",
+        ),
+        ({'"mood"]': '"told_of"]'}, "the label 'told_of' names 'withdrawn-1', which is an id"),
+        ({"people__who": "(Withdrawn 1) who"}, "name 'withdrawn-1', which is an id"),
+        ({"people__who": "Cleo-1 and dora-9 who"}, "name 'Dora-9', which is an id of the study and is not released"),
+        ({"people__who": "cleo_1 who"}, "name 'cleo-1', which is an id of the study and is released under a new name"),
+        ({"stories.": "hugos lost dog 3."}, "name 'hugos-lost-dog-3', which is an id"),
+        ({"example.org/stories": "example.org/dora-9/"}, "name 'Dora-9', which is an id"),
+        ({"CC-BY-4.0": "Dora-9"}, "name 'Dora-9', which is an id"),
         ({'"mood"]': '"effort_Bertil-1"]'}, "the label 'effort_Bertil-1' names 'bertil-1', which is an id"),
         ({'"valence",__"mood"': '"rater-hugo"'}, "'rater-hugo' has the id of the rater 'hugo' in its name"),
         ({"label.valence": "label.rater-hugo"}, "'label.rater-hugo' has the id of the rater 'hugo' in its name"),
@@ -265,3 +277,27 @@ def test_verify_refuses_a_release_with_one_recording_in_several_splits(tmp_path:
     for number, other in enumerate((apart, lost)):  # all of them hear the same silence, or see nobody
         make_release(other, tmp_path / f"sound{number}", settings_of(tmp_path, COPIES))
         assert verify_release(tmp_path / f"sound{number}") == []
+
+
+def test_people_who_were_withdrawn_since_an_earlier_release_are_not_named(
+    original: FeatureStore, tmp_path: Path
+) -> None:
+    key = Key()
+    key.number("participants", ["E7", "7"])
+    key.number("sessions", ["emil.1"])
+    key.write(tmp_path / "key.json")
+    for text, name in (("of e7.", "E7"), ("of EMIL 1", "emil.1")):
+        asked = settings_of(tmp_path, people__who=f"people {text} who")
+        with pytest.raises(ReleaseError, match=f"name '{name}', which is an id of the study and is not released"):
+            make_release(original, tmp_path / "out", asked, tmp_path / "key.json")
+    asked = settings_of(tmp_path, people__who="7 people, e 7, emil, emil.12 and me7 who")
+    assert make_release(original, tmp_path / "out", asked, tmp_path / "key.json").remarks == []
+
+
+def test_a_store_that_does_not_list_its_people_says_what_was_not_compared(
+    original: FeatureStore, tmp_path: Path
+) -> None:
+    shutil.copytree(original.storage.location, tmp_path / "store")
+    (tmp_path / "store/study.json").unlink()
+    done = make_release(FeatureStore(tmp_path / "store"), tmp_path / "out", settings_of(tmp_path))
+    assert ["participants who have no clips" in remark for remark in done.remarks] == [True]

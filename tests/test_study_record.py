@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -19,8 +20,10 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.store.layout import StoreError
 from storyframes.store.verify import verify
-from tasks.study.load import Session, Study, load_study
+from tasks.study.labels import Rater, RaterKind
+from tasks.study.load import Participant, Session, Study, Survey, load_study
 from tasks.study.record import check_study_record, remember_study
+from tasks.study.tracks import Person
 
 
 def make_study(folder: Path, sessions: dict[str, tuple[str, bytes | None]]) -> Study:
@@ -207,3 +210,22 @@ def test_the_commands_refuse_before_anything_is_started_or_written(
     assert command("index", another, store_root, "--replace-study").exit_code == 0
     assert set(pd.read_parquet(store_root / "clips.parquet")["session_id"]) == {"p01-s01"}
     assert command("index", study_copy, store_root).exit_code == 2
+
+
+def test_a_store_knows_everybody_of_its_study_by_id(store_root: Path, tmp_path: Path) -> None:
+    study = replace(
+        make_study(tmp_path / "study", {"s1": ("ada", b"1"), "s2": ("ben", b"2")}),
+        participants=(Participant(participant_id="ada"), Participant(participant_id="withdrawn")),
+        surveys=(Survey(participant_id="of-surveys", timepoint="pre", scale="age", score=1),),
+        persons=(
+            Person("s1", "child", "ada"),
+            Person("s2", "child", "ben"),
+            Person("s1", "adas-mother", "mother-1"),
+            Person("s1", "robot"),
+        ),
+        raters={"r1": Rater("r1"), "gpt": Rater("gpt", RaterKind.MACHINE), "r2": Rater("r2", RaterKind.HUMAN)},
+    )
+    remember_study(local(store_root), study)
+    record = json.loads((store_root / "study.json").read_bytes())
+    assert record["people"] == ["ada", "adas-mother", "ben", "mother-1", "of-surveys", "withdrawn"]
+    assert record["raters"] == ["r1", "r2"]

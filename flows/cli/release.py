@@ -59,6 +59,8 @@ def make(
     shown.print(f"{escape(str(dest))}: {done.sessions} sessions{people}, {len(done.features)} features")
     for line in done.left_out:
         shown.print(f"left out {escape(line)}")
+    for line in done.remarks:
+        error_console().print(escape(line))
     where = key or dest.with_name(f"{dest.name}.key.json")
     shown.print(f"The key that leads back to the ids is {escape(str(where))}: keep it, and give it to nobody")
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from storyframes.features import FEATURES, STORIES, in_order
-from storyframes.label_curves import PREFIX
+from storyframes.features import STORIES, in_order
 from storyframes.release.card import citation, data_card
 from storyframes.release.copying import MOMENT_S, copy_feature
 from storyframes.release.croissant import croissant
 from storyframes.release.manifest import STORE, write_manifest
+from storyframes.release.named_ids import check_names
 from storyframes.release.pseudonyms import Key, read_key
 from storyframes.release.released_clips import check_labels, number_ids, released_clips
 from storyframes.release.released_features import ReleasedFeature, released_feature
@@ -33,8 +32,6 @@ from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 
 _STORIES = f"{STORIES}/"
-_LONG_ENOUGH = 3  # characters of an id that a sentence holds by chance no more
-
 _LONGEST_S = 1_000_000  # a recording of eleven days
 
 Progress = Callable[[str], None]
@@ -54,6 +51,7 @@ class Release:
         rows: of the clip index.
         labels: columns of labels.
         left_out: what was left out, and why; a sentence each.
+        remarks: what could not be looked at; a sentence each, for whoever releases it alone.
         files: by path, size and SHA-256.
     """
 
@@ -65,6 +63,7 @@ class Release:
     rows: int = 0
     labels: tuple[str, ...] = ()
     left_out: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
@@ -104,8 +103,8 @@ def make_release(
         number_ids(clips, key, settings)
     for feature in {feature for session, feature in planned if session == STORIES}:
         key.number("stories", store.story_ids(feature))
-    _check_texts(settings, store, clips, key)
-    done = Release(len(sessions), labels=settings.labels, left_out=left_out)
+    remarks = check_names(store, settings, key, planned)
+    done = Release(len(sessions), labels=settings.labels, left_out=left_out, remarks=remarks)
     for place in (target, key_file):
         place.absolute().parent.mkdir(parents=True, exist_ok=True)
     key.write(key_file)
@@ -269,54 +268,6 @@ def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
     found.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
     found.append("times and machines of the extraction, settings, paths, checksums of the recordings")
     return found
-
-
-def _check_texts(settings: ReleaseSettings, store: FeatureStore, clips: pd.DataFrame | None, key: Key) -> None:
-    """See that what is said of the release names nobody, and no label does."""
-    told = [settings.title, settings.description, settings.version, settings.url]
-    ids = {one for kind in ("sessions", "participants") for one in key.names[kind]} | {*store.sessions}
-    ids = {one for one in ids if len(one) >= _LONG_ENOUGH}
-    if named := _named(ids, [*told, *settings.phases]):
-        raise ReleaseError(f"the title, the description or the phases name {named!r}, which is an id of the study")
-    for feature, wanted in settings.features.items():
-        is_builtin = feature.removeprefix(_STORIES) in FEATURES
-        if not is_builtin and (named := _named(ids, [feature, *(wanted or ())])):
-            raise ReleaseError(
-                f"the feature {feature!r} or a column of it names {named!r}, which is an id of the study"
-            )
-    if clips is None:
-        return
-    _check_raters(settings, clips.attrs.get("raters", {}))
-    for label in settings.labels:
-        names = clips[label].dropna().unique() if not pd.api.types.is_numeric_dtype(clips[label]) else ()
-        if named := _named(ids, [label, *(str(name) for name in names)]):
-            raise ReleaseError(
-                f"the label {label!r} names {named!r}, which is an id of the study: take it off the list"
-            )
-
-
-def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
-    """See that no label and no curve is one rater's, whose id is in its name, unless that may be."""
-    if settings.allow_rater_ids:
-        return
-    of_features = [feature for feature in settings.features if feature.removeprefix(PREFIX) in raters]
-    for name in (*(label for label in settings.labels if label in raters), *of_features):
-        raise ReleaseError(
-            f"{name!r} has the id of the rater {raters[name.removeprefix(PREFIX)]!r} in its name: take it off the "
-            'list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
-            "configuration), or set allow_rater_ids = true if this id tells nobody who it is"
-        )
-
-
-def _named(ids: Iterable[str], texts: Iterable[str]) -> str | None:
-    """The first of the ids that stands in a text by itself, in small or in capital letters.
-
-    An underscore ends a word here, as names of columns have it between their parts: ``valence_p01``.
-    """
-    told = "\n".join(texts).casefold()
-    word = r"[^\W_]"
-    found = (one for one in sorted(ids) if re.search(rf"(?<!{word}){re.escape(one.casefold())}(?!{word})", told))
-    return next(found, None)
 
 
 def _in_new_order(

@@ -19,6 +19,7 @@ from storyframes.features import STORIES
 from storyframes.store.layout import STUDY, StoreError
 from storyframes.store.records import ATTEMPT, CURRENT, RecordError, seal, unseal
 from storyframes.store.storage import Storage
+from tasks.study.labels import RaterKind
 from tasks.study.load import Session, Study, StudyFileError
 
 _ENDS_BYTES = 1 << 16  # of a recording's beginning and of its end
@@ -65,7 +66,7 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
         if not replace:
             _check(storage, before, now)
         sessions = {session_id: asdict(_kept(before, session_id, known)) for session_id, known in sorted(now.items())}
-        sealed = seal({"sessions": sessions})
+        sealed = seal({"sessions": sessions, "people": _people_of(study), "raters": _raters_of(study)})
         return None if sealed == content else sealed
 
     storage.update(STUDY, change)
@@ -105,6 +106,26 @@ def _kept(before: Mapping[str, _Known], session_id: str, now: _Known) -> _Known:
     if now.recording or session_id not in before:
         return now
     return replaced(before[session_id], participant_id=now.participant_id)
+
+
+def _people_of(study: Study) -> list[str]:
+    """The ids of everybody in the study, for releases, which must not name them: participants with or without a
+    session, and persons by whose id one participant is known. An id that several participants have is a role.
+    """
+    participants_of: dict[str, set[str]] = {}
+    for person in study.persons:
+        if person.participant_id:
+            participants_of.setdefault(person.person_id, set()).add(person.participant_id)
+    return sorted(
+        {row.participant_id for row in (*study.sessions.values(), *study.participants, *study.surveys)}
+        | {participant for participants in participants_of.values() for participant in participants}
+        | {person for person, participants in participants_of.items() if len(participants) == 1}
+    )
+
+
+def _raters_of(study: Study) -> list[str]:
+    """The ids of raters, without those that are machines."""
+    return sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
 
 
 def _look_at_all(study: Study, before: Mapping[str, _Known]) -> dict[str, _Known]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from storyframes.store.records import Status
 from support.stores import local
 from support.synthetic_features import FPS, STORY_IDS, StudySpec, publish, random_features, study_of, tables
 from tasks.index import build_clip_index, write_clip_index
+from tasks.study.load import Participant
+from tasks.study.record import remember_study
 
 SESSIONS = ["anna-2024-03-17", "bertil-2024-03-18", "cleo-2024-04-01", "withdrawn-2024-05-05"]
 STORY = "hugos-lost-dog"
@@ -29,6 +32,7 @@ PLANTED = [
         "anna",
         "bertil",
         "cleo",
+        "dora",
         "withdrawn",
         "2024-03",
         "2024-04",
@@ -97,7 +101,9 @@ def planted_store(root: Path) -> FeatureStore:
     study["sessions"]["participant_id"] = ["Anna.Muster", "bertil-1", "cleo-1", "withdrawn-1"]
     study["ratings"]["story_id"] = study["ratings"]["story_id"].str.replace("story", f"{STORY}-")
     spec = WindowSpec(window=13, stride=5, fps=FPS, split_shares=(1, 0, 0))
-    index = build_clip_index(study_of(study), spec, FeatureStore(root)).clips
+    loaded = replace(study_of(study), participants=(Participant(participant_id="Dora-9"),))
+    remember_study(local(root), loaded)
+    index = build_clip_index(loaded, spec, FeatureStore(root)).clips
     generator = np.random.default_rng(1)
     index["valence"] = generator.random(len(index)).astype(np.float32)
     index["valence_weight"] = np.float32(0.5)
@@ -113,6 +119,8 @@ def planted_store(root: Path) -> FeatureStore:
     index["reflected"] = True
     index.loc[index["session_id"] == SESSIONS[1], ["words", "sound_covered"]] = pd.NA
     index["told_to"] = pd.Categorical(["the robot", "Bertil-1"] * (len(index) // 2))
+    index["sent_to"] = pd.Categorical(["calm", "to Dora-9"] * (len(index) // 2))
+    index["told_of"] = pd.Categorical(["the robot", "WITHDRAWN_1"] * (len(index) // 2))
     index["effort_Bertil-1"] = np.float32(1)  # somebody rates himself
     index["seen_by"] = "Hugo"  # a column that only a later version has
     index["covered_greta-cam"] = np.float32(1)
@@ -122,6 +130,8 @@ def planted_store(root: Path) -> FeatureStore:
             "valence": "interval",
             "mood": "nominal",
             "told_to": "nominal",
+            "sent_to": "nominal",
+            "told_of": "nominal",
             "rater-hugo": "nominal",
             "effort_Bertil-1": "interval",
         },

@@ -1,0 +1,152 @@
+"""Texts, labels and names of columns that name somebody: a release with one is refused.
+
+They are compared with every id that the store knows: of sessions and participants that are released, left out or
+withdrawn since an earlier release, of participants who have no session, and of raters. Ids of stories are compared
+where they cannot be ordinary words. An id is found as a whole word, in capitals or not, and with any punctuation
+between its parts: ``p-01`` is named by ``P_01``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from storyframes.features import STORIES
+from storyframes.label_curves import PREFIX, is_label_curve
+from storyframes.release.pseudonyms import Key
+from storyframes.release.released_features import ReleasedFeature
+from storyframes.release.settings import ReleaseError, ReleaseSettings
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import CLIPS, STUDY
+from storyframes.store.records import RecordError, unseal
+
+_WORDS = re.compile(r"[^\W_]+")  # an underscore ends a word: names of columns have it between their parts, valence_p01
+_NO_WORD = re.compile(r"[\d._-]")
+
+
+def check_names(
+    store: FeatureStore, settings: ReleaseSettings, key: Key, planned: Mapping[tuple[str, str], ReleasedFeature]
+) -> list[str]:
+    """Refuse texts, labels, features and columns of a release that name somebody.
+
+    Args:
+        store: the store, with its clip index where it has one.
+        settings: what is released, and what is said of it.
+        key: the names of everything that is released, or was before.
+        planned: what of each session and feature is released.
+
+    Returns:
+        What could not be looked at, a sentence each.
+
+    Raises:
+        ReleaseError: an id is in one of them, or the record of the study is damaged.
+    """
+    clips = store.clips() if catalogue.read_table(store.storage, CLIPS) is not None else None
+    record = _study_record(store)
+    sessions = {session for session, _ in planned}
+    ids = _ids_by_words(store, clips, record, key, sessions, () if settings.allow_rater_ids else ("raters",))
+
+    def check(what: str, texts: Iterable[str], cure: str) -> None:
+        if found := min(itertools.chain.from_iterable(_named(ids, text) for text in texts), default=None):
+            whose = "is not released" if not found.is_released else "is released under a new name"
+            raise ReleaseError(f"{what} {found.name!r}, which is an id of the study and {whose}: {cure}")
+
+    texts = [settings.title, settings.description, settings.version, settings.url, settings.license]
+    check("the title, the description or the phases name", [*texts, *settings.phases], "say it without the id")
+    columns: dict[str, set[str]] = {}
+    for (session, feature), released in planned.items():
+        if not released.is_known or is_label_curve(feature):
+            asked = settings.features[f"{STORIES}/{feature}" if session == STORIES else feature] or ()
+            named = (name for array in released.arrays.values() if array.pieces for name in array.spec.columns)
+            columns.setdefault(feature, set()).update([feature, *asked, *named])
+    for feature, names in columns.items():
+        check(f"the feature {feature!r} or a column of it names", names, "leave it out")
+    if clips is not None:
+        _check_raters(settings, clips.attrs.get("raters", {}))
+        of_release = clips[clips["session_id"].isin(sessions)]
+        for label in settings.labels:
+            column = of_release[label].dropna()
+            values = () if pd.api.types.is_numeric_dtype(column) else map(str, column.unique())
+            check(f"the label {label!r} names", [label, *values], "take it off the list")
+    if "people" in record:
+        return []
+    return [
+        "texts and labels were not compared with the ids of participants who have no clips: the store does not list "
+        "them; 'storyframes index STUDY FEATURES' adds them to it"
+    ]
+
+
+@dataclass(frozen=True, order=True)
+class _Id:
+    """An id; those of whoever is not released come first."""
+
+    is_released: bool
+    name: str
+
+
+def _study_record(store: FeatureStore) -> dict[str, Any]:
+    try:
+        return unseal(store.storage.read(STUDY), STUDY) or {}
+    except RecordError as error:
+        raise ReleaseError(f"{error}; 'storyframes index STUDY FEATURES --replace-study' writes it again") from None
+
+
+def _ids_by_words(
+    store: FeatureStore,
+    clips: pd.DataFrame | None,
+    record: Mapping[str, Any],
+    key: Key,
+    sessions: Collection[str],
+    of_record: Collection[str],
+) -> dict[tuple[str, ...], _Id]:
+    """Every id that a text must not have, by its words."""
+    released = {*sessions}
+    known = {*store.sessions, *key.names["sessions"], *key.names["participants"]}
+    known |= {*record.get("sessions", ()), *(name for kind in ("people", *of_record) for name in record.get(kind, ()))}
+    known |= {str(session.get("participant_id", "")) for session in record.get("sessions", {}).values()}
+    stories = {*key.names["stories"], *key.names["targets"]}
+    if clips is not None:
+        released |= {*clips.loc[clips["session_id"].isin(sessions), "participant_id"].dropna().astype(str)}
+        known |= {*clips["session_id"], *clips["participant_id"].dropna().astype(str)}
+        stories |= {*clips["story_id"].dropna().astype(str), *clips["target"].dropna().astype(str)}
+    known |= {story for story in stories if _NO_WORD.search(story)}
+    ids = sorted((_Id(name in released, name) for name in known), reverse=True)
+    return {_words(one.name): one for one in ids if _is_telling(one.name)}
+
+
+def _is_telling(name: str) -> bool:
+    """Whether an id is more than a number or a letter, which any text may have."""
+    return len(name) > 2 or (name.isalnum() and not name.isalpha() and not name.isdigit())
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORDS.findall(text.casefold()))
+
+
+def _named(ids: Mapping[tuple[str, ...], _Id], text: str) -> Iterator[_Id]:
+    """The ids that a text has as whole words, one after the other."""
+    words = _words(text)
+    longest = max(map(len, ids), default=0)
+    for start in range(len(words)):
+        for stop in range(start + 1, min(start + longest, len(words)) + 1):
+            if found := ids.get(words[start:stop]):
+                yield found
+
+
+def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
+    """See that no label and no curve is one rater's, whose id is in its name, unless that may be."""
+    if settings.allow_rater_ids:
+        return
+    of_features = [feature for feature in settings.features if feature.removeprefix(PREFIX) in raters]
+    for name in (*(label for label in settings.labels if label in raters), *of_features):
+        raise ReleaseError(
+            f"{name!r} has the id of the rater {raters[name.removeprefix(PREFIX)]!r} in its name: take it off the "
+            'list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
+            "configuration), or set allow_rater_ids = true if this id tells nobody who it is"
+        )
