@@ -117,7 +117,9 @@ def _people_of(study: Study) -> list[str]:
         if person.participant_id:
             participants_of.setdefault(person.person_id, set()).add(person.participant_id)
     return sorted(
-        {row.participant_id for row in (*study.sessions.values(), *study.participants, *study.surveys)}
+        {session.participant_id for session in study.sessions.values()}
+        | {participant.participant_id for participant in study.participants}
+        | {survey.participant_id for survey in study.surveys}
         | {participant for participants in participants_of.values() for participant in participants}
         | {person for person, participants in participants_of.items() if len(participants) == 1}
     )
