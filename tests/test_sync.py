@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,26 @@ def test_a_recorder_that_lost_some_sound_is_refused(listen, session: SoundBands,
     """One line through such a recording is wrong in a part of it."""
     cut = np.concatenate([ROOM[: at_s * RATE], ROOM[int((at_s + lost_s) * RATE) :]])
     assert "lost some sound" in refused(session, listen(recorded(cut, 3.2, 165, 4)))
+
+
+@pytest.mark.parametrize(
+    ("at_s", "seconds", "lost_s"), [(50, 110, 0.07), (50, 110, 9.0), (20, 110, 0.7), (85, 110, 0.07), (130, 165, 0.7)]
+)
+def test_the_place_of_a_cut_is_named_wherever_most_of_the_recording_lies(
+    listen, session: SoundBands, at_s: int, seconds: float, lost_s: float
+) -> None:
+    """The shorter sound is cut, or the longer one; the shift is that of what follows."""
+    cut = np.concatenate([ROOM[: (3 + at_s) * RATE], ROOM[int((3 + at_s + lost_s) * RATE) :]])
+    told = refused(session, listen(recorded(cut, 3, seconds, 4)))
+    match = re.search(r"from about (\d+) s into the shorter sound on it is shifted by ([+-][\d.]+) s", told)
+    assert match, told
+    assert float(match[1]) == pytest.approx(at_s, abs=6)
+    assert float(match[2]) == pytest.approx(lost_s, abs=0.03)
+    told = refused(listen(recorded(cut, 0, 180, 5)), listen(recorded(ROOM, 3, seconds, 4)))
+    match = re.search(r"from about (\d+) s into the shorter sound on it is shifted by ([+-][\d.]+) s", told)
+    assert match, told
+    assert float(match[1]) == pytest.approx(at_s, abs=6)
+    assert float(match[2]) == pytest.approx(-lost_s, abs=0.03)
 
 
 @pytest.mark.parametrize(

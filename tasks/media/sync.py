@@ -159,7 +159,8 @@ class _Search:
         as_alike = self._top > _AGAIN * np.median(self._top[on_line])
         for at in np.flatnonzero(~on_line & ((inside & as_alike) | (clear & (self._second < _AGAIN)))).tolist():
             if self._alike_on(line, at) < _AGAIN * self._top[at]:
-                raise SyncError(_beside(times[at], lags[at] - line.lag(times[at])))
+                told = on_line | as_alike
+                raise SyncError(_cut(times[told] + self._length * _COARSE_S / 2, lags[told]))
         return line
 
     def _alike_on(self, line: _Line, at: int) -> float:
@@ -206,10 +207,21 @@ _UNRELATED = "the two sounds have nothing in common: are they of the same sessio
 _REPEATS = "the sound repeats itself (music, an alarm), so it fits in more than one place"
 
 
-def _beside(at_s: float, lag_s: float) -> str:
+def _cut(at: np.ndarray, lag: np.ndarray) -> str:
+    """Where the recording was cut, by the middles of its pieces and their lags (n,), in seconds and in their order.
+
+    Not where a piece lies beside the line that most are on: that line may lean so that it comes near pieces of both
+    sides. Two parallel lines, one for what is before and one for what is after, fit best at the cut.
+    """
+    fits = []
+    for count in range(1, len(at)):
+        columns = np.stack([np.ones(len(at)), at, np.arange(len(at)) >= count], axis=1)
+        solution = np.linalg.lstsq(columns, lag, rcond=None)[0]
+        fits.append((float(((columns @ solution - lag) ** 2).sum()), count, float(solution[2])))
+    _, count, shift_s = min(fits)
     return (
-        f"about {at_s:.0f} s into the shorter sound it is {lag_s:+.2f} s beside the rest: a recorder stopped, "
-        "or lost some sound, so no one clock is right for all of it"
+        f"from about {(at[count - 1] + at[count]) / 2:.0f} s into the shorter sound on it is shifted by "
+        f"{shift_s:+.2f} s: a recorder stopped, or lost some sound, so no one clock is right for all of it"
     )
 
 
@@ -299,8 +311,7 @@ def _refined(short: SoundBands, long: SoundBands, line: _Line, length: int) -> _
             break
     beside = ~on_line & (score > np.median(score[on_line]) / 2)
     if beside.any():
-        where = int(beside.argmax())
-        raise SyncError(_beside(at[where], lag[where] - centre.lag(at[where])))
+        raise SyncError(_cut(at[on_line | beside], lag[on_line | beside]))
     return _Fine(at[on_line], lag[on_line], score[on_line], len(at))
 
 
