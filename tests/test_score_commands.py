@@ -126,6 +126,19 @@ def test_without_agreement_nothing_leaves(indexed: tuple[Path, Path], tmp_path: 
     assert not out.exists()
 
 
+def test_a_proxy_needs_agreement_and_consent_as_a_service_does(indexed: tuple[Path, Path], tmp_path: Path) -> None:
+    """The service is on this machine, and texts would leave it all the same."""
+    out, proxy = tmp_path / "runs", ("--proxy", "http://proxy.example.org:3128")
+    with service() as server:
+        refused = scored(indexed, out, server.url, *proxy)
+        agreed = scored(indexed, out, server.url, *proxy, "--send-transcripts-to", "http://proxy.example.org")
+    assert (refused.exit_code, agreed.exit_code) == (2, 1), refused.output + agreed.output
+    assert "--send-transcripts-to http://proxy.example.org" in refused.output.replace("\n", " ")
+    assert "consent_external" in agreed.output  # nobody has consented
+    assert server.requests == []
+    assert not out.exists()
+
+
 def test_a_dry_run_sends_nothing(indexed: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "runs"
     options = ("--dry-run", "--price-in", "10", "--price-out", "30", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.text_service import PLANTED, service
+from support.text_service import PLANTED, raw_service, service
 
 from demo.stub_endpoint import Reply, StubEndpoint
 from tasks.text.answer import parse_answer
@@ -30,7 +31,7 @@ def samples(count: int) -> list[Sample]:
 
 def asked_of(server: StubEndpoint, count: int, cache: Path, budget: Budget | None = None, **changes: Any) -> Asked:
     known = {"timeout_s": 20.0, "concurrency": 4} | changes
-    chosen = Service(agree(server.url, None), "m", **known)
+    chosen = Service(agree(server.url), "m", **known)
     return ask(
         questions(samples(count), Prompt.SHARE, chosen), chosen, AnswerCache(cache / "a.sqlite"), budget or Budget()
     )
@@ -99,7 +100,7 @@ def test_texts_are_where_the_task_says() -> None:
 )
 def test_who_did_not_agree_sends_nothing(url: str, host: str | None, why: str) -> None:
     with pytest.raises(EndpointError) as refused:
-        agree(url, host)
+        agree(url, [host] if host else [])
     assert why in str(refused.value)
     assert "secret" not in str(refused.value)
 
@@ -116,7 +117,7 @@ def test_who_did_not_agree_sends_nothing(url: str, host: str | None, why: str) -
     ],
 )
 def test_who_agreed_may_send(url: str, host: str | None) -> None:
-    assert agree(url, host).host in url.lower()
+    assert agree(url, [host] if host else []).host in url.lower()
 
 
 def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
@@ -135,6 +136,59 @@ def test_proxies_of_the_environment_are_not_used(tmp_path: Path, monkeypatch: py
         monkeypatch.delenv("NO_PROXY", raising=False)
         assert len(asked_of(server, 2, tmp_path).answers) == 2
         assert (len(proxy.requests), len(server.requests)) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy", "agreed", "why"),
+    [
+        ("http://127.0.0.1:1/v1", "https://p.example.org:3128", [], "add --send-transcripts-to p.example.org"),
+        ("http://127.0.0.1:1/v1", "http://p.example.org", ["p.example.org"], "add --send-transcripts-to http://p.exam"),
+        (
+            "https://a.example.org/v1",
+            "https://p.example.org",
+            ["a.example.org"],
+            "through the proxy p.example.org, and",
+        ),
+        ("https://a.example.org/v1", "https://p.example.org", ["p.example.org"], "stories to a.example.org, and"),
+        ("https://a.example.org/v1", "http://127.0.0.1:9", [], "add --send-transcripts-to a.example.org"),
+        ("http://127.0.0.1:1/v1", "http://me:secret@p.example.org", [], "(not encrypted"),
+        ("http://127.0.0.1:1/v1", "socks5://me:secret@p.example.org", ["p.example.org"], "no URL of a proxy"),
+        ("http://127.0.0.1:1/v1", "me:secret@p.example.org:80", ["p.example.org"], "no URL of a proxy"),
+    ],
+)
+def test_a_proxy_is_a_recipient(url: str, proxy: str, agreed: list[str], why: str) -> None:
+    with pytest.raises(EndpointError) as refused:
+        agree(url, agreed, proxy=proxy)
+    assert why in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert not agree(url, proxy="http://me:secret@p.example.org", sending=False).is_here
+    assert "secret" not in repr(agree(url, proxy="http://me:secret@p.example.org", sending=False))
+
+
+def test_texts_pass_a_proxy_that_was_agreed_to(tmp_path: Path) -> None:
+    """A proxy on another machine makes the service one that texts leave for; the password goes to the proxy alone."""
+    both = ["http://model.example.org", "http://p.example.org"]
+    assert not agree("http://127.0.0.1:1/v1", both, proxy="http://p.example.org").is_here
+    with service() as proxy:
+        through = proxy.url.removesuffix("/v1").replace("http://", "http://me:word@")
+        endpoint = agree("http://model.example.org/v1", both, proxy=through)
+        asked = questions(samples(2), Prompt.SHARE, chosen := Service(endpoint, "m", timeout_s=20.0))
+        told = ask(asked, chosen, AnswerCache(tmp_path / "a.sqlite"), Budget())
+    assert len(told.answers) == 2
+    assert {request["path"] for request in proxy.requests} == {"http://model.example.org/v1/chat/completions"}
+    assert {request["headers"]["proxy-authorization"] for request in proxy.requests} == {"Basic bWU6d29yZA=="}
+
+
+def test_of_an_encrypted_service_a_proxy_sees_the_name_alone(tmp_path: Path) -> None:
+    with raw_service(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as (url, got):
+        endpoint = agree("https://model.example.org/v1", ["model.example.org"], proxy=url.removesuffix("/v1"))
+        asked = questions(samples(1), Prompt.SHARE, chosen := Service(endpoint, "m", key="planted-key", retries=0))
+        told = ask(asked, chosen, AnswerCache(tmp_path / "a.sqlite"), Budget())
+    assert told.unanswered.popitem()[1] == "it cannot be reached"
+    (seen,) = got
+    assert seen.startswith(b"CONNECT model.example.org:443 ")
+    assert b"I said" not in seen
+    assert b"planted-key" not in seen
 
 
 # --- a service that misbehaves ---------------------------------------------------------------------------------------
@@ -208,6 +262,69 @@ def test_a_service_that_is_down_or_slow(tmp_path: Path) -> None:
     assert "no answer within 0.2 s" in told.unanswered.popitem()[1]
 
 
+COMPLETION = json.dumps(
+    {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "0.5"}}],
+    }
+).encode()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def asked_of_raw(url: str, cache: Path, budget: Budget | None = None, **changes: Any) -> Asked:
+    chosen = Service(agree(url), "m", **({"timeout_s": 20.0} | changes))
+    asked = questions(samples(1), Prompt.SHARE, chosen)
+    return ask(asked, chosen, AnswerCache(cache / "a.sqlite"), budget or Budget())
+
+
+@pytest.mark.parametrize("trickles", ["head", "body", "chunks"])
+def test_the_whole_answer_must_be_there_in_time(tmp_path: Path, trickles: str) -> None:
+    """Every byte comes soon after the one before, and the whole takes four times as long as was allowed."""
+    if trickles == "chunks":
+        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in COMPLETION + b" " * 200)
+        answer = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    else:
+        padding = b"X-Padding: " + b"x" * 400 + b"\r\n" if trickles == "head" else b""
+        answer = HEAD + padding + b"Content-Length: %d\r\n\r\n" % len(COMPLETION) + COMPLETION
+    pieces = 200
+    with raw_service(answer, piece=len(answer) // pieces + 1, pause_s=2 / pieces) as (url, _):
+        told = asked_of_raw(url, tmp_path, timeout_s=0.5, retries=1)
+        assert told.unanswered.popitem()[1] == "no answer within 0.5 s, asked 2 times"
+        (answered,) = asked_of_raw(url, tmp_path, timeout_s=60).answers.values()
+    assert answered.score == 0.5
+
+
+def test_an_answer_has_at_most_a_megabyte(tmp_path: Path) -> None:
+    def answer(length: int) -> bytes:
+        body = COMPLETION.ljust(length)
+        return HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+    with raw_service(answer(1_000_000)) as (url, _):
+        (whole,) = asked_of_raw(url, tmp_path / "whole").answers.values()
+    assert whole.score == 0.5
+    budget = Budget(1.0)
+    with raw_service(answer(1_000_001)) as (url, got):
+        told = asked_of_raw(url, tmp_path / "long", budget, prices=Prices(1.0, 1.0))
+    assert told.unanswered.popitem()[1] == "it answered with more than 1 MB"
+    assert len(got) == 1  # it would be as long again
+    assert budget.spent > 0
+
+
+def test_a_packed_answer_is_not_unpacked(tmp_path: Path) -> None:
+    """A few kilobytes may become gigabytes."""
+    body = gzip.compress(COMPLETION.ljust(5_000_000))
+    answer = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    with raw_service(answer) as (url, _):
+        told = asked_of_raw(url, tmp_path)
+    assert told.unanswered.popitem()[1] == "it answered in a packed form that was not asked for"
+    with service() as server:
+        asked_of(server, 1, tmp_path / "other")
+    assert server.requests[0]["headers"]["accept-encoding"] == "identity"
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"<html>hello</html>", b"{", b"[]", b"{}", b'{"choices": []}', b'{"choices": [{}]}', b"null"]
 )
@@ -242,7 +359,7 @@ def test_the_cap_is_never_passed(tmp_path: Path, concurrency: int) -> None:
 
     prices = Prices(1000.0, 1000.0)
     with service(reply) as server:
-        (one,) = questions(samples(1), Prompt.SHARE, Service(agree(server.url, None), "m"))
+        (one,) = questions(samples(1), Prompt.SHARE, Service(agree(server.url), "m"))
         cap = 5.5 * prices.cost(one.most_input_tokens, 16)
         budget = Budget(cap)
         told = asked_of(server, 40, tmp_path, budget, prices=prices, concurrency=concurrency)
@@ -261,7 +378,7 @@ def test_what_was_sent_and_never_answered_counts(tmp_path: Path) -> None:
 
     prices = Prices(1000.0, 1000.0)
     with service(reply) as server:
-        (one,) = questions(samples(1), Prompt.SHARE, Service(agree(server.url, None), "m"))
+        (one,) = questions(samples(1), Prompt.SHARE, Service(agree(server.url), "m"))
         cost = prices.cost(one.most_input_tokens, 16)
         budget = Budget(2.5 * cost)
         told = asked_of(server, 1, tmp_path, budget, prices=prices, timeout_s=0.2, retries=5)

@@ -150,7 +150,7 @@ def test_a_service_embeds_only_where_the_user_agreed(stories: tuple[Path, Path],
     with StubEndpoint() as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         done = CliRunner().invoke(app, [*arguments, "--base-url", server.url, "--json"])
-        made = embed(["one", "two", "one"], EmbeddingService(agree(server.url, None), "m"))
+        made = embed(["one", "two", "one"], EmbeddingService(agree(server.url), "m"))
         server.shutdown()
     assert done.exit_code == 0, done.output
     assert [request["input"][0] for request in server.requests] == ["a story of a zebrafinch<b> and number 0", "one"]
@@ -175,5 +175,5 @@ def test_what_is_no_embedding_for_each_text(body: bytes) -> None:
     with StubEndpoint(lambda request: Reply(body=body)) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         with pytest.raises(EmbeddingError, match=r"127\.0\.0\.1"):
-            embed(["one", "two"], EmbeddingService(agree(server.url, None), "m", retries=0))
+            embed(["one", "two"], EmbeddingService(agree(server.url), "m", retries=0))
         server.shutdown()

@@ -32,15 +32,19 @@ def score_llm(
         list[str] | None, typer.Option(help="event, emotion, moral or empathy (by default); repeat.")
     ] = None,
     send_transcripts_to: Annotated[
-        str | None, typer.Option(help="The service's host: the table's texts may leave this machine for it.")
+        list[str] | None,
+        typer.Option(help="The service's host: the table's texts may leave this machine for it; repeat for a proxy."),
     ] = None,
     summaries: Annotated[bool, typer.Option("--summaries", help="Compare the summaries, not the stories.")] = False,
     key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds the service's key.")
     ] = "OPENAI_API_KEY",
-    proxy: Annotated[str | None, typer.Option(help="Reach the service through it; no other is used.")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Reach the service through it, a recipient that is agreed to likewise; no other is used."),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Questions at once.")] = 4,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one answer.")] = 60,
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one whole answer.")] = 60,
     retries: Annotated[int, typer.Option(min=0, help="Of a question that is not answered.")] = 5,
     answer_tokens: Annotated[int, typer.Option(min=1, help="Of an answer at most.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Sent with every question.")] = 0,
@@ -79,12 +83,12 @@ def score_llm(
     aspects = list(dict.fromkeys(Aspect(one) for one in aspect or [Aspect.EMPATHY]))
     with usage_errors():
         try:
-            endpoint: Endpoint = agree(base_url, send_transcripts_to, sending=not dry_run)
+            endpoint: Endpoint = agree(base_url, send_transcripts_to or (), proxy=proxy, sending=not dry_run)
             texts = read_texts(file, summaries=summaries)
         except (EndpointError, TableFaultError) as error:
             fail(str(error), 2)
     service = Service(
-        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, proxy, seed,
+        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, seed,
         answer_tokens, Prices(price_in or 0.0, price_out or 0.0),
     )  # fmt: skip
     asked = {one: pair_questions(texts, one, service) for one in aspects}

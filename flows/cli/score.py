@@ -63,7 +63,8 @@ def llm(
     model: Annotated[str, typer.Option(help="As the service calls it.")],
     base_url: Annotated[str, typer.Option(help="An OpenAI-compatible service, such as http://127.0.0.1:8001/v1.")],
     send_transcripts_to: Annotated[
-        str | None, typer.Option(help="The service's host: the study's texts may leave this machine for it.")
+        list[str] | None,
+        typer.Option(help="The service's host: the study's texts may leave this machine for it; repeat for a proxy."),
     ] = None,
     prompt: PromptOption = None,
     speaker: SpeakerOption = "participant",
@@ -71,9 +72,12 @@ def llm(
     key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds the service's key.")
     ] = "OPENAI_API_KEY",
-    proxy: Annotated[str | None, typer.Option(help="Reach the service through it; no other is used.")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Reach the service through it, a recipient that is agreed to likewise; no other is used."),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Questions at once.")] = 4,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one answer.")] = 60,
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one whole answer.")] = 60,
     retries: Annotated[int, typer.Option(min=0, help="Of a question that is not answered.")] = 5,
     answer_tokens: Annotated[int, typer.Option(min=1, help="Of an answer at most.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Sent with every question.")] = 0,
@@ -106,7 +110,7 @@ def llm(
     from tasks.text.prompts import Prompt
 
     try:
-        endpoint: Endpoint = agree(base_url, send_transcripts_to, sending=not dry_run)
+        endpoint: Endpoint = agree(base_url, send_transcripts_to or (), proxy=proxy, sending=not dry_run)
     except EndpointError as error:
         fail(str(error), 2)
     loaded, samples, chosen = _read(study, features, phase, prompt, speaker, config)
@@ -114,7 +118,7 @@ def llm(
     if not endpoint.is_here:
         samples = samples.of_consenting(loaded)
     service = Service(
-        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, proxy, seed,
+        endpoint, model, os.environ.get(key_variable) or "none", concurrency, timeout_s, retries, seed,
         answer_tokens, Prices(price_in or 0.0, price_out or 0.0),
     )  # fmt: skip
     asked = questions(samples.samples, Prompt(chosen), service)

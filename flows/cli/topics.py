@@ -131,7 +131,7 @@ def _embedded(texts: list[str], base_url: str, send_to: str | None, model: str, 
     from tasks.text.endpoint import EndpointError, agree
 
     try:
-        service = EmbeddingService(agree(base_url, send_to), model, key or "none")
+        service = EmbeddingService(agree(base_url, [send_to] if send_to else []), model, key or "none")
         with error_console().status("embedding the stories"):
             return embed(texts, service)
     except EndpointError as error:

@@ -9,9 +9,10 @@ import numpy as np
 import openai
 
 from tasks.text.budget import Budget
-from tasks.text.endpoint import Endpoint, connected
+from tasks.text.endpoint import AnswerTooLongError, Endpoint, connected
 
 _AT_ONCE = 64  # texts of a request
+_MOST_BYTES = 32_000_000  # of its answer: as many vectors of 16,000 numbers in 30 characters each
 
 
 class EmbeddingError(RuntimeError):
@@ -26,9 +27,8 @@ class EmbeddingService:
         endpoint: agreed to (:func:`tasks.text.endpoint.agree`).
         model: as the service calls it.
         key: a secret; in no ``repr``.
-        timeout_s: for one answer.
+        timeout_s: for one whole answer, from connecting to the last byte.
         retries: of a request that is not answered.
-        proxy: through which it is reached; those of the environment are not used.
     """
 
     endpoint: Endpoint
@@ -36,7 +36,6 @@ class EmbeddingService:
     key: str = field(default="none", repr=False)
     timeout_s: float = 60.0
     retries: int = 5
-    proxy: str | None = field(default=None, repr=False)
 
 
 def embed(
@@ -49,10 +48,10 @@ def embed(
     """
     rows: list[Sequence[float]] = []
     host = service.endpoint.host
-    with connected(service.endpoint, Budget(), service.key, service.timeout_s, service.retries, service.proxy) as (
-        client,
-        _,
-    ):
+    opened = connected(
+        service.endpoint, Budget(), service.key, service.timeout_s, service.retries, most_bytes=_MOST_BYTES
+    )
+    with opened as (client, _):
         for start in range(0, len(texts), _AT_ONCE):
             some = list(texts[start : start + _AT_ONCE])
             try:
@@ -65,6 +64,8 @@ def embed(
                 raise EmbeddingError(f"{host} gave no answer within {service.timeout_s:g} s") from None
             except openai.APIConnectionError:
                 raise EmbeddingError(f"{host} cannot be reached") from None
+            except AnswerTooLongError as error:
+                raise EmbeddingError(f"{host}: {error}") from None
             except (openai.OpenAIError, ValueError, TypeError, AttributeError, KeyError):
                 raise EmbeddingError(f"{host} did not answer with an embedding for each text") from None
             progress(len(rows))

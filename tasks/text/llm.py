@@ -8,21 +8,19 @@ the text that it was sent.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import cast
 
-import httpx2
 import openai
 from openai.types.chat import ChatCompletionMessageParam
 
 from tasks.text.answer import parse_answer
 from tasks.text.budget import Budget, BudgetSpentError, Prices, most_tokens
 from tasks.text.cache import Answer, AnswerCache, question_digest
-from tasks.text.endpoint import Endpoint, Gate
+from tasks.text.endpoint import AnswerTooLongError, Endpoint, connected
 from tasks.text.prompts import Prompt, messages
 from tasks.text.samples import Sample
 
@@ -47,9 +45,8 @@ class Service:
         model: as the service calls it.
         key: a secret; in no ``repr``.
         concurrency: questions at once.
-        timeout_s: for one answer.
+        timeout_s: for one whole answer, from connecting to the last byte.
         retries: of a question that is not answered; a pause that the service asks for is made.
-        proxy: through which it is reached; those of the environment are not used.
         seed: sent with the question; one more where it is asked again.
         answer_tokens: an answer's length at most; a model that thinks aloud first needs more.
         prices: of the service.
@@ -61,7 +58,6 @@ class Service:
     concurrency: int = 4
     timeout_s: float = 60.0
     retries: int = 5
-    proxy: str | None = field(default=None, repr=False)
     seed: int = 0
     answer_tokens: int = 16
     prices: Prices = field(default_factory=Prices)
@@ -157,11 +153,14 @@ class _Round:
     def run(self) -> Asked:
         if not self.open:
             return self.told
-        gate = Gate(self._service.endpoint, self._budget, httpx2.HTTPTransport(proxy=self._service.proxy))
-        # The environment's proxies, hosts' keys in ~/.netrc and the like are not used; nor is a redirect followed.
-        http = httpx2.Client(transport=gate, trust_env=False, follow_redirects=False)
-        with http, ThreadPoolExecutor(self._service.concurrency) as pool:
-            client = _client(self._service, http)
+        service = self._service
+        with (
+            connected(service.endpoint, self._budget, service.key, service.timeout_s, service.retries) as (
+                client,
+                gate,
+            ),
+            ThreadPoolExecutor(service.concurrency) as pool,
+        ):
             try:
                 for future in [pool.submit(self._one, client, question) for question in self.open]:
                     future.result()
@@ -189,6 +188,8 @@ class _Round:
             )
         except openai.APIConnectionError:
             self._unanswered(question, "it cannot be reached")
+        except AnswerTooLongError as error:
+            self._unanswered(question, str(error))
         except _NO_COMPLETION:
             self._unanswered(question, "what it answered is no chat completion")
         else:
@@ -239,18 +240,6 @@ class _Round:
     def _stop(self, why: str) -> None:
         with self._lock:
             self.told.stopped = self.told.stopped or why
-
-
-def _client(service: Service, http: httpx2.Client) -> openai.OpenAI:
-    for name in ("openai", "httpx2", "httpcore2"):  # at DEBUG, which a variable can set, they log what is sent
-        logging.getLogger(name).setLevel(logging.WARNING)
-    return openai.OpenAI(
-        api_key=service.key,
-        base_url=service.endpoint.base_url,
-        timeout=service.timeout_s,
-        max_retries=service.retries,
-        http_client=http,
-    )
 
 
 def _status_reason(status: int, host: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,32 @@ def service(reply: Callable[[dict[str, Any]], Reply] = digest_number) -> Iterato
     finally:
         server.shutdown()
         server.server_close()
+        thread.join()
+
+
+@contextmanager
+def raw_service(answer: bytes, *, piece: int = 0, pause_s: float = 0.0) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that reads each request and sends these bytes, ``piece`` at once; its URL, and the requests it got."""
+    requests: list[bytes] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            head = b""
+            while (line := self.rfile.readline()) not in (b"\r\n", b""):
+                head += line
+            length = re.search(rb"content-length: (\d+)", head.lower())
+            requests.append(head + self.rfile.read(int(length.group(1)) if length else 0))
+            with suppress(OSError):  # whoever asked has gone
+                for at in range(0, len(answer), piece or len(answer)):
+                    self.wfile.write(answer[at : at + (piece or len(answer))])
+                    time.sleep(pause_s)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", requests
+        server.shutdown()
         thread.join()
 
 
