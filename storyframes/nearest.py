@@ -2,7 +2,7 @@
 
 Moments and rows are compared as whole microseconds (:mod:`storyframes.ticks`). A row is near enough to stand for a
 point if it is no further off than half a step of the coarser of both, and a millisecond, to which containers round. Of
-two that are equally far, the earlier one is taken. Of words that are spoken at once a point has that which began
+rows that are equally far, the first one is taken. Of words that are spoken at once a point has that which began
 last.
 """
 
@@ -55,7 +55,7 @@ def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[
         int64 and bool of the points' shape.
     """
     after = np.searchsorted(time, points)
-    before = np.maximum(after - 1, 0)
+    before = np.searchsorted(time, time[np.maximum(after - 1, 0)])  # of rows with one time the first
     after = np.minimum(after, len(time) - 1)
     rows = np.where(np.abs(points - time[before]) <= np.abs(time[after] - points), before, after)
     return rows, np.abs(points - time[rows]) <= tolerance

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.stores import local
 from support.synthetic_features import STORY_IDS, publish, random_features, study_of
@@ -20,6 +20,7 @@ from storyframes.features import STORIES, Axis
 from storyframes.nearest import nearest_rows
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
+from storyframes.store.session_times import SessionTimes
 from storyframes.ticks import ticks
 from tasks.index import build_clip_index, write_clip_index
 
@@ -183,6 +184,18 @@ def test_the_recordings_own_frames_are_read_as_they_lie(study, session: str, rat
     assert not found[False]
 
 
+def test_of_two_rows_that_are_equally_near_a_point_has_the_earlier_one(study) -> None:
+    """25 frames a second at 50 points: every second point lies in the middle, in clips and in tables alike."""
+    root, arrays = study
+    dataset = open_one(root, "s25", ClipInput("resnet50", rate=50))
+    values = arrays["s25", "resnet50", "values"]
+    for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+        rows = clip["start_frame"] + np.arange(len(sample["resnet50"])) // 2
+        np.testing.assert_array_equal(sample["resnet50"], values[rows])
+    rows = SessionTimes(dataset.store, "s25").rows_at("resnet50", Axis.FRAME, 50)
+    np.testing.assert_array_equal(rows, np.arange(2 * len(values)) // 2)
+
+
 def test_a_clip_in_a_gap_is_masked_and_another_is_whole(study) -> None:
     root, _ = study
     dataset = ClipDataset(root, [ClipInput("resnet50", rate=15)], "session_id == 'gap' and stop_s - start_s < 1.4")
@@ -275,10 +288,11 @@ def test_rates_that_cannot_be_are_refused(study, wanted, message: str) -> None:
     points=st.lists(st.integers(-60, 900), max_size=40),
     tolerance=st.integers(0, 60),
 )
+@example(gaps=[0, 10, 10], points=[5, 15, 25], tolerance=5)
 def test_nearest_rows_are_the_nearest(gaps: list[int], points: list[int], tolerance: int) -> None:
     time = np.cumsum(gaps)
     rows, near = nearest_rows(time, np.array(points, int), tolerance)
     for point, row, there in zip(points, rows, near, strict=True):
-        distance = np.abs(time - point).min()
-        assert abs(time[row] - point) == distance
-        assert there == (distance <= tolerance)
+        distances = np.abs(time - point)
+        assert row == np.argmin(distances)  # of equals the first
+        assert there == (distances.min() <= tolerance)

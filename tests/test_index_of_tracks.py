@@ -29,6 +29,7 @@ from support.track_features import (
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
+from storyframes.clocks import Clock
 from storyframes.label_curves import curve_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import CLIPS, create_store
@@ -143,6 +144,33 @@ def test_windows_of_another_cameras_frames_are_in_the_sessions_seconds(
         np.testing.assert_array_equal(sample["resnet50@cam"], arrays[session, "resnet50@cam", "values"][rows])
         assert clip["start_s"] == pytest.approx(times[rows.start], abs=1e-6)
         assert clip["face_tracked"] == pytest.approx(valid[rows].mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("clock_s", "session_s"), [(0.0, 1.73), (1.0, 0.51)], ids=["later", "earlier"])
+def test_a_clock_that_is_an_offset_alone_moves_windows_and_rows(
+    made: tuple[Path, Arrays], store: FeatureStore, clock_s: float, session_s: float
+) -> None:
+    root, arrays = made
+    study = study_of(Clock("c", (clock_s,), (session_s,)), ("s15",))
+    time = {"": arrays["s15", "frames", "time"], "@cam": arrays["s15", "frames@cam", "time"] + (session_s - clock_s)}
+    built = build_clip_index(study, OF_CAMERA, store).clips
+    strides = np.arange(0, time["@cam"][-40] + 1e-6, 0.7)
+    starts = sorted({int(np.argmax(time["@cam"] >= stride - 5e-7)) for stride in strides})
+    assert built["start_frame"].tolist() == starts
+    np.testing.assert_allclose(built["start_s"], time["@cam"][starts], atol=1e-9)
+    np.testing.assert_allclose(built["stop_s"], time["@cam"][starts] + 1.6, atol=1e-9)
+    for windows, other, rate in ((OF_CAMERA, "", 15), (WINDOWS, "@cam", 25)):
+        write_clip_index(build_clip_index(study, windows, store).clips, local(root))
+        dataset = ClipDataset(root, [ClipInput(f"resnet50{other}", rate=rate)])
+        values = arrays["s15", f"resnet50{other}", "values"]
+        masked = []
+        for sample, (_, clip) in zip(dataset, dataset.clips.iterrows(), strict=True):
+            points = clip["start_s"] + np.arange(round(1.6 * rate)) / rate
+            rows = nearest(time[other], points, clip["stop_s"], rate)
+            got, mask = sample[f"resnet50{other}"], sample[f"resnet50{other}_mask"]
+            check_rows(got, mask, values, np.ones(len(values), bool), rows)
+            masked.append(not mask.all())
+        assert masked.count(False) >= 3
 
 
 def test_the_sessions_own_camera_is_then_wanted_with_a_rate(made: tuple[Path, Arrays], store: FeatureStore) -> None:
