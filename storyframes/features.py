@@ -83,6 +83,7 @@ _OPENFACE = FeatureSpec(
     },
     groups={**_slices(_OPENFACE_GROUPS), "measurements": slice(len(_OPENFACE_GROUPS["bookkeeping"]), 714)},
     mask="valid",
+    face="valid",
 )
 
 # --- ResNet50 --------------------------------------------------------------------------------------------------------
@@ -195,6 +196,7 @@ _DOPE = FeatureSpec(
         **_everybody(),
     },
     mask="sampled",
+    face="face_2d",
 )
 
 # --- openSMILE: ComParE 2016 low-level descriptors ------------------------------------------------------------------
@@ -243,6 +245,7 @@ _OPENSMILE = FeatureSpec(
             Axis.FRAME,
             "float32",
             "share of the rows in the video frame's interval that are voiced (have an F0); NaN where there is no row",
+            optional=True,  # older stores have it not
         ),
     },
 )

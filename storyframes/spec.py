@@ -20,6 +20,8 @@ _RESERVED = frozenset("vision audio words sentence story stories label index aux
     f"{device}{number}" for device in ("com", "lpt") for number in range(10)
 }  # what clip inputs and their fields are called, and devices on Windows, where no folder can have such a name
 _CLOCK = ("time", "start", "end")
+FACE_PART = "face"
+"""Of an array with a column for each part of a person: the one of the face."""
 MAIN_ARRAY = "values"
 """The array that is meant where none is named."""
 
@@ -107,6 +109,10 @@ class FeatureSpec:
         arrays: by name, which is made like the feature's; ``values`` is the one that is meant where none is named.
         groups: by name, columns of ``values`` that belong together.
         mask: name of the array that is 1 where a row is a measurement; empty where there is none.
+        face: name of the array with a row for each frame that says in which a face is tracked: whole numbers that are
+            not 0 there, one a frame or a column ``face``; or floats that are not NaN there, of which the mask says in
+            which frames they were looked for. Empty where the feature tracks no face, or has landmarks that say so
+            (:mod:`storyframes.face_tracking`).
 
     Raises:
         SpecError: it is not a specification: a name that cannot be one, dimensions that disagree, and the like.
@@ -117,6 +123,7 @@ class FeatureSpec:
     arrays: Mapping[str, ArraySpec]
     groups: Mapping[str, slice] = field(default_factory=dict)
     mask: str = ""
+    face: str = ""
 
     def __repr__(self) -> str:
         lines = [f"FeatureSpec {self.name}: {self.about}"]
@@ -137,6 +144,7 @@ class FeatureSpec:
         self._check_dimensions()
         self._check_groups()
         self._check_mask()
+        self._check_face()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -195,6 +203,20 @@ class FeatureSpec:
             raise SpecError(
                 f"{self.name}/{self.mask}: the mask has a row for each {mask.axis}, but 'values' for each "
                 f"{self.arrays[MAIN_ARRAY].axis}"
+            )
+
+    def _check_face(self) -> None:
+        if not self.face:
+            return
+        if self.face not in self.arrays:
+            raise SpecError(f"{self.name}: face={self.face!r} is none of its arrays ({', '.join(self.arrays)})")
+        array = self.arrays[self.face]
+        is_whole = np.dtype(array.dtype).kind in "iu"
+        if array.axis is not Axis.FRAME or (is_whole and array.shape and FACE_PART not in array.columns):
+            raise SpecError(
+                f"{self.name}/{self.face}: what says in which frames a face is tracked has a row for each frame: one "
+                f"integer, or a column {FACE_PART!r} of integers, or floats; this is {(*array.dimension_names,)} of "
+                f"{array.dtype}"
             )
 
 

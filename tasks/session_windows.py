@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,19 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.window_table import schema, window_type
 from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, windows_of
 from storyframes.clocks import stored_clock
-from storyframes.features import CLOCK
+from storyframes.face_tracking import face_rule, may_track_a_face
+from storyframes.features import CLOCK, FEATURES, in_order
+from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN, of_track
 from tasks.clip_tracks import Span, other_tracks, recorded_s
 from tasks.study.load import Study
 
-_RULE = 2  # raise it whenever the same versions, phases and settings make another row than before
+_RULE = 3  # raise it whenever the same versions, phases and settings make another row than before
 _AT_ONCE = 500  # sessions: so many become one piece of the table
-_FACES, _SOUND, _WORDS = "openface", "opensmile", "glove"
+_SOUND, _WORDS = "opensmile", "glove"
+_CONFIDENCE = "confidence"
 _NULLABLE = {pa.int32(): pd.Int32Dtype(), pa.float32(): pd.Float32Dtype(), pa.float64(): pd.Float64Dtype()}
 
 
@@ -185,22 +189,59 @@ def read_signals(
         return store.read(session_id, name, array=array) if store.has(session_id, name) else None
 
     time = read(CLOCK, "time", track) if knows_frames(study, store, session_id, track) else None
-    faces = [None, None] if time is None else [read(_FACES, array, track) for array in ("valid", "confidence")]
-    if time is not None and faces[0] is not None and len(time) != len(faces[0]):
+    faces = _Faces() if time is None else _read_faces(store, session_id, track)
+    if time is not None and faces.tracked is not None and len(time) != len(faces.tracked):
         raise RowsDifferError(
-            f"it has {len(time)} frames, but {of_track(_FACES, track)} has {len(faces[0])} rows, of another recording: "
-            f"extract {_FACES} again"
+            f"it has {len(time)} frames, but {of_track(faces.feature, track)} has {len(faces.tracked)} rows, of "
+            f"another recording: extract {faces.feature} again"
         )
     if time is not None and track != MAIN:
         time = study.clock(session_id, track).to_session(time)
     return SessionSignals(
         time=time,
-        tracked=faces[0],
-        confidence=faces[1],
+        tracked=faces.tracked,
+        confidence=faces.confidence,
         audio_time=read(_SOUND, "time"),
         word_start=read(_WORDS, "start"),
         header_fps=header_fps if time is None else None,
     )
+
+
+@dataclass(frozen=True)
+class _Faces:
+    """What a feature says of the faces in a track's frames.
+
+    Attributes:
+        feature: without the track; empty where no feature tracks a face.
+        tracked: (T,) float32, see :meth:`storyframes.face_tracking.FaceRule.tracked`.
+        confidence: (T,) 0..1; None where the feature has none.
+    """
+
+    feature: str = ""
+    tracked: np.ndarray | None = None
+    confidence: np.ndarray | None = None
+
+
+def _read_faces(store: FeatureStore, session_id: str, track: str) -> _Faces:
+    """Of the first feature that tracks a face, in the order in which features are shown."""
+    for feature in _face_features(store, session_id, track):
+        stored = of_track(feature, track)
+        spec = FEATURES[feature] if feature in FEATURES else store.spec(session_id, stored)
+        if rule := face_rule(spec):
+            rows = partial(_rows, store, session_id, stored)
+            confidence = spec.arrays.get(_CONFIDENCE)
+            has_confidence = confidence is not None and confidence.axis is Axis.FRAME and not confidence.shape
+            return _Faces(feature, rule.tracked(rows), rows(_CONFIDENCE) if has_confidence else None)
+    return _Faces()
+
+
+def _rows(store: FeatureStore, session_id: str, feature: str, array: str) -> np.ndarray:
+    return store.read(session_id, feature, array=array)
+
+
+def _face_features(store: FeatureStore, session_id: str, track: str) -> list[str]:
+    """The features of a track that may track a face, told by their names: which do is read when it is asked."""
+    return [feature for feature in in_order(store.features(session_id, track)) if may_track_a_face(feature)]
 
 
 def _mark(
@@ -214,7 +255,8 @@ def _mark(
     """16 bytes that stand for everything that a session's row is made of."""
     others = other_tracks(study, session_id)
     track = settings[-1]
-    read = {of_track(CLOCK, track), of_track(_FACES, track), _SOUND, _WORDS}
+    faces = _face_features(store, session_id, track) if store else []
+    read = {of_track(CLOCK, track), *(of_track(feature, track) for feature in faces), _SOUND, _WORDS}
     if others:
         read |= {of_track(feature, of) for feature in (CLOCK, _SOUND) for of in (MAIN, *others)}
     made_of = [

@@ -44,9 +44,9 @@ TOGETHER = {
     ),
     "clips": (
         "test_clip_edges", "test_clip_grid", "test_clip_index", "test_clip_speakers", "test_clip_tracks",
-        "test_clip_windows", "test_clips", "test_explore", "test_feature_tables", "test_foreign_features",
-        "test_foreign_store", "test_index_of_tracks", "test_index_update", "test_label_times", "test_split_spec",
-        "test_unknown_feature", "test_window_labels", "test_windows_in_seconds",
+        "test_clip_windows", "test_clips", "test_explore", "test_face_tracking", "test_feature_tables",
+        "test_foreign_features", "test_foreign_store", "test_index_of_tracks", "test_index_update", "test_label_times",
+        "test_split_spec", "test_unknown_feature", "test_window_labels", "test_windows_in_seconds",
     ),
     "documents": (
         "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_doctor", "test_export",

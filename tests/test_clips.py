@@ -312,7 +312,6 @@ def test_sessions_with_other_descriptors_are_told_apart(tmp_path: Path) -> None:
         out.write("values", np.ones((400, 2), np.float32), ["loudness", "pitch"])
         out.write("time", np.arange(400) / 100)
         out.write("per_frame", np.ones((60, 2), np.float32), ["loudness", "pitch"])
-        out.write("voiced_share", np.ones(60, np.float32))
         out.publish("f", {})
     catalogue.compact(local(study.root))
     with pytest.raises(

@@ -27,7 +27,7 @@ from storyframes.store.records import Status
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.index import build_clip_index, write_clip_index
 from tasks.inspect.curves.read import read_curves
-from tasks.inspect.quality.check import find_problems
+from tasks.inspect.quality.check import check_quality
 from tasks.inspect.quality.findings import Rule
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
@@ -63,9 +63,9 @@ def test_every_track_has_its_own_curves(group: Path) -> None:
     assert child.head_pose[0, 1] == pytest.approx(np.degrees(0.5))
     assert len(child.sound_time) < len(main.sound_time)
     assert repr(child) == "s0001, track child_b: 2.72 s, 68 frames; curves of face, sound"
-    (lost,) = [one for one in find_problems(child) if one.rule is Rule.FACE_LOST]
+    (lost,) = [one for one in check_quality(child).findings if one.rule is Rule.FACE_LOST]
     assert lost.spans == ((pytest.approx(43 / 25), pytest.approx(68 / 25)),)
-    assert not [one for one in find_problems(main) if one.rule is Rule.FACE_LOST]
+    assert not [one for one in check_quality(main).findings if one.rule is Rule.FACE_LOST]
 
 
 def test_a_microphone_breaks_no_rule_about_pictures(dyad: Path) -> None:
@@ -75,11 +75,11 @@ def test_a_microphone_breaks_no_rule_about_pictures(dyad: Path) -> None:
         assert not curves.has_frames
         assert curves.length_s == curves.sound_end_s == pytest.approx(store.read(
             "s0001", f"opensmile@{track}", array="time")[-1] + 0.06)  # fmt: skip
-        assert find_problems(curves) == []
+        assert check_quality(curves).findings == []
     quiet = read_curves(store, "s0001", "listener_mic")
     quiet.sound_time = np.arange(2000) / 100
     quiet.loudness, quiet.f0, quiet.sound_end_s = np.full(2000, -80.0), None, 20.0
-    assert [one.rule for one in find_problems(quiet)] == [Rule.SILENCE]
+    assert [one.rule for one in check_quality(quiet).findings] == [Rule.SILENCE]
 
 
 def test_words_alone_are_as_long_as_what_is_said(store_root: Path) -> None:
@@ -92,14 +92,16 @@ def test_words_alone_are_as_long_as_what_is_said(store_root: Path) -> None:
         out.publish("f", {})
     catalogue.compact(local(store_root))
     curves = read_curves(FeatureStore(store_root), "s", "anna")
-    assert (curves.extent, find_problems(curves)) == ("1.50 s, no picture", [])
+    assert (curves.extent, check_quality(curves).findings) == ("1.50 s, no picture", [])
 
 
 def test_show_has_every_track_or_the_one_that_is_asked_for(dyad: Path) -> None:
     shown = run("show", dyad / "features", "s0001")
     assert shown.exit_code == 0, shown.output
     for track in ("main", "speaker_camera", "listener_mic", "speaker_mic"):
-        assert f"{track}: no rule is broken" in shown.stdout
+        assert f"{track}: no rule is broken" not in shown.stdout  # none has all that the rules judge
+        assert f"{track}: no finding by" in shown.stdout
+        assert f"{track}: not looked at: " in shown.stdout
     assert "main: 3.00 s, 75 frames\n" in shown.stdout.replace(" \n", "\n").replace("  ", "")
     assert "listener_mic: 3.15 s, no picture, in seconds of its own recording" in shown.stdout
     one = run("show", dyad / "features", "s0001", "--track", "speaker_mic")
@@ -432,7 +434,9 @@ def test_a_microphones_part_has_sound_and_nothing_of_pictures(dyad: Path, tmp_pa
     start = page.index("<h2>Track listener_mic")
     part = page[start : page.index('<section id="track-', start)]
     assert "3.15 s, no picture; its second 0 is at -0.15 s of the session, its clock is 120 ppm slow" in part
-    assert "No rule is broken" in part
+    assert "No rule is broken" not in part
+    assert re.search(r"No finding by \d of 10 rules: silence, clipping", part)
+    assert "Not looked at: face lost (no feature tracks a face); " in part
     assert "Loudness" in part
     text = key_tables(summary.facts)
     assert "| listener\\_mic | 1 | listener |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import wave
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 from support.stores import local
 
+from flows.cli.tables.session import session_tables
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import SessionCurves, Utterances
-from tasks.inspect.quality.check import find_problems
+from tasks.inspect.curves.session_curves import FaceCurves, SessionCurves, Utterances
+from tasks.inspect.quality.check import Quality, check_quality
 from tasks.inspect.quality.findings import Rule
 from tasks.media.clipping import find_clipped
 
@@ -30,7 +32,8 @@ def good() -> SessionCurves:
         "a",
         np.arange(FRAMES) / FPS,
         SECONDS,
-        tracked=np.ones(FRAMES, bool),
+        faces=[FaceCurves("openface", np.ones(FRAMES, np.float32), np.tile(np.float32([320, 240, 120]), (FRAMES, 1)))],
+        frame_features=2,
         change=np.concatenate([[np.nan], generator.uniform(0.005, 0.02, FRAMES - 1)]),
         sound_time=sound,
         loudness=np.full(len(sound), -25.0),
@@ -45,30 +48,111 @@ def between(time: np.ndarray, start: float, stop: float) -> np.ndarray:
 
 
 def the_only(curves: SessionCurves):
-    (finding,) = find_problems(curves)
+    (finding,) = check_quality(curves).findings
     assert finding.rule_text
     return finding
 
 
 def test_a_good_recording_has_no_finding() -> None:
-    assert find_problems(good()) == []
+    assert check_quality(good()) == Quality([], {})
+    assert check_quality(good()).looked_at == list(Rule)
+
+
+LACKING = {
+    (Rule.FACE_LOST, Rule.FACE_JUMP): {"faces": []},
+    (Rule.SILENCE, Rule.CLIPPING): {"loudness": None},
+    (Rule.FROZEN, Rule.DUPLICATED): {"change": None},
+    (Rule.LENGTHS,): {"sound_end_s": None},
+    (Rule.OUTSIDE_SPEECH,): {"utterances": Utterances(np.array([1.0]), np.array([1.4]), ["robot"])},
+    (Rule.MISFIT,): {"frame_features": 0},
+}
+
+
+@pytest.mark.parametrize(("rules", "lacking"), LACKING.items())
+def test_a_rule_without_anything_to_look_at_says_so(rules: tuple[Rule, ...], lacking: dict[str, object]) -> None:
+    quality = check_quality(dataclasses.replace(good(), **lacking))
+    assert (quality.findings, set(quality.not_looked_at)) == ([], set(rules))
+    assert quality.looked_at == [rule for rule in Rule if rule not in rules]
+    assert quality.unjudged.startswith(rules[0])
+
+
+def test_of_nothing_nothing_is_said_to_be_right() -> None:
+    quality = check_quality(SessionCurves("a", np.empty(0), 0.0))
+    assert (quality.findings, quality.looked_at) == ([], [])
+    shown = [
+        part for part in session_tables([], {"main": SessionCurves("a", np.empty(0), 0.0)}) if isinstance(part, str)
+    ]
+    assert len(shown) == 1
+    assert shown[0].startswith("[yellow]not looked at[/]: face lost (no feature tracks a face); face jumps (no feature")
+
+
+def test_frames_that_were_not_looked_at_are_not_lost() -> None:
+    """Every fifth frame was looked at, and in a third of them no face was found: two gaps of several of them."""
+    curves = good()
+    tracked = np.full(FRAMES, np.nan, np.float32)
+    tracked[::5] = 1
+    tracked[50:125:5] = tracked[300:375:5] = 0
+    curves.faces = [FaceCurves("dope", tracked)]
+    quality = check_quality(curves)
+    (finding,) = quality.findings
+    assert finding.message.startswith("dope: no face in 33.3% of the frames that were looked at; ")
+    np.testing.assert_allclose(finding.spans, [(50 / 15, 125 / 15), (300 / 15, 375 / 15)])
+    assert list(quality.not_looked_at) == [Rule.FACE_JUMP]
+
+
+def test_a_face_that_is_found_nowhere_is_a_finding_of_each_feature_that_looked_for_it() -> None:
+    curves = good()
+    curves.faces.append(FaceCurves("mediapipe", np.zeros(FRAMES, np.float32)))
+    (finding,) = check_quality(curves).findings
+    assert finding.message.startswith("mediapipe: no face in 100.0% of the frames; ")
+    assert finding.spans == ((0.0, SECONDS),)
+
+
+def test_a_face_that_jumps_to_another_person_and_back() -> None:
+    curves = good()
+    squares = curves.faces[0].squares
+    squares[:, 0] += np.linspace(0, 200, FRAMES)  # who walks through the picture does not jump
+    squares[100:103, 0] += 121
+    squares[300:303, 2] *= 1.7  # nobody comes so much nearer within a fifteenth of a second
+    squares[200:202] = np.nan
+    curves.faces[0].tracked[200:202] = 0
+    squares[202:, 0] += 110  # almost a side, over three frames
+    (finding,) = check_quality(curves).findings
+    assert finding.rule is Rule.FACE_JUMP
+    assert finding.message.startswith("openface: the face jumps 4 times, by up to 1.0 of its side")
+    np.testing.assert_allclose(np.array(finding.spans) * FPS, [(99, 100), (102, 103), (299, 300), (302, 303)])
+
+
+def test_a_face_that_comes_back_later_may_be_elsewhere() -> None:
+    curves = good()
+    curves.faces[0].tracked[100:104] = 0
+    curves.faces[0].squares[100:104] = np.nan
+    curves.faces[0].squares[104:, 0] += 500
+    assert check_quality(curves).findings == []
+    curves.faces[0].tracked[104::5] = 1  # and with frames further apart than that nothing is compared
+    for frame in range(FRAMES):
+        if frame % 5:
+            curves.faces[0].tracked[frame] = np.nan
+            curves.faces[0].squares[frame] = np.nan
+    assert list(check_quality(curves).not_looked_at) == [Rule.FACE_JUMP]
 
 
 def test_a_lost_face() -> None:
     curves = good()
-    curves.tracked[between(curves.time, 10, 16)] = False
-    assert find_problems(curves) == []  # exactly 20 %
-    curves.tracked[between(curves.time, 20, 20.2)] = False
+    tracked = curves.faces[0].tracked
+    tracked[between(curves.time, 10, 16)] = 0
+    assert check_quality(curves).findings == []  # exactly 20 %
+    tracked[between(curves.time, 20, 20.2)] = 0
     finding = the_only(curves)
     assert finding.rule is Rule.FACE_LOST
-    assert "20.7% of the frames" in finding.message
+    assert finding.message.startswith("openface: no face in 20.7% of the frames; ")
     assert finding.spans == ((10.0, 16.0),)  # the gap of a fifth of a second is not worth a line
 
 
 def test_silence() -> None:
     curves = good()
     curves.loudness[between(curves.sound_time, 18, 27.9)] = -70
-    assert find_problems(curves) == []
+    assert check_quality(curves).findings == []
     curves.loudness[between(curves.sound_time, 18, 29)] = -70
     finding = the_only(curves)
     assert finding.rule is Rule.SILENCE
@@ -157,9 +241,9 @@ def test_sound_that_does_not_begin_with_the_picture(begins_s: float, expected: s
     curves = good()
     curves.sound_time = curves.sound_time + begins_s
     if expected is None:
-        assert not [finding for finding in find_problems(curves) if finding.rule is Rule.LENGTHS]
+        assert not [finding for finding in check_quality(curves).findings if finding.rule is Rule.LENGTHS]
     else:
-        (finding,) = [finding for finding in find_problems(curves) if finding.rule is Rule.LENGTHS]
+        (finding,) = [finding for finding in check_quality(curves).findings if finding.rule is Rule.LENGTHS]
         assert finding.message == f"the sound begins {expected} the picture"
         assert finding.spans == ((min(begins_s, 0.0), max(begins_s, 0.0)),)
 

@@ -71,8 +71,8 @@ class SessionSignals:
 
     Attributes:
         time: (T,) seconds, the frames' true times.
-        tracked: (T,) 1 where a face was tracked.
-        confidence: (T,) OpenFace's confidence.
+        tracked: (T,) 1 where a face was tracked, 0 where none was, NaN where none was looked for.
+        confidence: (T,) how sure the tracker is, 0..1.
         audio_time: (A,) seconds, of the openSMILE rows.
         word_start: (W,) seconds.
         features: the features that the session has.
@@ -227,7 +227,11 @@ def _count_between(times: np.ndarray | None, start: np.ndarray, stop: np.ndarray
 
 
 def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """The mean of the values that there are in each window; NaN where there is none."""
     if values is None:
         return _missing(len(starts))
-    total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(values.astype(np.float64)))])
-    return (total[stops] - total[starts]) / (stops - starts)
+    has_value = ~np.isnan(values)
+    total = np.concatenate([[0.0], np.cumsum(np.where(has_value, values, 0.0), dtype=np.float64)])
+    count = np.concatenate([[0], np.cumsum(has_value)])
+    counts = count[stops] - count[starts]
+    return np.where(counts > 0, (total[stops] - total[starts]) / np.maximum(counts, 1), np.nan)

@@ -1,8 +1,8 @@
 """What a store says of the features in it, so that whoever reads it need not know them.
 
 Beside the values lie, as attributes of the Zarr group: ``feature``, ``track`` (of another than the session's own),
-``about``, ``mask`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and of each array: ``about``,
-``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says what a row is.
+``about``, ``mask``, ``face`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and of each array:
+``about``, ``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says what a row is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storyframes.store.layout import ZARR_JSON, StoreError
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 
-OWN_ATTRIBUTES = frozenset({"feature", "track", "about", "mask", "groups", "stamps", "provenance"})
+OWN_ATTRIBUTES = frozenset({"feature", "track", "about", "mask", "face", "groups", "stamps", "provenance"})
 """The attributes of a group that publishing writes; all others are the extractor's."""
 
 
@@ -44,6 +44,8 @@ def describe_feature(spec: FeatureSpec, columns: Mapping[str, Sequence[str]], tr
         attributes["track"] = track
     if spec.mask:
         attributes["mask"] = spec.mask
+    if spec.face:
+        attributes["face"] = spec.face
     if spec.groups and tuple(columns.get(MAIN_ARRAY, ())) == spec.columns:
         attributes["groups"] = {name: [group.start, group.stop] for name, group in spec.groups.items()}
     return attributes
@@ -68,7 +70,7 @@ def read_descriptions(
 
     A feature of another track than the session's own has the feature's name, without the track's.
 
-    A version of before the store said so has the mask and the groups of the built-in feature of its name.
+    A version of before the store said so has the mask, the face and the groups of the built-in feature of its name.
 
     Args:
         storage: the store.
@@ -116,8 +118,11 @@ def _parse(
         described = {name: _parse_array(documents[f"{name}/{ZARR_JSON}"]) for name in arrays}
         builtin = (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
         mask, groups = attributes.get("mask", ""), attributes.get("groups", {})
+        face = attributes.get("face", "")
         if builtin and not mask and builtin.mask in described:
             mask = builtin.mask
+        if builtin and not face and builtin.face in described:
+            face = builtin.face
         if builtin and not groups and MAIN_ARRAY in described and described[MAIN_ARRAY].columns == builtin.columns:
             groups = {name: (group.start, group.stop) for name, group in builtin.groups.items()}
         return FeatureSpec(
@@ -126,6 +131,7 @@ def _parse(
             arrays=described,
             groups={name: slice(start, stop) for name, (start, stop) in groups.items()},
             mask=mask,
+            face=face,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(

@@ -23,6 +23,7 @@ from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
+    MEASURED,
     Attempt,
     Caveat,
     Current,
@@ -160,13 +161,20 @@ class FeatureWriter:
             },
             files=self._read_back(shards),
             caveats=sorted(self.caveats),
-            quality=self.quality,
+            quality=self.quality | self._measured_share(shards),
             provenance=provenance,
         )
         current = self._make_current(current)
         self._published = True
         self.storage.remove([attempt_path(self.session_id, self.feature)])
         return current
+
+    def _measured_share(self, shards: dict[str, WrittenShard]) -> dict[str, float]:
+        """The share of the rows that the mask calls measurements; nothing where there is no mask, or no row."""
+        if self.spec.mask not in shards or not shards[self.spec.mask].layout.rows:
+            return {}
+        mask = zarr.open_array(mode="r", **self.storage.zarr(f"{self.path}/{self.spec.mask}"))
+        return {MEASURED: float(np.mean(np.asarray(mask[:]) != 0))}
 
     def _make_current(self, current: Current) -> Current:
         """The one step that readers see. In the order that docs/store.md gives reasons for: what ``current.json`` says,

@@ -102,6 +102,10 @@ class _Record:
         return content
 
 
+MEASURED = "measured"
+"""Of :attr:`Current.quality`: the share of the rows that the feature's mask calls measurements."""
+
+
 @dataclass(frozen=True)
 class Current(_Record):
     """``current.json``: the commit point of a feature. Whoever can read it can read the version it names, whole.

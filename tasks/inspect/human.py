@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+from storyframes.store.records import MEASURED
 
 
 def human_bytes(count: float) -> str:
@@ -31,3 +34,17 @@ def human_time(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def measured_share(quality: Mapping[str, float]) -> float | None:
+    """The share of a version's rows that are measurements; None where nothing says so.
+
+    Versions of before it was noted of every feature have the same number of faces and of words.
+    """
+    return next((quality[name] for name in (MEASURED, "face_tracked", "words_known") if name in quality), None)
+
+
+def measured_rows(rows: int, quality: Mapping[str, float]) -> str:
+    """How many rows a version has; where fewer than half of them are measurements, how many are: ``0 of 60``."""
+    share = measured_share(quality)
+    return str(rows) if share is None or share >= 0.5 else f"{round(share * rows)} of {rows}"

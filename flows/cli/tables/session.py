@@ -16,8 +16,8 @@ from storyframes.store.catalogue import Entry
 from storyframes.tracks import MAIN
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.curves.summary import summarize_curves
-from tasks.inspect.human import counted, human_bytes
-from tasks.inspect.quality.check import find_problems
+from tasks.inspect.human import counted, human_bytes, measured_rows
+from tasks.inspect.quality.check import Quality, check_quality
 from tasks.inspect.quality.findings import QualityFinding
 
 _SPANS = 6  # of a finding
@@ -36,10 +36,10 @@ def session_tables(entries: Sequence[Entry], curves: Curves) -> Iterator[Table |
             continue
         yield _curves_table(of_track, named=named)
         whose = escape(f"{track}: ") if named else ""
-        if findings := find_problems(of_track):
-            yield _findings_table(findings, whose)
-        else:
-            yield f"{whose}[green]no rule is broken[/]: nothing looks wrong with the recording"
+        quality = check_quality(of_track)
+        if quality.findings:
+            yield _findings_table(quality.findings, whose)
+        yield from _without_findings(quality, whose)
 
 
 def _features_table(entries: Sequence[Entry]) -> Table:
@@ -56,7 +56,7 @@ def _features_table(entries: Sequence[Entry]) -> Table:
         features.add_row(
             escape(entry.feature),
             f"[{STYLE[entry.status]}]{entry.status}[/]",
-            str(current.rows) if current else "",
+            measured_rows(current.rows, current.quality) if current else "",
             human_bytes(current.nbytes) if current else "",
             escape("; ".join(current.caveats)) if current else "",
             escape("; ".join(notes)),
@@ -88,6 +88,17 @@ def _findings_table(findings: Sequence[QualityFinding], whose: str) -> Table:
     return table
 
 
+def _without_findings(quality: Quality, whose: str) -> Iterator[str]:
+    """What was judged and found right, and what was not judged: the one is never said of the other."""
+    count = len(quality.looked_at)
+    if not quality.findings and not quality.not_looked_at:
+        yield f"{whose}[green]no rule is broken[/]: nothing looks wrong with the recording"
+    elif not quality.findings and count:
+        yield f"{whose}[green]no finding[/] by {counted(count, 'rule')}: {', '.join(quality.looked_at)}"
+    if quality.not_looked_at:
+        yield f"{whose}[yellow]not looked at[/]: {escape(quality.unjudged)}"
+
+
 def session_json(session_id: str, entries: Sequence[Entry], curves: Curves) -> str:
     """The same for scripts: what is of the session's own files at the top, of other tracks by name in ``tracks``."""
     content: dict[str, Any] = {"session_id": session_id, "features": [entry_json(entry) for entry in entries]}
@@ -98,9 +109,11 @@ def session_json(session_id: str, entries: Sequence[Entry], curves: Curves) -> s
 def _track_json(curves: SessionCurves | None) -> dict[str, Any]:
     if curves is None:
         return {}
+    quality = check_quality(curves)
     return {
         "frames": len(curves.time),
         "end_s": curves.length_s,
         "curves": [dataclasses.asdict(one) for one in summarize_curves(curves)],
-        "findings": [dataclasses.asdict(one) for one in find_problems(curves)],
+        "findings": [dataclasses.asdict(one) for one in quality.findings],
+        "not_looked_at": {str(rule): reason for rule, reason in quality.not_looked_at.items()},
     }

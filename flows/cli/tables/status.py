@@ -18,10 +18,11 @@ from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.now import Shown
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.inspect.human import human_bytes
+from tasks.inspect.human import human_bytes, measured_rows, measured_share
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
+_NOTHING = "no row is a measurement"
 
 
 def status_tables(entries: Iterable[Entry | Shown]) -> list[RenderableType]:
@@ -40,6 +41,8 @@ def status_tables(entries: Iterable[Entry | Shown]) -> list[RenderableType]:
 
 def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
     """Sessions x features: rows where done, else how the last attempt ended; a * marks values with a caveat.
+
+    Where fewer than half of the rows are measurements, the cell says how many are.
 
     The other tracks of a session are lines below its own, so that a feature is one column whatever it is of.
     """
@@ -62,8 +65,10 @@ def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
 
 def _cell(entry: Entry | Shown) -> str:
     if entry.status is Status.DONE and entry.current:
-        caveat = "[yellow]*[/]" if entry.current.caveats else ""
-        return f"[green]{entry.current.rows}[/]{caveat}"
+        current = entry.current
+        caveat = "[yellow]*[/]" if current.caveats or measured_share(current.quality) == 0 else ""
+        rows = measured_rows(current.rows, current.quality)
+        return f"[{'green' if rows == str(current.rows) else 'yellow'}]{rows}[/]{caveat}"
     kept = " (old kept)" if entry.current else ""
     return f"[{STYLE[entry.status]}]{entry.status}{kept}[/]"
 
@@ -114,7 +119,8 @@ class _Notes:
             self.reasons[entry.status, entry.feature, entry.reason].add(entry.session_id)
         if current := entry.current:
             self.size += current.nbytes
-            for caveat in current.caveats:
+            nothing = [_NOTHING] if measured_share(current.quality) == 0 else []
+            for caveat in [*current.caveats, *nothing]:
                 self.having[entry.feature, caveat].add(entry.session_id)
             if "words_known" in current.quality:
                 self.unknown[entry.feature].add(entry.session_id, 1 - current.quality["words_known"])

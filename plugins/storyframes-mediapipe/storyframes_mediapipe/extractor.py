@@ -65,6 +65,7 @@ SPEC = FeatureSpec(
         ),
     },
     mask="found",
+    face="parts",
 )
 
 

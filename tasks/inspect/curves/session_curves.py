@@ -75,6 +75,31 @@ class HeatMap:
         return f"{self.feature}: {len(self.names)} of {self.of} columns in {len(self.time)} cells"
 
 
+@dataclass(frozen=True, repr=False)
+class FaceCurves:
+    """In which frames a feature tracks a face, and where.
+
+    Attributes:
+        feature: which.
+        tracked: (T,) float32: 1 in frames with a face, 0 in frames without, NaN in those that were not looked at.
+        squares: (T, 3) float32: x and y of the centre and the side of the square around the face's landmarks, in
+            pixels; NaN where no face is tracked. None where the feature has no landmarks in pixels.
+    """
+
+    feature: str
+    tracked: np.ndarray
+    squares: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.feature}: a face in {np.nansum(self.tracked):.0f} of {len(self.tracked)} frames"
+
+    @property
+    def share(self) -> float | None:
+        """The share of the frames that were looked at in which a face is tracked; None where none was."""
+        looked_at = ~np.isnan(self.tracked)
+        return float(self.tracked[looked_at].mean()) if looked_at.any() else None
+
+
 @dataclass(repr=False)
 class SessionCurves:
     """The curves of one track; None where the store has nothing of the kind.
@@ -84,7 +109,7 @@ class SessionCurves:
     Attributes:
         time: (T,) float64 seconds, the frames' times; none where the track has no picture.
         end_s: when the last frame ends; 0 where there is none.
-        tracked: (T,) bool, a face was tracked.
+        tracked: (T,) bool, a face was tracked by the feature that the next four are of.
         confidence: (T,) float32 0..1.
         head_pose: (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two.
         gaze: (T, 2) float32 degrees: to the side, up and down.
@@ -101,6 +126,8 @@ class SessionCurves:
         clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
         others: the curves of all other features.
         heat_maps: of features of many columns.
+        faces: of every feature that tracks a face, in the order of features.
+        frame_features: how many features have a row for each frame.
         troubles: what does not fit together, for a person.
         track: of which track; ``main`` are the session's own files.
     """
@@ -125,6 +152,8 @@ class SessionCurves:
     clipped: tuple[tuple[float, float], ...] | None = None
     others: list[ArrayCurves] = field(default_factory=list)
     heat_maps: list[HeatMap] = field(default_factory=list)
+    faces: list[FaceCurves] = field(default_factory=list)
+    frame_features: int = 0
     troubles: list[str] = field(default_factory=list)
     track: str = MAIN
 
@@ -132,6 +161,11 @@ class SessionCurves:
     def has_frames(self) -> bool:
         """Whether there is a picture: a microphone has none."""
         return len(self.time) > 0
+
+    @property
+    def face_share(self) -> float | None:
+        """The share of the frames in which the first feature that looked for a face tracks one."""
+        return next((face.share for face in self.faces if face.share is not None), None)
 
     @property
     def length_s(self) -> float:

@@ -41,8 +41,8 @@ def summarize_curves(curves: SessionCurves) -> list[CurveSummary]:
 
 
 def _named(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
-    if curves.tracked is not None:
-        yield "face tracked", "", curves.tracked.astype(np.float64)
+    for face in curves.faces:
+        yield "face tracked" if len(curves.faces) == 1 else f"face tracked, {face.feature}", "", face.tracked
     if curves.confidence is not None:
         yield "confidence", "0..1", curves.confidence
     if curves.head_pose is not None:

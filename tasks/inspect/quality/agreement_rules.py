@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from tasks.inspect.curves.session_curves import SessionCurves, Utterances
-from tasks.inspect.quality.findings import QualityFinding, Rule, Span, Thresholds
+from tasks.inspect.quality.findings import NothingToLookAtError, QualityFinding, Rule, Span, Thresholds
 
 
 def lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """Picture and sound that do not begin or end together; a track with only one of the two cannot break it."""
     if not curves.has_frames or curves.sound_end_s is None or curves.sound_time is None or not len(curves.sound_time):
-        return
+        raise NothingToLookAtError("not both a picture and openSMILE's rows of the sound")
     start_s = float(curves.sound_time[0])
     if abs(start_s) > limits.lengths_s:
         where = "after" if start_s > 0 else "before"
@@ -36,8 +36,10 @@ def lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindin
 
 def outside_speech(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """Utterances where hardly a voice is heard: the transcript is shifted, or another session's."""
-    if curves.utterances is None or curves.f0 is None or curves.sound_time is None:
-        return
+    if curves.f0 is None or curves.sound_time is None:
+        raise NothingToLookAtError("no pitch of the sound, which openSMILE's ComParE 2016 has")
+    if curves.utterances is None or not (_lengths_s(curves.utterances) >= limits.utterance_s).any():
+        raise NothingToLookAtError(f"no utterance of {limits.utterance_s:g} s and more")
     spans = tuple(_unvoiced(curves.utterances, np.isfinite(curves.f0), curves.sound_time, limits))
     if spans:
         yield QualityFinding(
@@ -46,6 +48,10 @@ def outside_speech(curves: SessionCurves, limits: Thresholds) -> Iterator[Qualit
             f"{len(spans)} of {len(curves.utterances.start_s)} utterances are where hardly a voice is heard",
             spans,
         )
+
+
+def _lengths_s(utterances: Utterances) -> np.ndarray:
+    return np.asarray(utterances.end_s) - np.asarray(utterances.start_s)
 
 
 def _unvoiced(of: Utterances, voiced: np.ndarray, time: np.ndarray, limits: Thresholds) -> Iterator[Span]:
@@ -59,5 +65,7 @@ def _unvoiced(of: Utterances, voiced: np.ndarray, time: np.ndarray, limits: Thre
 
 def misfits(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """Per-frame features with another number of rows than the session has frames."""
+    if not curves.frame_features:
+        raise NothingToLookAtError("no feature with a row for each frame")
     for trouble in curves.troubles:
         yield QualityFinding(Rule.MISFIT, "every per-frame feature has a row for every frame", trouble)

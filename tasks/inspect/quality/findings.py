@@ -8,10 +8,15 @@ from enum import StrEnum
 Span = tuple[float, float]
 
 
+class NothingToLookAtError(Exception):
+    """The session has nothing that a rule judges; the message says what is lacking."""
+
+
 class Rule(StrEnum):
     """What a finding breaks."""
 
     FACE_LOST = "face lost"
+    FACE_JUMP = "face jumps"
     SILENCE = "silence"
     CLIPPING = "clipping"
     FROZEN = "frozen frames"
@@ -29,6 +34,9 @@ class Thresholds:
     Attributes:
         face_lost: share of the frames without a face.
         face_gap_s: seconds without a face in a row that are listed with their times.
+        face_jump: distance by which a face's centre moves from one frame to the next, in sides of the square around it.
+        face_resize: how many times larger or smaller it becomes.
+        face_jump_s: seconds between two frames, above which they are not compared: people move.
         silence_db: dB below full scale; everything quieter is silence.
         silence_s: seconds of silence in a row.
         clipping_db: mean level of a 60 ms window, where the samples were not looked at. A voice whose peaks just reach
@@ -44,6 +52,9 @@ class Thresholds:
 
     face_lost: float = 0.2
     face_gap_s: float = 1.0
+    face_jump: float = 1.0
+    face_resize: float = 1.6
+    face_jump_s: float = 0.25
     silence_db: float = -60.0
     silence_s: float = 10.0
     clipping_db: float = -6.0

@@ -8,29 +8,65 @@ import numpy as np
 
 from storyframes.recording_times import usual_rate
 from tasks.inspect.curves.session_curves import SessionCurves
-from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
+from tasks.inspect.quality.findings import NothingToLookAtError, QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
 
 
 def face_lost(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
-    """Too many frames without a face."""
-    if curves.tracked is None or not len(curves.tracked):
-        return
-    lost = ~curves.tracked
-    share = float(lost.mean())
-    if share > limits.face_lost:
-        yield QualityFinding(
-            Rule.FACE_LOST,
-            f"a face is tracked in at least {1 - limits.face_lost:.0%} of the frames",
-            f"no face in {share:.1%} of the frames; times: gaps of {limits.face_gap_s:g} s and more",
-            spans_where(lost, curves.time, curves.end_s, limits.face_gap_s),
-        )
+    """Too many frames without a face, by each feature that tracks one."""
+    faces = [face for face in curves.faces if face.share is not None]
+    if not faces:
+        raise NothingToLookAtError("no feature tracks a face")
+    for face in faces:
+        looked_at = np.flatnonzero(~np.isnan(face.tracked))
+        lost = face.tracked[looked_at] == 0
+        share = float(lost.mean())
+        if share > limits.face_lost:
+            some = " that were looked at" if len(looked_at) < len(face.tracked) else ""
+            yield QualityFinding(
+                Rule.FACE_LOST,
+                f"a face is tracked in at least {1 - limits.face_lost:.0%} of the frames",
+                f"{face.feature}: no face in {share:.1%} of the frames{some}; times: gaps of {limits.face_gap_s:g} s "
+                "and more",
+                spans_where(lost, curves.time[looked_at], curves.end_s, limits.face_gap_s),
+            )
+
+
+def face_jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """A face that is at another place in the next frame, or of another size: another person's, or a picture's."""
+    lacking, is_judged = "no feature has a face's landmarks in pixels", False
+    for face in curves.faces:
+        if face.squares is None:
+            continue
+        frames = np.flatnonzero(~np.isnan(face.squares).any(axis=1) & (face.tracked == 1))
+        time, squares = curves.time[frames], face.squares[frames].astype(np.float64)
+        near = np.diff(time) <= limits.face_jump_s + 1e-9
+        if not near.any():
+            lacking = f"no face is tracked in two frames at most {limits.face_jump_s:g} s apart"
+            continue
+        is_judged = True
+        before, after = squares[:-1], squares[1:]
+        sides = np.maximum((before[:, 2] + after[:, 2]) / 2, 1.0)
+        moved = np.hypot(*(after - before)[:, :2].T) / sides
+        resized = np.maximum(before[:, 2], after[:, 2]) / np.maximum(np.minimum(before[:, 2], after[:, 2]), 1.0)
+        jumps = np.flatnonzero(near & ((moved > limits.face_jump) | (resized > limits.face_resize)))
+        if len(jumps):
+            yield QualityFinding(
+                Rule.FACE_JUMP,
+                f"from one frame to the next a face moves by at most {limits.face_jump:g} of its side and grows or "
+                f"shrinks at most {limits.face_resize:g} times",
+                f"{face.feature}: the face jumps {len(jumps)} times, by up to {moved[jumps].max():.1f} of its side: it "
+                "may be another person's",
+                tuple((float(time[at]), float(time[at + 1])) for at in jumps),
+            )
+    if not is_judged:
+        raise NothingToLookAtError(lacking)
 
 
 def frozen(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """The picture stands still, or too many frames repeat the one before: the camera or the recorder dropped some."""
     if curves.change is None:
-        return
+        raise NothingToLookAtError("no ResNet-50 vectors of the picture")
     same = curves.change <= limits.frozen_change  # NaN, the first frame's, is not
     spans = spans_where(same, curves.time, curves.end_s, limits.frozen_s)
     if spans:
@@ -54,7 +90,7 @@ def frozen(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding
 def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """Frame times that do not rise, or leave a gap."""
     if len(curves.time) < 3:
-        return
+        raise NothingToLookAtError("fewer than 3 frames")
     steps = np.diff(curves.time)
     usual = 1 / usual_rate(curves.time, np.inf)
     jumps = np.flatnonzero((steps > limits.jump * usual) | (steps <= 0))

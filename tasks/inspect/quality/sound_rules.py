@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tasks.inspect.curves.session_curves import SessionCurves
-from tasks.inspect.quality.findings import QualityFinding, Rule, Thresholds
+from tasks.inspect.quality.findings import NothingToLookAtError, QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
 from tasks.media.full_scale import RUN
+
+NO_LEVEL = "no level of the sound, which openSMILE's ComParE 2016 has"
 
 
 def silence(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     """Long silence: a microphone that was off, or muted."""
     if curves.loudness is None or curves.sound_time is None:
-        return
+        raise NothingToLookAtError(NO_LEVEL)
     spans = spans_where(curves.loudness < limits.silence_db, curves.sound_time, _sound_end(curves), limits.silence_s)
     if spans:
         yield QualityFinding(
@@ -39,7 +41,7 @@ def _clipped_samples(curves: SessionCurves, limits: Thresholds) -> Iterator[Qual
 
 def _clipped_level(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     if curves.loudness is None or curves.sound_time is None:
-        return
+        raise NothingToLookAtError(NO_LEVEL)
     spans = merged(spans_where(curves.loudness > limits.clipping_db, curves.sound_time, _sound_end(curves), 0.0), 0.2)
     if spans:
         yield QualityFinding(

@@ -15,7 +15,7 @@ def findings_chart(found: Mapping[str, Sequence[QualityFinding]]) -> Chart | Non
     """One bar for each rule that some session breaks; None where none does.
 
     Args:
-        found: by session, the findings of all its tracks; a session without any counts as looked at.
+        found: by session, the findings of all its tracks.
     """
     rows = []
     for rule in Rule:

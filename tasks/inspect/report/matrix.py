@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.inspect.human import without_folders
+from tasks.inspect.human import measured_rows, without_folders
 
 if TYPE_CHECKING:
     from tasks.planning.wanted import Wanted
@@ -35,6 +35,7 @@ class Cell:
 
     Attributes:
         rows: of the version that is there, 0 where none is.
+        about_rows: how many there are, and where fewer than half are measurements how many are.
         reason: why it is not done, or why nobody can tell here whether it is stale.
         kept: an older version is there although the last attempt gave none.
         caveats: what users of the values must know.
@@ -45,6 +46,7 @@ class Cell:
     reason: str = ""
     kept: bool = False
     caveats: tuple[str, ...] = ()
+    about_rows: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,16 @@ def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
     if entry is None:
         return Cell(CellState.ABSENT, reason=without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current
-    rows, caveats = (current.rows, tuple(current.caveats)) if current else (0, ())
+    cell = Cell(CellState.DONE)
+    if current:
+        rows = measured_rows(current.rows, current.quality)
+        cell = Cell(CellState.DONE, current.rows, caveats=tuple(current.caveats), about_rows=rows)
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
-        return Cell(state, rows, without_folders(entry.reason), current is not None, caveats)
+        return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)
     if wanted and not wanted.fingerprint:
-        return Cell(CellState.DONE, rows, f"cannot be compared here: {without_folders(wanted.reason)}", caveats=caveats)
+        return replace(cell, reason=f"cannot be compared here: {without_folders(wanted.reason)}")
     if wanted and current and wanted.fingerprint != current.fingerprint:
         reason = "an input, a setting, a model or the extractor has changed since: extract again"
-        return Cell(CellState.STALE, rows, reason, caveats=caveats)
-    return Cell(CellState.DONE, rows, caveats=caveats)
+        return replace(cell, state=CellState.STALE, reason=reason)
+    return cell

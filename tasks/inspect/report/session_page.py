@@ -17,8 +17,8 @@ from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.devices import Device, devices_of
 from tasks.inspect.human import without_folders
 from tasks.inspect.overlay import OverlayError
-from tasks.inspect.quality.check import find_problems
-from tasks.inspect.quality.findings import QualityFinding
+from tasks.inspect.quality.check import Quality, check_quality
+from tasks.inspect.quality.findings import QualityFinding, Rule
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
 from tasks.inspect.report.pages import render
@@ -74,6 +74,7 @@ class Pages:
     site: Path
     speaker_prefixes: bool | None = None  # of captions: [transcript] speaker_prefixes
     findings: dict[str, list[QualityFinding]] = field(default_factory=dict)
+    not_looked_at: dict[str, set[Rule]] = field(default_factory=dict)  # by session, of any of its tracks
     quoted: set[str] = field(default_factory=set)  # sessions whose transcripts are in
     pictured: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
@@ -102,9 +103,13 @@ class TrackPart:
     curves: SessionCurves | None = None
     table: Timetable = field(default_factory=Timetable)
     chart: Chart | None = None
-    findings: list[QualityFinding] = field(default_factory=list)
+    quality: Quality = field(default_factory=Quality)
     pictures: list[Picture] = field(default_factory=list)
     problem: str = ""
+
+    @property
+    def findings(self) -> list[QualityFinding]:
+        return self.quality.findings
 
     @property
     def about_clock(self) -> str:
@@ -131,6 +136,7 @@ def write_session(pages: Pages, session_id: str) -> None:
     )
     (pages.site / "sessions" / f"{session_id}.html").write_text(page, encoding="utf-8")
     pages.findings[session_id] = [finding for one in tracks for finding in one.findings]
+    pages.not_looked_at[session_id] = {rule for one in tracks if one.curves for rule in one.quality.not_looked_at}
     if any(one.table.spoken for one in tracks):
         pages.quoted.add(session_id)
     if any(one.pictures for one in tracks):
@@ -155,7 +161,7 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, place
     part.pictures, picture_problem = _pictures(pages, session_id, name, device)
     part.problem = without_folders(" ".join(one for one in (problem, text_problem, picture_problem) if one))
     if part.curves:
-        part.findings = find_problems(part.curves)
+        part.quality = check_quality(part.curves)
         part.chart = timeline(part.curves, part.table, part.key)
     return part
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.human import counted
+from tasks.inspect.quality.findings import Rule
 from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
 from tasks.inspect.report.findings_chart import findings_chart
@@ -88,10 +90,18 @@ def _write_study(pages: Pages, facts: StudyFacts) -> None:
         pages=set(pages.findings),
         findings={session_id: len(found) for session_id, found in pages.findings.items()},
         quality=findings_chart(pages.findings),
+        not_looked_at={session_id: sorted(rules) for session_id, rules in pages.not_looked_at.items()},
+        unjudged=_unjudged(pages),
         reasons=gather_reasons(facts.matrix),
         notes=list(_notes(pages)),
     )
     (pages.site / "index.html").write_text(page, encoding="utf-8")
+
+
+def _unjudged(pages: Pages) -> list[str]:
+    """Each rule that some session has nothing for, with the number of these sessions."""
+    counts = Counter(rule for rules in pages.not_looked_at.values() for rule in rules)
+    return [f"{rule} in {counts[rule]} of {counted(len(pages.findings), 'session')}" for rule in Rule if counts[rule]]
 
 
 def _notes(pages: Pages) -> Iterator[str]:

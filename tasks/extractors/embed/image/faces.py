@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import zarr
 
-from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
+from storyframes.face_tracking import face_landmarks
 from storyframes.store.catalogue import read_entry
 from storyframes.store.description import Version, read_descriptions
 from storyframes.store.storage import Storage
@@ -77,47 +76,23 @@ def read_faces(
         )
     path = f"{session_id}/{feature}/{current.version}"
     (spec,) = read_descriptions(storage, {(session_id, feature): Version(path, tuple(current.arrays))})
-    found = _landmarks(spec)
-    if found is None:
+    landmarks = face_landmarks(spec)
+    if landmarks is None:
         raise ExtractionError(
             f"{section} crop = 'face': {feature} has no landmarks of a face (columns x_0, y_0, … in pixels, or an "
             "array face_2d)"
         )
-    name, places = found
-    landmarks = zarr.open_array(mode="r", **storage.zarr(f"{path}/{name}"))
+    stored = zarr.open_array(mode="r", **storage.zarr(f"{path}/{landmarks.array}"))
     mask = zarr.open_array(mode="r", **storage.zarr(f"{path}/{spec.mask}"))[:] if spec.mask else None
-    if landmarks.shape[0] != frames:
+    if stored.shape[0] != frames:
         raise ExtractionError(
-            f"{section} crop = 'face': {feature} has {landmarks.shape[0]} rows, but the session's clock has {frames} "
+            f"{section} crop = 'face': {feature} has {stored.shape[0]} rows, but the session's clock has {frames} "
             f"frames: extract {feature} again"
         )
     squares = np.empty((frames, 3), np.float32)
     for first in range(0, frames, _BLOCK):
-        rows = np.asarray(landmarks[first : first + _BLOCK])
-        squares[first : first + _BLOCK] = _squares(rows.reshape(len(rows), -1)[:, places], margin)
+        rows = np.asarray(stored[first : first + _BLOCK])
+        squares[first : first + _BLOCK] = landmarks.squares(rows, margin)
     if mask is not None:
         squares[np.asarray(mask) == 0] = np.nan
     return Faces(squares)
-
-
-def _landmarks(spec: FeatureSpec) -> tuple[str, np.ndarray] | None:
-    """The array with a face's landmarks, and which entries of a flat row they are: (k, 2)."""
-    values = spec.arrays.get(MAIN_ARRAY)
-    if values is not None and values.axis is Axis.FRAME:
-        places = {name: number for number, name in enumerate(values.columns) if re.fullmatch(r"[xy]_\d+", name)}
-        pairs = [(places[f"x_{n}"], places[f"y_{n}"]) for n in range(len(places) // 2) if f"y_{n}" in places]
-        if pairs:
-            return MAIN_ARRAY, np.array(pairs)
-    face = spec.arrays.get("face_2d")
-    if face is not None and face.axis is Axis.FRAME and face.columns == ("x", "y") and face.units.startswith("pixels"):
-        return "face_2d", np.arange(int(np.prod(face.shape))).reshape(-1, 2)
-    return None
-
-
-def _squares(points: np.ndarray, margin: float) -> np.ndarray:
-    """Of (n, k, 2) landmarks the (n, 3) squares around them; NaN where one of them is not a number."""
-    low, high = points.min(axis=1), points.max(axis=1)
-    side = (high - low).max(axis=1, keepdims=True) * (1 + 2 * margin)
-    squares = np.concatenate([(low + high) / 2, side], axis=1)
-    squares[~np.isfinite(squares).all(axis=1)] = np.nan
-    return squares
