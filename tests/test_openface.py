@@ -15,7 +15,7 @@ import pytest
 from support.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
-from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, _Checks, read_openface_csv
 from tasks.extractors.openface.extractor import OpenFaceSettings
 
 
@@ -115,11 +115,76 @@ def test_a_damaged_archive_is_an_error(recorded: Path, tmp_path: Path, cut: int)
         read(path, 180)
 
 
-def test_numbers_openface_could_not_compute_become_nan(recorded: Path, tmp_path: Path) -> None:
-    path = broken(recorded, tmp_path, lambda c: c.replace(b" 0.98,", b" -nan(ind),", 1).replace(b" 0.98,", b" nan,", 1))
-    values = read(path, 180)
-    assert np.isnan(values[:2, OPENFACE_COLUMNS.index("confidence")]).all()
-    assert not np.isnan(values[2:, OPENFACE_COLUMNS.index("confidence")]).any()
+def with_cell(recorded: Path, folder: Path, row: int, **cells: str) -> Path:
+    """The recorded CSV with other cells in one of its frames, counted from 0."""
+    lines = recorded.read_text().splitlines(keepends=True)
+    fields = lines[row + 1].rstrip("\n").split(",")
+    for name, value in cells.items():
+        fields[OPENFACE_COLUMNS.index(name)] = f" {value}"
+    path = folder / "changed.csv"
+    path.write_text("".join([*lines[: row + 1], ",".join(fields) + "\n", *lines[row + 2 :]]))
+    return path
+
+
+@pytest.mark.parametrize("row", [0, 90, 179])
+def test_numbers_openface_could_not_compute_become_nan_where_it_tracked_nothing(
+    recorded: Path, tmp_path: Path, row: int
+) -> None:
+    path = with_cell(recorded, tmp_path, row, success="0", confidence="-nan(ind)", gaze_0_x="nan", AU45_r="inf")
+    changed = np.isnan(read(path, 180))
+    assert [OPENFACE_COLUMNS[column] for column in np.flatnonzero(changed[row])] == ["confidence", "gaze_0_x", "AU45_r"]
+    assert changed.sum() == 3
+
+
+@pytest.mark.parametrize("row", [0, 90, 179])
+@pytest.mark.parametrize(
+    ("name", "cell", "message"),
+    [
+        ("gaze_0_x", "nan", "no number in gaze_0_x, although success = 1"),
+        ("AU45_c", "-nan(ind)", "no number in AU45_c, although success = 1"),
+        ("confidence", "-nan", "no number in confidence, although success = 1"),
+        ("p_scale", "inf", "no number in p_scale, although success = 1"),
+        ("confidence", "1.2", "confidence = 1.2, and confidences are 0 to 1"),
+        ("confidence", "-0.1", "confidence = -0.1, and confidences are 0 to 1"),
+        ("timestamp", "99", "timestamp = 99, and OpenFace counts"),
+        ("timestamp", "-99", "timestamp = -99, and OpenFace counts"),
+        ("timestamp", "nan", "timestamp = nan, and OpenFace counts"),
+    ],
+)
+def test_a_cell_that_no_run_writes_is_refused(
+    recorded: Path, tmp_path: Path, row: int, name: str, cell: str, message: str
+) -> None:
+    path = with_cell(recorded, tmp_path, row, **{name: cell})
+    for time in (None, np.arange(180) / 15):
+        with pytest.raises(OpenFaceOutputError, match=rf"changed.csv: row {row + 2} has {re.escape(message)}"):
+            list(read_openface_csv(path, 180, time))
+
+
+@pytest.mark.parametrize("fps", [0.5, 14.99, 29.97, 59.94, 240])
+def test_timestamps_of_any_rate_and_length_are_believed(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fps: float
+) -> None:
+    """Rounded to milliseconds, as OpenFace writes them, three hours into a recording as well."""
+    monkeypatch.setattr("tasks.extractors.openface.csv_output._BLOCK_BYTES", 100_000)
+    table = pd.read_csv(recorded, skipinitialspace=True)
+    for first in (0, round(10_000 * fps)):
+        table["timestamp"] = ((first + np.arange(180)) / fps).round(3)
+        table.to_csv(tmp_path / "x.csv", index=False)
+        if first == 0:
+            assert len(read(tmp_path / "x.csv", 180)) == 180
+            continue
+        checks = _Checks(tmp_path / "x.csv", None, rows=first, _timestamp=round((first - 1) / fps, 3), _step_s=1 / fps)
+        checks._check_timestamps(table["timestamp"].to_numpy(np.float32).astype(np.float64))
+
+
+def test_timestamps_that_follow_the_frames_of_a_variable_rate_are_believed(recorded: Path, tmp_path: Path) -> None:
+    time = np.cumsum(np.where(np.arange(180) % 7 == 0, 0.3, 0.05)) - 0.3
+    table = pd.read_csv(recorded, skipinitialspace=True)
+    table["timestamp"] = time.round(3)
+    table.to_csv(tmp_path / "x.csv", index=False)
+    assert sum(map(len, read_openface_csv(tmp_path / "x.csv", 180, time))) == 180
+    with pytest.raises(OpenFaceOutputError, match=r"row 9 has timestamp = 0\.6"):
+        read(tmp_path / "x.csv", 180)
 
 
 # --- the extractor ---------------------------------------------------------------------------------------------------
@@ -255,8 +320,15 @@ def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([[0, 1]] * 180, r"row 3 has face_id = 1, the first row has 0: these are several people"),
-        ([[0]] * 90 + [[0, 1]] * 90, r"row 93 has face_id = 1, the first row has 0"),
+        (
+            [[0, 1]] * 180,
+            r"row 3 has face_id = 1, the first row has 0: these are several people, .*"
+            r"\(face 0 in 180 rows, face 1 in 180 rows\).* none of them is taken",
+        ),
+        (
+            [[0]] * 90 + [[0, 2, 1]] * 90,
+            r"row 93 has face_id = 2, the first row has 0.*\(face 0 in 180 rows, face 1 in 90 rows, face 2 in 90",
+        ),
         ([[0]] * 90 + [[1]] * 90, r"row 92 has face_id = 1, the first row has 0"),
         ([[0], [1]] * 90, r"row 3 has face_id = 1, the first row has 0"),
     ],
@@ -264,6 +336,25 @@ def multi_face(recorded: Path, folder: Path, ids: list[list[int]]) -> Path:
 def test_several_people_are_refused_and_called_so(recorded: Path, tmp_path: Path, ids, message: str) -> None:
     with pytest.raises(OpenFaceOutputError, match=message):
         read(multi_face(recorded, tmp_path, ids), 180)
+
+
+@pytest.mark.parametrize(("off_s", "is_said"), [(0.0, False), (0.03, False), (0.04, True), (-0.4, True)])
+def test_timestamps_that_are_not_the_frames_times_are_a_caveat(
+    study_copy: Path, store_root: Path, off_s: float, is_said: bool
+) -> None:
+    """At 15 fps half a frame is 0.033 s."""
+    from storyframes.store.feature_store import FeatureStore
+
+    path = study_copy / "openface/p01-s01.csv.gz"
+    table = pd.read_csv(path, skipinitialspace=True)
+    table.loc[300:, "timestamp"] += np.linspace(0, off_s, 60)
+    table.to_csv(path, index=False)
+    assert extract(study_copy, store_root, "p01-s01").status == "done"
+    record = json.loads((store_root / "p01-s01/openface/current.json").read_bytes())
+    assert ("timestamps that are not the frames' times" in record["stamps"]) == is_said
+    assert record["quality"]["timestamp_off_s"] == pytest.approx(abs(off_s), abs=1e-3)
+    stored = FeatureStore(store_root).read("p01-s01", "openface")[:, OPENFACE_COLUMNS.index("timestamp")]
+    np.testing.assert_array_equal(stored, table["timestamp"].to_numpy(np.float32))
 
 
 def test_what_is_stored_beside_the_values_is_what_openface_wrote(demo_study: Path, store_root: Path) -> None:
@@ -281,6 +372,11 @@ def test_what_is_stored_beside_the_values_is_what_openface_wrote(demo_study: Pat
         quality = json.loads((store_root / session_id / "openface/current.json").read_bytes())["quality"]
         assert quality["face_confidence"] == pytest.approx(table["confidence"].mean(), abs=1e-6)
         assert quality["face_tracked"] == pytest.approx(table["success"].mean(), abs=1e-6)
+        tracked = table[table["success"] == 1]
+        x, y = (tracked[[f"{axis}_{number}" for number in range(68)]] for axis in "xy")
+        assert quality["face_x_px"] == pytest.approx(x.mean(axis=1).median(), abs=1e-2)
+        assert quality["face_y_px"] == pytest.approx(y.mean(axis=1).median(), abs=1e-2)
+        assert quality["face_width_px"] == pytest.approx((x.max(axis=1) - x.min(axis=1)).median(), abs=1e-2)
 
 
 @pytest.mark.parametrize(

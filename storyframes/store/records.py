@@ -37,6 +37,7 @@ class Caveat(StrEnum):
     SPEECH_AFTER_END = "speech after the end of the recording"
     TRUNCATED_VIDEO = "truncated video"
     INTERLACED_VIDEO = "interlaced video"
+    OTHER_TIMESTAMPS = "timestamps that are not the frames' times"  # OpenFace's own column; the array time is right
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
     CHUNKED_SOUND = (

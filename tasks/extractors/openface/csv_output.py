@@ -2,13 +2,16 @@
 
 The tool exits 0 with a cut file, too few rows or no file at all, so the CSV itself must prove that it is whole:
 714 named columns, 714 fields in every row, ``frame`` counting 1 to T, T the number of frames that decode, one person,
-and action units that were post-processed, which is the last thing the tool does.
+timestamps that count on, numbers wherever a face was tracked, and action units that were post-processed, which is the
+last thing the tool does.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +24,22 @@ _BLOCK_BYTES = 8 << 20
 _NOT_NUMBERS = ["", "nan", "-nan", "NaN", "-nan(ind)", "nan(ind)", "inf", "-inf", "-1.#IND", "1.#QNAN"]
 _TOP = 2  # the first row, as a spreadsheet shows it: the header is row 1
 _FRAME = OPENFACE_COLUMNS.index("frame")
+_TIMESTAMP = OPENFACE_COLUMNS.index("timestamp")
+_CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
 _LANDMARKS_2D = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("y_67") + 1)
 _BOOKKEEPING = OPENFACE_COLUMNS.index("success") + 1
 _FACE_ID = OPENFACE_COLUMNS.index("face_id")
 _INTENSITIES = [number for number, name in enumerate(OPENFACE_COLUMNS) if re.fullmatch(r"AU\d\d_r", name)]
 _MOST_INTENSE = 5.0
+_NEAR_S = 1.0  # of the frame's time: more is no timestamp of this video
 
 
 class OpenFaceOutputError(Exception):
     """The CSV is not the whole and sound output of one run; the message names the line and the rule."""
 
 
-def read_openface_csv(path: Path, frames: int) -> Iterator[np.ndarray]:
+def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -> Iterator[np.ndarray]:
     """The rows of an OpenFace CSV (or CSV.gz) in blocks, checked.
 
     Both separators are read: ``", "`` (2.0.x, names with a leading space) and ``","`` (2.2.x).
@@ -41,6 +47,7 @@ def read_openface_csv(path: Path, frames: int) -> Iterator[np.ndarray]:
     Args:
         path: the file.
         frames: how many frames of the video decode.
+        time: (T,) seconds at which they are shown; where it is known, timestamps may also follow these.
 
     Yields:
         (n, 714) float32; rows of frames in which no face was ever tracked are NaN behind the bookkeeping columns.
@@ -48,23 +55,24 @@ def read_openface_csv(path: Path, frames: int) -> Iterator[np.ndarray]:
     Raises:
         OpenFaceOutputError: the output is cut, incomplete, of other columns or of another video.
     """
-    rows = 0
-    person: float | None = None
+    checks = _Checks(path, time)
     try:
         with _open(path) as stream:
             for batch in _batches(stream, path):
                 block = _to_array(batch)
-                person = _check_person(block, rows, person, path)
-                _check_numbering(block, rows, path)
-                _check_intensities(block, rows, path)
-                rows += len(block)
-                if rows > frames:
+                checks.count_faces(block)
+                if not checks.of_several:
+                    checks.check(block)
+                checks.rows += len(block)
+                if checks.rows > frames and not checks.of_several:
                     break
-                yield _mask_never_tracked(block)
+                if not checks.of_several:
+                    yield _mask_never_tracked(block)
     except (OSError, EOFError) as error:
         raise OpenFaceOutputError(f"{path.name}: cannot be read to its end ({error})") from None
-    if rows != frames:
-        count = f"more than {frames}" if rows > frames else f"{rows}"
+    checks.refuse_several_people()
+    if checks.rows != frames:
+        count = f"more than {frames}" if checks.rows > frames else f"{checks.rows}"
         raise OpenFaceOutputError(
             f"{path.name}: has {count} rows, but {frames} frames of the video decode: it is cut, or another video's "
             "output"
@@ -165,54 +173,134 @@ def _to_array(batch: pa.RecordBatch) -> np.ndarray:
     block = np.empty((batch.num_rows, batch.num_columns), np.float32)
     for column in range(batch.num_columns):
         block[:, column] = batch.column(column).to_numpy(zero_copy_only=False)
+    block[np.isinf(block)] = np.nan
     return block
 
 
-def _check_numbering(block: np.ndarray, before: int, path: Path) -> None:
-    expected = np.arange(before + 1, before + 1 + len(block), dtype=np.float32)
-    wrong = np.flatnonzero(block[:, _FRAME] != expected)
-    if len(wrong):
-        row = wrong[0]
+@dataclass
+class _Checks:
+    """What has to hold for every row, block after block.
+
+    Attributes:
+        path: the file, for messages.
+        time: (T,) seconds at which the video's frames are shown; None where that is not known.
+        rows: how many were checked.
+    """
+
+    path: Path
+    time: np.ndarray | None
+    rows: int = 0
+    _faces: Counter[float] = field(default_factory=Counter)
+    _other_face: tuple[int, float] | None = None  # the first row of another one, and its face_id
+    _timestamp: float | None = None  # of the row before
+    _step_s: float | None = None
+
+    @property
+    def of_several(self) -> bool:
+        """Whether rows of several people were found."""
+        return self._other_face is not None
+
+    def check(self, block: np.ndarray) -> None:
+        """Refuse what no whole run writes.
+
+        Args:
+            block: (n, 714), the rows after those that were checked.
+
+        Raises:
+            OpenFaceOutputError: naming the row, the column and the value.
+        """
+        self._check_numbering(block)
+        self._check_timestamps(block[:, _TIMESTAMP].astype(np.float64))
+        confidence = block[:, _CONFIDENCE]
+        self._refuse((confidence < 0) | (confidence > 1), "confidence", confidence, "and confidences are 0 to 1")
+        tracked = block[:, _SUCCESS] == 1
+        for row, column in np.argwhere(np.isnan(block) & tracked[:, None])[:1]:
+            name = OPENFACE_COLUMNS[column]
+            raise self._error(
+                row, f"no number in {name}, although success = 1: wherever it tracks a face, there is one"
+            )
+        self._check_intensities(block)
+
+    def count_faces(self, block: np.ndarray) -> None:
+        """Count the rows of each face_id; what is told of them needs all rows."""
+        ids, first_rows, counts = np.unique(block[:, _FACE_ID], return_index=True, return_counts=True)
+        if not len(ids):
+            return
+        first = next(iter(self._faces), float(block[0, _FACE_ID]))
+        others = [(int(row), float(face)) for face, row in zip(ids, first_rows, strict=True) if face != first]
+        if others and self._other_face is None:
+            row, face = min(others)
+            self._other_face = self.rows + row + _TOP, face
+        self._faces[first] += 0  # the first one stays the first key
+        self._faces.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
+
+    def refuse_several_people(self) -> None:
+        """Refuse rows of several people, once all of them are counted.
+
+        Raises:
+            OpenFaceOutputError: there are several.
+        """
+        if self._other_face is None:
+            return
+        row, face = self._other_face
+        counts = ", ".join(f"face {one:g} in {count} rows" for one, count in self._faces.items())
         raise OpenFaceOutputError(
-            f"{path.name}: row {before + row + _TOP} has frame = {block[row, _FRAME]:g}, expected {expected[row]:g}: "
-            "the frames must count 1 to T without a gap"
-        )
-    success = block[:, _SUCCESS]
-    wrong = np.flatnonzero((success != 0) & (success != 1))
-    if len(wrong):
-        raise OpenFaceOutputError(
-            f"{path.name}: row {before + wrong[0] + _TOP} has success = {success[wrong[0]]:g}, expected 0 or 1"
+            f"{self.path.name}: row {row} has face_id = {face:g}, the first row has {next(iter(self._faces)):g}: these "
+            f"are several people, as FaceLandmarkVidMulti writes them ({counts}), and their ids may change from frame "
+            "to frame, so none of them is taken; run FeatureExtraction, which follows one"
         )
 
+    def _check_numbering(self, block: np.ndarray) -> None:
+        expected = np.arange(self.rows + 1, self.rows + 1 + len(block), dtype=np.float32)
+        wrong = np.flatnonzero(block[:, _FRAME] != expected)
+        if len(wrong):
+            row = wrong[0]
+            rule = f"expected {expected[row]:g}: the frames must count 1 to T without a gap"
+            raise self._error(row, f"frame = {block[row, _FRAME]:g}, {rule}")
+        success = block[:, _SUCCESS]
+        self._refuse((success != 0) & (success != 1), "success", success, "expected 0 or 1")
 
-def _check_person(block: np.ndarray, before: int, person: float | None, path: Path) -> float | None:
-    """Refuse rows of several people; gives back whose rows these are."""
-    if person is None:
-        if not len(block):
-            return None
-        person = float(block[0, _FACE_ID])
-    wrong = np.flatnonzero(block[:, _FACE_ID] != person)
-    if len(wrong):
-        raise OpenFaceOutputError(
-            f"{path.name}: row {before + wrong[0] + _TOP} has face_id = {block[wrong[0], _FACE_ID]:g}, the first row "
-            f"has {person:g}: these are several people, as FaceLandmarkVidMulti writes them, and their ids may change "
-            "from frame to frame; run FeatureExtraction, which follows one"
-        )
-    return person
+    def _check_timestamps(self, timestamps: np.ndarray) -> None:
+        """Refuse timestamps that neither go on by one step nor are near the frames' times: they are of no one run."""
+        if not len(timestamps):
+            return
+        before = self._timestamp
+        steps = np.diff(timestamps, prepend=timestamps[0] if before is None else before)
+        if self._step_s is None and len(timestamps) > 1:
+            self._step_s = float(np.nanmedian(np.diff(timestamps)))
+        step_s = self._step_s or 0.0
+        rounding_s = 2 * np.spacing(np.abs(timestamps).astype(np.float32))
+        is_next = np.abs(steps - step_s) <= step_s / 2 + rounding_s
+        is_near = np.zeros(len(timestamps), bool)
+        if self.time is not None:
+            expected = self.time[self.rows : self.rows + len(timestamps)]
+            is_near[: len(expected)] = np.abs(timestamps[: len(expected)] - expected) <= _NEAR_S
+        right = (steps > 0) & (is_next | is_near)
+        if before is None:
+            right[0] = abs(timestamps[0]) <= _NEAR_S
+        self._refuse(~right, "timestamp", timestamps, "and OpenFace counts (frame - 1) / fps from row to row")
+        self._timestamp = float(timestamps[-1])
 
+    def _check_intensities(self, block: np.ndarray) -> None:
+        """Refuse action units as they are before the tool's last step: it cuts them to 0 to 5 and smooths them."""
+        intensities = block[:, _INTENSITIES]
+        wrong = np.argwhere((intensities < 0) | (intensities > _MOST_INTENSE))
+        if len(wrong):
+            row, column = wrong[0]
+            raise self._error(
+                row,
+                f"{OPENFACE_COLUMNS[_INTENSITIES[column]]} = {intensities[row, column]:g}, and intensities are 0 to "
+                f"{_MOST_INTENSE:g}: OpenFace was ended before it had post-processed the action units, so none of them "
+                "can be used; run FeatureExtraction on this video again",
+            )
 
-def _check_intensities(block: np.ndarray, before: int, path: Path) -> None:
-    """Refuse action units as they are before the tool's last step: it cuts them to 0 to 5 and smooths them."""
-    intensities = block[:, _INTENSITIES]
-    wrong = np.argwhere((intensities < 0) | (intensities > _MOST_INTENSE))
-    if len(wrong):
-        row, column = wrong[0]
-        raise OpenFaceOutputError(
-            f"{path.name}: row {before + row + _TOP} has {OPENFACE_COLUMNS[_INTENSITIES[column]]} = "
-            f"{intensities[row, column]:g}, and intensities are 0 to {_MOST_INTENSE:g}: OpenFace was ended "
-            "before it had post-processed the action units, so none of them can be used; run FeatureExtraction on this "
-            "video again"
-        )
+    def _refuse(self, wrong: np.ndarray, column: str, values: np.ndarray, rule: str) -> None:
+        """Refuse the first row in which a column is wrong."""
+        for row in np.flatnonzero(wrong)[:1]:
+            raise self._error(row, f"{column} = {values[row]:g}, {rule}")
+
+    def _error(self, row: int, what: str) -> OpenFaceOutputError:
+        return OpenFaceOutputError(f"{self.path.name}: row {self.rows + row + _TOP} has {what}")
 
 
 def _mask_never_tracked(block: np.ndarray) -> np.ndarray:

@@ -18,8 +18,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
+from storyframes.recording_times import usual_rate
 from storyframes.store.layout import new_version
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from tasks.extractors.base import (
     Cost,
     ExtractionError,
@@ -30,7 +32,7 @@ from tasks.extractors.base import (
     MissingInputError,
     Source,
 )
-from tasks.extractors.frames import note_interlaced, read_clock
+from tasks.extractors.frames import Clock, note_interlaced, read_clock
 from tasks.extractors.openface.check import LONG_S, check_openface
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
@@ -46,6 +48,9 @@ _NO_CSV = (
 )
 _CONFIDENCE = OPENFACE_COLUMNS.index("confidence")
 _SUCCESS = OPENFACE_COLUMNS.index("success")
+_X = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("x_67") + 1)
+_Y = slice(OPENFACE_COLUMNS.index("y_0"), OPENFACE_COLUMNS.index("y_67") + 1)
+_TIMESTAMP = OPENFACE_COLUMNS.index("timestamp")
 
 
 class Backend(StrEnum):
@@ -116,7 +121,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
 
     spec = FEATURES["openface"]
     Settings = OpenFaceSettings
-    version = 2
+    version = 3  # what no whole run writes is refused; timestamps that are not the frames' times are a caveat
     libraries = ("pyarrow",)
     tolerance = TOLERANCES
 
@@ -158,7 +163,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
         note_interlaced(clock, out)
         with self._output(source, clock.end_s, out.version) as output:
             try:
-                _store(read_openface_csv(output.csv, len(clock)), out)
+                _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
             except OpenFaceOutputError as error:
                 raise ExtractionError(f"{error}{output.remark}") from None
         out.attributes["exit_code"] = output.exit_code
@@ -244,15 +249,27 @@ class OpenFace(Extractor[OpenFaceSettings]):
             raise ExtractionError(str(error)) from None
 
 
-def _store(blocks: Iterator[np.ndarray], out: FeatureWriter) -> None:
+def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> None:
     values, valid, confidence = out.array("values"), out.array("valid"), out.array("confidence")
-    tracked, confident, rows = 0.0, 0.0, 0
+    tracked, confident, rows, off_s = 0.0, 0.0, 0, 0.0
+    places: list[np.ndarray] = []
     for block in blocks:
         values.append(block)
         valid.append(block[:, _SUCCESS].astype(np.uint8))
         confidence.append(block[:, _CONFIDENCE])
         tracked += float(block[:, _SUCCESS].sum())
         confident += float(np.nansum(block[:, _CONFIDENCE]))
+        time = clock.time[rows : rows + len(block)]
+        off_s = max(off_s, float(np.abs(block[: len(time), _TIMESTAMP] - time).max(initial=0.0)))
+        x, y = (block[block[:, _SUCCESS] == 1, part] for part in (_X, _Y))
+        places.append(np.stack([x.mean(axis=1), y.mean(axis=1), np.ptp(x, axis=1)], axis=1))
         rows += len(block)
+    if tracked:  # which face it is, where several can be seen: OpenFace follows one and says nothing of the others
+        for name, median in zip(("x", "y", "width"), np.median(np.concatenate(places), axis=0), strict=True):
+            out.quality[f"face_{name}_px"] = float(median)
     out.quality["face_tracked"] = tracked / rows
     out.quality["face_confidence"] = confident / rows
+    out.quality["timestamp_off_s"] = off_s
+    rate = usual_rate(clock.time, 0.0)
+    if rate and off_s > 0.5 / rate:
+        out.caveat(Caveat.OTHER_TIMESTAMPS)
