@@ -18,6 +18,7 @@ from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.split_spec import SplitSpec
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN
 
 NO_STORY = ""
@@ -208,8 +209,15 @@ class ClipDataset:
         return {each.name: each.rows(self.store, clip) for each in self._readers if isinstance(each, PaddedRows)}
 
     def allocate(self, count: int) -> dict[str, np.ndarray]:
-        """Arrays for ``count`` clips, to be filled."""
-        return {name: np.empty((count, *field.shape), field.dtype) for name, field in self.fields.items()}
+        """Arrays for ``count`` clips, to be filled.
+
+        Raises:
+            StoreError: there is not so much memory.
+        """
+        try:
+            return {name: np.empty((count, *field.shape), field.dtype) for name, field in self.fields.items()}
+        except (MemoryError, ValueError) as error:  # numpy has no arrays of so many values
+            raise StoreError(f"{count} clips with {self!r} are more than there is memory for ({error})") from None
 
     @property
     def digest(self) -> str:

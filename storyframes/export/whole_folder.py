@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,7 +11,9 @@ from pathlib import Path
 
 from storyframes.export.formats import ExportError
 from storyframes.store.durable import flush_folder, flush_tree, sha256_file
+from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.scratch import scratch_beside
+from storyframes.store.validation import parse_json
 
 MANIFEST = "export.json"
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -56,7 +57,7 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
     if not replace:
         raise ExportError(f"{target} is there already: give another place, or --replace where it is an earlier export")
     try:
-        files = json.loads((target / MANIFEST).read_bytes())["files"]
+        files = parse_json(LocalStorage(target.absolute()).read(MANIFEST) or b"")["files"]
         written = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ExportError(f"{target} is no export (no {MANIFEST} of one), so it is not replaced") from None

@@ -14,7 +14,10 @@ from storyframes.release.settings import ReleaseError
 from storyframes.spec import MAIN_ARRAY
 from storyframes.store.durable import sha256_file
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CLIPS
+from storyframes.store.storage import StorageError
+from storyframes.store.validation import parse_json
 
 STORE = "features"
 """The feature store in a release."""
@@ -43,14 +46,15 @@ def verify_release(folder: Path) -> list[str]:
         ReleaseError: there is none, or its manifest is damaged.
     """
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
+        manifest = LocalStorage(folder.absolute()).read(MANIFEST)
+        if manifest is None:
+            raise ReleaseError(f"{folder} is no release: it has no {MANIFEST}")
+        content = parse_json(manifest)
         if content["format"] != FORMAT:
             raise ReleaseError(f"{folder / MANIFEST} is of a newer storyframes: update it")
         files = content["files"]
         known = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
-    except FileNotFoundError:
-        raise ReleaseError(f"{folder} is no release: it has no {MANIFEST}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, StorageError, KeyError, TypeError, AttributeError):
         raise ReleaseError(f"{folder / MANIFEST} is damaged, so nothing can be told of the release") from None
     found = [f"{path}: is missing" for path in known if not (folder / path).is_file()]
     for path in sorted(folder.rglob("*")):

@@ -6,7 +6,7 @@ Reading: ``feature_store`` → ``snapshot`` of the ``catalogue`` → ``rows`` (m
 the clip index is stored.
 ``now`` is what the records say at this moment, for ``status``.
 Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogue`` has to read again.
-What a store says of its features: ``description``.
+What a store says of its features: ``description``; whether what it says can be: ``validation``, for all readers.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
 ``object_storage``, both a ``storage``; by a ``run_mark`` workers prove that they see the same place; ``zarr_folder`` is
 a folder for zarr-python; ``layout`` and ``records`` are what lies there. ``durable``, ``locks``, ``scratch``, ``owner``

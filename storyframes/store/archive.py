@@ -7,12 +7,9 @@ store reads an archive.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import zarr
 
 from storyframes.store import catalogue
-from storyframes.store.description import OWN_ATTRIBUTES, Version, read_descriptions
+from storyframes.store.description import OWN_ATTRIBUTES, Version, open_array, read_attributes, read_descriptions
 from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current, RecordError, unseal
@@ -70,16 +67,16 @@ def _there(target: Storage, current: Current) -> Current | None:
 
 def _copy(source: Storage, target: Storage, current: Current) -> Current:
     path = f"{current.session_id}/{current.feature}/{current.version}"
-    group = zarr.open_group(mode="r", **source.zarr(path))
-    version = Version(path, tuple(current.arrays))
+    version = Version(path, current.arrays)
     (spec,) = read_descriptions(source, {(current.session_id, current.feature): version})
     _, track = feature_and_track(current.feature)
     with FeatureWriter(target, current.session_id, spec, Compression.ZSTD, track=track) as out:
-        out.attributes = {key: value for key, value in group.attrs.items() if key not in OWN_ATTRIBUTES}
+        attributes = read_attributes(source, current.session_id, current.feature, path)
+        out.attributes = {key: value for key, value in attributes.items() if key not in OWN_ATTRIBUTES}
         out.quality = dict(current.quality)
         out.caveats = set(current.caveats)
-        for name in current.arrays:
-            array: Any = group[name]
+        for name, stored in current.arrays.items():
+            array = open_array(source, f"{path}/{name}", stored)
             writer = out.array(name)
             for start in range(0, array.shape[0], _ROWS):
                 writer.append(array[start : start + _ROWS])

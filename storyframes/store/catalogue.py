@@ -10,6 +10,7 @@ import hashlib
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ from storyframes.store.layout import CATALOGUE, CHECKSUMS, ID_PATTERN, StoreErro
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
 from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
+from storyframes.store.validation import VERSION_PATTERN, InvalidError, are_names, parse_json, shown
+from storyframes.tracks import MAIN, SIGN
 
 if TYPE_CHECKING:  # half a second to import, and whoever reads the records alone needs neither
     import numpy as np
@@ -31,6 +34,7 @@ SEEN = "seen"  # a column beside the schema's: what the row's records were seen 
 _ROWS_OF_A_GROUP = 8_192  # of the file: a group is the least that is read of it
 _READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
+_MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
 ALL_SESSIONS = "*"
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
@@ -112,7 +116,8 @@ def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[Entry]:
     names: dict[str, list[str]] = {}
     for path in storage.records((CURRENT, ATTEMPT), session_id, unreadable.__setitem__):
         folder, name = path.rsplit("/", 1)
-        names.setdefault(folder, []).append(name)
+        if are_names(folder):
+            names.setdefault(folder, []).append(name)
     yield from read_entries(storage, names, unreadable)
 
 
@@ -133,7 +138,9 @@ def read_entries(
         raise StorageError(f"{storage.location}: {unreadable['']}")
     damage: dict[str, str] = {}
     for path, why in unreadable.items():
-        damage.setdefault("/".join(path.split("/")[:2]), why)
+        folder = "/".join(path.split("/")[:2])
+        if are_names(folder) or ID_PATTERN.fullmatch(folder):
+            damage.setdefault(folder, why)
     for folders in _batches(sorted(names.keys() | damage.keys()), _READ_AT_ONCE):
         unread: dict[str, str] = {}
         paths = [f"{folder}/{name}" for folder in folders for name in names.get(folder, ())]
@@ -151,12 +158,12 @@ def read_entries(
 def _entry(session_id: str, feature: str, contents: Mapping[str, bytes | None], damage: str = "") -> Entry | None:
     path = current_path(session_id, feature)
     try:
-        current = Current.parse(contents.get(path), path)
+        current = Current.parse_of(session_id, feature, contents.get(path), path)
     except RecordError as error:
         return Entry(session_id, feature, None, None, damage=f"{error}; the next extraction makes it again")
     path = attempt_path(session_id, feature)
     try:
-        attempt = Attempt.parse(contents.get(path), path)
+        attempt = Attempt.parse_of(session_id, feature, contents.get(path), path)
     except RecordError:
         attempt = None  # only the reason of an older failure is lost
     if current and attempt and not _is_later(attempt, current):
@@ -222,6 +229,7 @@ class Known:
         try:
             believed = believed and bool(content) and is_proved(storage, CATALOGUE, content)
             if believed and pq.read_schema(pa.BufferReader(content)).equals(own):
+                check_rows(parse_table(content, CATALOGUE, CHECKED))
                 return cls(content, parse_table(content, CATALOGUE, [*_KEYS, SEEN]), is_proved=True)
             table = parse_table(content, CATALOGUE, _KEYS) if content else schema().empty_table()
             keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
@@ -311,10 +319,60 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read(columns)
-    except (pa.ArrowException, OSError) as error:
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        if file.metadata.num_rows > len(content) * _MOST_ROWS_PER_BYTE:
+            raise InvalidError(f"{file.metadata.num_rows} rows in {len(content)} bytes")
+        table = file.read(columns)
+        table.validate(full=True)  # among others, texts that are none
+    except InvalidError as error:
+        raise StoreError(f"{name} is damaged ({error}); 'storyframes index' writes it again") from None
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         damage = type(error).__name__
         raise StoreError(f"{name} is damaged ({damage}); 'storyframes index' writes it again") from None
+    return table
+
+
+CHECKED = ["session_id", "feature", "version", "path"]
+"""The columns that :func:`check_rows` looks at."""
+
+
+def check_rows(table: pa.Table) -> None:
+    """See that every row of a catalogue names a session, a feature, and a version of theirs in its place.
+
+    Args:
+        table: a catalogue, of its columns at least :data:`CHECKED`.
+
+    Raises:
+        StoreError: one is not.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if lacking := [name for name in CHECKED if name not in table.schema.names]:
+            raise InvalidError(f"it has no column {lacking[0]!r}")
+        if wrong := [name for name in CHECKED if table.schema.field(name).type != pa.string()]:
+            raise InvalidError(f"the column {wrong[0]!r} is no text")
+        session, feature, version, path = (table[name].combine_chunks() for name in CHECKED)
+        names = rf"{ID_PATTERN.pattern}({SIGN}{ID_PATTERN.pattern})?|{re.escape(WHOLE_SESSION)}"
+        _check_all(session, pc.match_substring_regex(session, rf"\A({ID_PATTERN.pattern})\z"), "is no session")
+        _check_all(feature, pc.match_substring_regex(feature, rf"\A({names})\z"), "is no feature")
+        main = pc.match_substring_regex(feature, rf"(?i){SIGN}{MAIN}\z")
+        _check_all(feature, pc.invert(main), f"is a feature of the track {MAIN}, called without it")
+        of_version = pc.is_valid(version)
+        session, feature, version, path = (column.filter(of_version) for column in (session, feature, version, path))
+        _check_all(version, pc.match_substring_regex(version, rf"\A({VERSION_PATTERN.pattern})\z"), "is no version")
+        _check_all(path, pc.equal(path, pc.binary_join_element_wise(session, feature, version, "/")), "is another's")
+    except InvalidError as error:
+        raise StoreError(f"{CATALOGUE} is not one ({error}); 'storyframes index' writes it again") from None
+
+
+def _check_all(values: pa.Array, are_right: pa.Array, rule: str) -> None:
+    import pyarrow.compute as pc
+
+    wrong = values.filter(pc.invert(pc.fill_null(are_right, False)))
+    if len(wrong):
+        raise InvalidError(f"{shown(wrong[0].as_py())} {rule}")
 
 
 def replace_table(
@@ -391,7 +449,7 @@ def _matches(checksums: bytes, name: str, content: bytes) -> bool:
 def _parse_checksums(data: bytes | None) -> dict[str, list[str]]:
     """What is noted, by table; nothing where it is damaged."""
     try:
-        content = json.loads(data or b"")
+        content = parse_json(data or b"")
         return {str(name): [str(one) for one in noted] for name, noted in content.items()}
     except (ValueError, AttributeError, TypeError):
         return {}
@@ -435,8 +493,12 @@ def _row(entry: Entry) -> dict[str, object]:
 
 
 def parse_arrays(text: str) -> dict[str, StoredArray]:
-    """The ``arrays`` column of one row."""
-    return {
-        name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
-        for name, array in json.loads(text).items()
-    }
+    """The ``arrays`` column of one row.
+
+    Raises:
+        StoreError: it says what no array can be.
+    """
+    try:
+        return StoredArray.parse_all(parse_json(text or ""))
+    except InvalidError as error:
+        raise StoreError(f"{CATALOGUE}: {error}; 'storyframes index' writes it again") from None

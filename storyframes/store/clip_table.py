@@ -8,19 +8,25 @@ where the windows are of another track's frames, because a reader of format 2 wo
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storyframes.clocks import StoredClocks
 from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.validation import ID_PATTERN, InvalidError, is_whole, parse_json, shown
 
 FORMAT = 3
 _KEY = b"storyframes"
+_MOST_FRAMES = 2**31  # of a recording: two years at 30 a second
+_FRAMES = ("start_frame", "stop_frame", "audio_start", "audio_stop")
 
 
 class ClipFormatError(StoreError):
@@ -46,10 +52,15 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     """The stored index, with ``attrs["schemes"]``, and ``raters``, ``clocks`` and ``track`` where there are such.
 
     Raises:
+        StoreError: a row is of no session, or of rows that no recording has; or it does not say what it is.
         ClipFormatError: newer code wrote it.
     """
-    about = _about(table.schema.metadata)
-    number = int(about["format"])
+    try:
+        about = _about(table.schema.metadata)
+        _check_rows(table)
+    except InvalidError as error:
+        raise StoreError(f"{CLIPS} is not one ({error}); 'storyframes index' writes it again") from None
+    number = about["format"]
     if number > FORMAT:
         raise ClipFormatError(
             f"{CLIPS} has format {number}, of a newer storyframes; this one reads up to {FORMAT}: update it"
@@ -80,7 +91,7 @@ def check_replaceable(content: bytes) -> None:
         ClipFormatError: newer code wrote it.
     """
     try:
-        number = int(_about(pq.read_schema(pa.BufferReader(content)).metadata)["format"])
+        number = _about(pq.read_schema(pa.BufferReader(content)).metadata)["format"]
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
         return
     if number > FORMAT:
@@ -90,6 +101,61 @@ def check_replaceable(content: bytes) -> None:
         )
 
 
+def _check_rows(table: pa.Table) -> None:
+    """See that the rows are of sessions, and of frames that a recording can have.
+
+    Raises:
+        InvalidError: one is not.
+    """
+    if "session_id" in table.schema.names:
+        sessions = pc.unique(table["session_id"])
+        names = sessions.dictionary if pa.types.is_dictionary(sessions.type) else sessions
+        for name in names.to_pylist():
+            if not isinstance(name, str) or not ID_PATTERN.fullmatch(name):
+                raise InvalidError(f"{shown(name)} is no session")
+    for name in _FRAMES:
+        if name not in table.schema.names:
+            continue
+        if not pa.types.is_integer(table[name].type) and table[name].null_count < len(table):
+            raise InvalidError(f"{name} is {table[name].type}, and is to be whole numbers")
+        limits = pc.min_max(table[name]).as_py()
+        if (limits["min"] or 0) < 0 or (limits["max"] or 0) > _MOST_FRAMES:
+            raise InvalidError(f"{name} is {limits['min']} to {limits['max']}; frames are 0 to {_MOST_FRAMES}")
+
+
 def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What the file says of itself.
+
+    Raises:
+        InvalidError: it says nothing that could have been written there.
+    """
     stored = (metadata or {}).get(_KEY)
-    return {"format": 1, "schemes": {"empathy": "ordinal"}} if stored is None else dict(json.loads(stored))
+    if stored is None:
+        return {"format": 1, "schemes": {"empathy": "ordinal"}}
+    about = parse_json(stored)
+    if not isinstance(about, dict) or not is_whole(about.get("format"), 1):
+        raise InvalidError(f"{shown(about)} does not say of which format it is")
+    if about["format"] > FORMAT:
+        return about
+    for name in ("schemes", "raters"):
+        texts = about.get(name, {})
+        if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+            raise InvalidError(f"{name} {shown(texts)} are to be texts by name")
+    track, clocks = about.get("track", ""), about.get("clocks", {})
+    if not isinstance(track, str) or (track and not ID_PATTERN.fullmatch(track)):
+        raise InvalidError(f"{shown(track)} is no track")
+    if not isinstance(clocks, dict) or not all(
+        isinstance(tracks, dict) and all(map(_is_clock, tracks.values())) for tracks in clocks.values()
+    ):
+        raise InvalidError(f"clocks {shown(clocks)} are to be moments by session and track")
+    return about
+
+
+def _is_clock(clock: Any) -> bool:
+    """Whether it is moments of a device, rising, and as many of the session."""
+    if not isinstance(clock, list) or len(clock) != 2 or not all(isinstance(moments, list) for moments in clock):
+        return False
+    if not all(isinstance(moment, int | float) and abs(moment) < math.inf for moments in clock for moment in moments):
+        return False
+    rise = all(before < after for moments in clock for before, after in itertools.pairwise(moments))
+    return rise and len(clock[0]) == len(clock[1]) >= 1

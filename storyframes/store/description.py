@@ -7,20 +7,30 @@ Beside the values lie, as attributes of the Zarr group: ``feature``, ``track`` (
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import zarr
 
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import ZARR_JSON, StoreError
-from storyframes.store.storage import Storage
+from storyframes.store.records import StoredArray
+from storyframes.store.storage import Storage, StorageError
+from storyframes.store.validation import (
+    InvalidError,
+    check_array_metadata,
+    check_group_metadata,
+    parse_json,
+    shard_name,
+)
 from storyframes.tracks import MAIN, feature_and_track
 
-OWN_ATTRIBUTES = frozenset({"feature", "track", "about", "mask", "face", "groups", "stamps", "provenance"})
+OWN_ATTRIBUTES = frozenset(
+    {"session_id", "feature", "track", "about", "mask", "face", "groups", "stamps", "provenance"}
+)
 """The attributes of a group that publishing writes; all others are the extractor's."""
 
 
@@ -28,18 +38,21 @@ class Version(NamedTuple):
     """One version of a feature: the path of its group below the store, and the arrays it has, in their order."""
 
     path: str
-    arrays: tuple[str, ...]
+    arrays: Mapping[str, StoredArray]
 
 
-def describe_feature(spec: FeatureSpec, columns: Mapping[str, Sequence[str]], track: str = MAIN) -> dict[str, Any]:
+def describe_feature(
+    session_id: str, spec: FeatureSpec, columns: Mapping[str, Sequence[str]], track: str = MAIN
+) -> dict[str, Any]:
     """The attributes of a feature's group.
 
     Args:
+        session_id: of whom it is, or ``stories``.
         spec: of the feature.
         columns: of its arrays as they were written. The groups are those of the specification's own columns.
         track: of which of the session's tracks it is.
     """
-    attributes: dict[str, Any] = {"feature": spec.name, "about": spec.about}
+    attributes: dict[str, Any] = {"session_id": session_id, "feature": spec.name, "about": spec.about}
     if track != MAIN:
         attributes["track"] = track
     if spec.mask:
@@ -89,7 +102,7 @@ def read_descriptions(
     specs = []
     for (session_id, feature), (path, arrays) in versions.items():
         name, _ = feature_and_track(feature)
-        spec = _parse(contents, session_id, name, path, arrays)
+        spec = _parse(contents, session_id, feature, path, arrays)
         like = shared.setdefault(name, [])
         if spec not in like:
             like.append(spec)
@@ -97,25 +110,82 @@ def read_descriptions(
     return specs
 
 
-def _files(arrays: Sequence[str]) -> list[str]:
+def read_attributes(storage: Storage, session_id: str, feature: str, path: str) -> dict[str, Any]:
+    """The attributes of the version at ``path``.
+
+    Raises:
+        StoreError: it is gone, or of another feature or session, or one is not what is written there.
+        StorageError: it cannot be read.
+    """
+    where = f"{path}/{ZARR_JSON}"
+    try:
+        return check_group_metadata(_document(where, storage.read(where)), session_id, feature)
+    except InvalidError as error:
+        raise StoreError(f"{where}: {error}: run 'storyframes verify'") from None
+
+
+def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
+    """An array for zarr-python to read, once its metadata and the size of its file agree with what was published.
+
+    Args:
+        storage: the store.
+        path: the array's, below the store.
+        array: as it was published.
+
+    Raises:
+        StoreError: it cannot be opened, or is not the array that was published.
+        StorageError: the place cannot be reached.
+    """
+    where = f"{path}/{ZARR_JSON}"
+    content = storage.read(where)
+    if content is None:
+        raise StoreError(f"{path} cannot be opened ({ZARR_JSON} is missing): was its version removed by gc?")
+    try:
+        check_array_metadata(_document(where, content), path, array.shape, array.dtype, array.chunk_rows)
+        if array.shape[0] and (shard := storage.info(f"{path}/{shard_name(array.shape)}")):
+            array.check_fits(path, shard.bytes)
+        opened: Any = zarr.open_array(mode="r", **storage.zarr(path))
+    except InvalidError as error:
+        raise StoreError(f"{path} cannot be read ({error}): run 'storyframes verify'") from None
+    except (StorageError, StoreError):
+        raise
+    except Exception as error:  # whatever zarr-python and its codecs raise of metadata that nobody wrote
+        raise StoreError(f"{path} cannot be opened ({_first_line(error)}): was its version removed by gc?") from None
+    if (opened.shape, opened.dtype) != (array.shape, np.dtype(array.dtype)):
+        raise StoreError(f"{path} is {opened.shape} {opened.dtype}, but was published as {array.shape} {array.dtype}")
+    return opened
+
+
+def _document(where: str, content: bytes | None) -> Any:
+    if content is None:
+        raise StoreError(f"{where} cannot be opened: was its version removed by gc?")
+    try:
+        return parse_json(content)
+    except InvalidError as error:
+        raise StoreError(f"{where} is damaged: run 'storyframes verify' ({error})") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def _files(arrays: Iterable[str]) -> list[str]:
     return [ZARR_JSON, *(f"{array}/{ZARR_JSON}" for array in arrays)]
 
 
 def _parse(
-    contents: Mapping[str, bytes | None], session_id: str, feature: str, path: str, arrays: Sequence[str]
+    contents: Mapping[str, bytes | None], session_id: str, feature: str, path: str, arrays: Mapping[str, StoredArray]
 ) -> FeatureSpec:
-    documents = {}
-    for name in _files(arrays):
-        content = contents.get(f"{path}/{name}")
-        if content is None:
-            raise StoreError(f"{path}/{name} cannot be opened: was its version removed by gc?")
-        try:
-            documents[name] = json.loads(content)
-        except ValueError:
-            raise StoreError(f"{path}/{name} is damaged: run 'storyframes verify'") from None
+    documents = {name: _document(f"{path}/{name}", contents.get(f"{path}/{name}")) for name in _files(arrays)}
     try:
-        attributes = documents[ZARR_JSON].get("attributes", {})
-        described = {name: _parse_array(documents[f"{name}/{ZARR_JSON}"]) for name in arrays}
+        attributes = check_group_metadata(documents[ZARR_JSON], session_id, feature)
+        described = {
+            name: _parse_array(
+                check_array_metadata(documents[f"{name}/{ZARR_JSON}"], name, array.shape, array.dtype, array.chunk_rows)
+            )
+            for name, array in arrays.items()
+        }
+        feature = feature_and_track(feature)[0]
         builtin = (STORY_FEATURES if session_id == STORIES else FEATURES).get(feature)
         mask, groups = attributes.get("mask", ""), attributes.get("groups", {})
         face = attributes.get("face", "")
@@ -133,9 +203,10 @@ def _parse(
             mask=mask,
             face=face,
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(
-            f"{path} does not say what it holds ({error}): 'storyframes verify' tells whether it is damaged"
+            f"{path} does not say what it holds ({_first_line(error)}): 'storyframes verify' tells whether it is "
+            "damaged"
         ) from None
 
 

@@ -81,13 +81,14 @@ def flush_tree(folder: Path) -> None:
         flush_folder(Path(parent))
 
 
-def sha256_file(path: Path, *, from_disk: bool = False) -> str:
+def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
     """SHA-256 of a file's content as 64 hexadecimal digits.
 
-    ``from_disk`` asks the kernel to forget its cached copy first, so that what is hashed is what the disk gives back.
+    ``path`` may be the descriptor of an open file, which is closed. ``from_disk`` asks the kernel to forget its cached
+    copy first, so that what is hashed is what the disk gives back.
     """
     digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
+    with open(path, "rb", buffering=0) as file:
         if from_disk and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while block := file.read(_BLOCK):

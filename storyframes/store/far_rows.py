@@ -116,7 +116,8 @@ def shard_tail(place: Ranges, path: str, layout: ShardLayout) -> Tail | None:
         tail = place.tail(path, layout.file_bytes - layout.data_bytes)
     except FileNotFoundError as error:
         raise StoreError(str(error)) from None
-    return tail if tail.size == layout.file_bytes and tail.content == layout.index() else None
+    is_as_long = tail.size == layout.file_bytes == layout.data_bytes + len(tail.content)
+    return tail if is_as_long and tail.content == layout.index() else None
 
 
 @dataclass(frozen=True)

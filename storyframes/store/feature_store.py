@@ -21,7 +21,7 @@ from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.clip_table import to_frame
-from storyframes.store.description import Version, read_descriptions
+from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import Fetchers, Opening
 from storyframes.store.layout import CLIPS, StoreError, open_store
 from storyframes.store.local_copy import CopyFolder
@@ -282,7 +282,7 @@ class FeatureStore:
 
     def _described(self, session_id: str, feature: str) -> Version:
         path, arrays = self._version(session_id, feature)
-        return Version(path, tuple(catalogue.parse_arrays(arrays)))
+        return Version(path, catalogue.parse_arrays(arrays))
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
         """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
@@ -299,6 +299,7 @@ class FeatureStore:
             StoreError: the store has no such session or feature, or not the version any more that it had when opened.
         """
         path = self._version(session_id, feature)[0]
+        self.spec(session_id, feature)  # its metadata is what a writer wrote
         try:
             return zarr.open_group(mode="r", **self.storage.zarr(path))
         except (OSError, ValueError, KeyError) as error:
@@ -338,7 +339,7 @@ class FeatureStore:
         Raises:
             StoreError: as of :meth:`open_group`.
         """
-        return dict(self.open_group(session_id, feature).attrs)
+        return read_attributes(self.storage, session_id, feature, self._version(session_id, feature)[0])
 
     def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
         """The names of an array's columns, empty where they have none.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from typing import Any
 from storyframes.store.durable import flush_folder, flush_tree, sha256_file, write_atomically
 from storyframes.store.locks import held, if_free, locked
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
+from storyframes.store.validation import MOST_JSON_BYTES, shown
 
 LOCK_SUFFIX = ".lock"
 _SETTLED_NS = 10_000_000_000  # the coarsest clock of a file system has ticks of two seconds
@@ -43,7 +46,11 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes | None:
         try:
-            return (self.root / path).read_bytes()
+            with open(open_regular(self.root, path), "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if path.endswith(".json") and size > MOST_JSON_BYTES:
+                    raise StorageError(f"{path}: has {size} bytes, and of JSON at most {MOST_JSON_BYTES} are read")
+                return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -57,25 +64,25 @@ class LocalStorage:
         return contents
 
     def replace(self, path: str, data: bytes) -> None:
-        target = self.root / path
-        self._make_folder(target.parent)
+        target = self._place(path)
         write_atomically(target, data)
 
     def update(self, path: str, change: Update) -> None:
         """Updates of one file wait for each other (a lock beside it)."""
-        target = self.root / path
-        self._make_folder(target.parent)
+        target = self._place(path)
         with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}")):
             if (data := change(self.read(path))) is not None:
                 self.replace(path, data)
 
     def info(self, path: str) -> FileInfo | None:
         try:
-            status = (self.root / path).stat()
+            status = (self.root / path).lstat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise _unreadable(path, error) from None
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise _irregular(path)
         return FileInfo(status.st_size, status.st_mtime_ns)
 
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
@@ -93,8 +100,8 @@ class LocalStorage:
         for name in sorted(entry.name for entry in self._entries("", unreadable)):
             with _reporting(name, unreadable):
                 path = self.root / name
-                if path.is_dir():
-                    sessions += [] if path.is_symlink() else [name]
+                if path.is_dir() and not path.is_symlink():
+                    sessions.append(name)
                 elif info := self.info(name):
                     own[name] = info
         yield own
@@ -116,7 +123,8 @@ class LocalStorage:
         for path in self._records(set(names), "*", unreadable):
             state = None
             with _reporting(path, unreadable), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                state = state_of(_status_when_opened(f"{self.root}/{path}"), now_ns)
+                status = _status_when_opened(f"{self.root}/{path}")
+                state = state_of(status, now_ns) if stat.S_ISREG(status.st_mode) else ""
             if state is not None:
                 yield path, state
 
@@ -138,7 +146,7 @@ class LocalStorage:
 
     def digest(self, path: str) -> str:
         try:
-            return sha256_file(self.root / path, from_disk=True)
+            return sha256_file(open_regular(self.root, path), from_disk=True)
         except (FileNotFoundError, NotADirectoryError):
             raise
         except OSError as error:
@@ -179,8 +187,7 @@ class LocalStorage:
         return if_free(self._lease(path))
 
     def work_folder(self, path: str) -> Path:
-        folder = self.root / path
-        self._make_folder(folder.parent)
+        folder = self._place(path)
         folder.mkdir(mode=0o700)
         return folder
 
@@ -195,16 +202,36 @@ class LocalStorage:
         shutil.rmtree(folder, ignore_errors=True)
 
     def local(self, path: str) -> Path | None:
+        if path:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.close(open_regular(self.root, path))
         return self.root / path
 
     def zarr(self, path: str) -> Any:
         from storyframes.store.zarr_folder import ZarrFolder  # zarr takes long to import
 
+        self._check_folder(path)
         return {"store": ZarrFolder(self.root / path, read_only=True)}
 
     def _lease(self, path: str) -> Path:
         version = self.root / path
         return version.with_name(f".{version.name}{LOCK_SUFFIX}")
+
+    def _place(self, path: str) -> Path:
+        """Where a path of the store is written; the folders above it are made.
+
+        Raises:
+            StorageError: it leads out of the store.
+        """
+        _check_path(path)
+        self._check_folder(path.rpartition("/")[0])
+        self._make_folder((self.root / path).parent)
+        return self.root / path
+
+    def _check_folder(self, path: str) -> None:
+        """See that a folder of the store is in it, and not where a link leads."""
+        if not _is_in_place(self.root, path, os.path.realpath(self.root / path)):
+            raise StorageError(f"{path}: {_LINK}")
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -220,8 +247,10 @@ class LocalStorage:
             with _reporting(path, unreadable):
                 if entry.is_dir(follow_symlinks=False):
                     yield from self._walk(path, unreadable)
-                elif not entry.is_dir():
+                elif entry.is_file(follow_symlinks=False):
                     names.append(entry.name)
+                elif unreadable is not None:
+                    raise _irregular(path)
         yield folder, names
 
     def _folders_in(self, folder: str, unreadable: Unreadable | None) -> list[str]:
@@ -229,8 +258,10 @@ class LocalStorage:
         for entry in self._entries(folder, unreadable):
             path = _join(folder, entry.name)
             with _reporting(path, unreadable):
-                if entry.is_dir():
+                if entry.is_dir(follow_symlinks=False):
                     found.append(path)
+                elif unreadable is not None and entry.is_dir():
+                    raise _irregular(path)
         return found
 
     def _entries(self, folder: str, unreadable: Unreadable | None) -> list[os.DirEntry[str]]:
@@ -261,9 +292,68 @@ def state_of(status: os.stat_result, now_ns: int) -> str:
     return f"{status.st_ino} {status.st_size} {times[0]} {times[1]}"
 
 
+_LINK = "cannot be read: a symbolic link, or below one: a store has its files in itself"
+_AS_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for its other end
+
+
+def open_regular(root: Path, path: str) -> int:
+    """Open a file of a store to read it: no pipe or device, which may never end, and nothing that lies elsewhere.
+
+    Args:
+        root: the store's folder.
+        path: below it.
+
+    Returns:
+        The file's descriptor.
+
+    Raises:
+        StorageError: it is no regular file, or not in the store.
+        OSError: it cannot be opened.
+    """
+    folder = path.rpartition("/")[0]
+    _check_path(path)
+    try:
+        descriptor = os.open(f"{root}/{path}", _AS_FILE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StorageError(f"{path}: {_LINK}") from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _irregular(path)
+        try:
+            real = os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except OSError:  # no Linux
+            real = os.path.realpath(f"{root}/{folder}")
+        if not _is_in_place(root, folder, real) and not _is_in_place(
+            root, folder, os.path.realpath(f"{root}/{folder}")
+        ):
+            raise StorageError(f"{path}: {_LINK}")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_path(path: str) -> None:
+    if not path or path.startswith("/") or {"..", "."} & {*path.split("/")} or "\0" in path:
+        raise StorageError(f"{shown(path)}: cannot be used: no path below the store")
+
+
+def _is_in_place(root: Path, folder: str, real: str) -> bool:
+    """Whether a folder below the root really lies at ``real``; the root itself may be behind links."""
+    return real == os.path.join(root, folder).rstrip("/") or real == os.path.normpath(
+        os.path.join(os.path.realpath(root), folder)
+    )
+
+
+def _irregular(path: str) -> StorageError:
+    return StorageError(f"{path}: cannot be read: no regular file (a link, a pipe or a device)")
+
+
 def _status_when_opened(path: str) -> os.stat_result:
     """Of a file by opening it, for which a network file system asks its server; by name it may tell what it knew."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _AS_FILE)
     try:
         return os.fstat(descriptor)
     finally:
@@ -280,6 +370,8 @@ def _join(folder: str, name: str) -> str:
 
 
 def _unreadable(path: str, error: OSError) -> StorageError:
+    if isinstance(error, StorageError):
+        return error
     reason = error.strerror or type(error).__name__
     return StorageError(f"{path or 'the store'}: cannot be read: {reason}", transient=may_pass(error))
 
@@ -295,7 +387,7 @@ def _reporting(path: str, unreadable: Unreadable | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        known = error if isinstance(error, StorageError) else _unreadable(path, error)
+        known = _unreadable(path, error)
         if unreadable is None:
             raise known from None
         unreadable(path, str(known))

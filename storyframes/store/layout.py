@@ -18,7 +18,9 @@ from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.location import open_storage
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
-from storyframes.tracks import MAIN, SIGN, feature_and_track
+from storyframes.store.validation import ID_PATTERN as ID_PATTERN
+from storyframes.store.validation import VERSION_PATTERN as VERSION_PATTERN
+from storyframes.store.validation import InvalidError, check_names, parse_json, shown
 
 CATALOGUE = "catalogue.parquet"
 CLIPS = "clips.parquet"
@@ -28,11 +30,9 @@ INPUTS = "inputs.json"
 STUDY = "study.json"
 ZARR_JSON = "zarr.json"
 
-ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # How the store, and what works on it, names its own files at the top: no session has such a name, now or later.
 _OWN_SUFFIXES = (".json", ".parquet", ".lock", ".tmp")
 _WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-VERSION_PATTERN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 
 
 class StoreError(Exception):
@@ -75,14 +75,10 @@ def feature_path(session_id: str, feature: str) -> str:
     Raises:
         StoreError: an id could leave the store.
     """
-    kind, track = feature_and_track(feature)
-    if SIGN in feature and track.lower() == MAIN:
-        raise StoreError(f"{feature!r}: the features of the track {MAIN!r} are called without it, {kind!r}")
-    for name in (session_id, kind, track):
-        if not ID_PATTERN.fullmatch(name):
-            raise StoreError(
-                f"{name!r} is no id: letters, digits, '.', '_' and '-', at most 64, first a letter or digit"
-            )
+    try:
+        check_names(session_id, feature)
+    except InvalidError as error:
+        raise StoreError(str(error)) from None
     return f"{session_id}/{feature}"
 
 
@@ -121,8 +117,7 @@ def is_store(storage: Storage) -> bool:
         StoreError: it is one of another format.
     """
     try:
-        attributes = json.loads(storage.read(ZARR_JSON) or b"")["attributes"]
-        number = attributes["storyframes"]["format"]
+        number = parse_json(storage.read(ZARR_JSON) or b"")["attributes"]["storyframes"]["format"]
     except (ValueError, KeyError, TypeError):
         return False
     except StorageError as error:
@@ -131,7 +126,9 @@ def is_store(storage: Storage) -> bool:
         return True
     if holds_records(storage):
         return False  # a damaged number: the records are of this format
-    raise StoreError(f"{storage.location} has format {number}; this version of storyframes reads format {STORE_FORMAT}")
+    raise StoreError(
+        f"{storage.location} has format {shown(number)}; this version of storyframes reads format {STORE_FORMAT}"
+    )
 
 
 def holds_records(storage: Storage) -> bool:

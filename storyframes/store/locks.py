@@ -16,6 +16,7 @@ from storyframes.store.storage import StorageError
 
 WAIT_S = 120.0  # for whoever holds a lock: writing a table takes seconds
 _LOOK_EVERY_S = 0.05
+_AS_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # no lock is made where a link leads, none waits for a pipe
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
 
@@ -32,7 +33,7 @@ def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
     Raises:
         StorageError: the file system has no locks; or somebody holds it for longer than that.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _opened(path, os.O_CREAT)
     try:
         wait_s = WAIT_S if wait_s is None else wait_s
         deadline = time.monotonic() + wait_s
@@ -78,7 +79,7 @@ def if_free(path: Path) -> Iterator[bool]:
     A lock file that is not there belongs to somebody who has ended: it is made before what it protects.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = _opened(path, 0)
     except FileNotFoundError:
         yield True
         return
@@ -102,9 +103,18 @@ def lock_new_file(descriptor: int) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
+def _opened(path: Path, create: int) -> int:
+    try:
+        return os.open(path, os.O_RDWR | create | _AS_FILE, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StorageError(f"{path}: is a link, and no lock is taken where a link leads: remove it") from None
+        raise
+
+
 def _take(path: Path) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = _opened(path, os.O_CREAT)
         try:
             _lock(descriptor, path)
             if os.fstat(descriptor).st_nlink:  # else it was taken for a dead one's, before it was locked

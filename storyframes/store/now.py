@@ -6,16 +6,16 @@ The catalogue is asked for the others, as far as it is proved what its rows were
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from storyframes.store.catalogue import ALL_SESSIONS, SEEN, WHOLE_SESSION, Entry, Known, read_entries, scan
-from storyframes.store.layout import CATALOGUE
-from storyframes.store.records import Status
+from storyframes.store.layout import CATALOGUE, StoreError
+from storyframes.store.records import Status, check_quality
 from storyframes.store.seen import see
 from storyframes.store.storage import Storage
+from storyframes.store.validation import InvalidError, parse_json
 
 _COLUMNS = [
     "session_id", "feature", "status", "reason", "version", "created_at", "rows", "bytes", "stamps", "quality",
@@ -84,7 +84,11 @@ def _unchanged(known: Known, rows: Any) -> Iterator[Shown]:
 def _of_row(row: dict[str, Any]) -> Shown:
     version = None
     if row["version"] is not None:
-        quality = json.loads(row["quality"])
+        try:
+            check_quality(quality := parse_json(row["quality"] or ""))
+        except InvalidError as error:
+            where = f"{row['session_id']}/{row['feature']}"
+            raise StoreError(f"{CATALOGUE}: {where}: {error}; 'storyframes index' writes it again") from None
         version = Version(
             row["version"], row["created_at"], row["rows"], row["bytes"], row["stamps"], quality, row["fingerprint"]
         )

@@ -18,6 +18,7 @@ from zarr.storage import ObjectStore
 from storyframes.store.scratch import make_scratch_folder
 from storyframes.store.shard_guard import present
 from storyframes.store.storage import Content, FileInfo, StorageError, Tail, Unreadable, Update
+from storyframes.store.validation import MOST_JSON_BYTES
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as ObstoreStore
@@ -222,6 +223,10 @@ class ObjectStorage:
         with errors(self.location):
             try:
                 got = obstore.get(self._store, path)
+                if path.endswith(".json") and got.meta["size"] > MOST_JSON_BYTES:
+                    raise StorageError(
+                        f"{path}: has {got.meta['size']} bytes, and of JSON at most {MOST_JSON_BYTES} are read"
+                    )
                 return Content(bytes(got.bytes()), got.meta["e_tag"])
             except FileNotFoundError:
                 return Content(None, None)
@@ -259,7 +264,7 @@ def errors(location: str) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except FileNotFoundError as error:  # a put where there is no bucket
+    except (FileNotFoundError, ValueError) as error:  # a put where there is no bucket; a path that is none
         raise StorageError(f"{location}: {_first_line(error)}") from None
     except BaseError as error:
         raise StorageError(f"{location}: {_first_line(error)}", transient=_may_pass(error)) from None

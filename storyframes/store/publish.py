@@ -33,7 +33,7 @@ from storyframes.store.records import (
     StoredFile,
     condemned,
     now,
-    unseal,
+    sequence,
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
@@ -236,7 +236,10 @@ class FeatureWriter:
         return not self._frames and array.axis in (Axis.FRAME, Axis.FRAME_EDGE)
 
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
-        own = {**describe_feature(self.spec, self._columns, self.track), "stamps": sorted(self.caveats)}
+        own = {
+            **describe_feature(self.session_id, self.spec, self._columns, self.track),
+            "stamps": sorted(self.caveats),
+        }
         attributes = {**own, **self.attributes, **own, "provenance": provenance}
         group = zarr.create_group(store=self.folder, attributes=attributes)
         for name, shard in shards.items():
@@ -330,8 +333,7 @@ def latest_sequence(
     numbers = [0]
     for path, data in ((current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)):
         with contextlib.suppress(RecordError):
-            content = unseal(storage.read(path) if data is _READ else data, path)
-            numbers.append((content or {}).get("sequence", 0))
+            numbers.append(sequence(storage.read(path) if data is _READ else data, path))
     return max(numbers)
 
 

@@ -10,6 +10,19 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 
+from storyframes.store.validation import (
+    InvalidError,
+    check_array,
+    check_file,
+    check_fits,
+    check_names,
+    check_version,
+    is_whole,
+    parse_json,
+    shard_name,
+    shown,
+)
+
 STORE_FORMAT = 1
 CURRENT = "current.json"
 ATTEMPT = "attempt.json"
@@ -58,6 +71,31 @@ class StoredArray:
     dtype: str
     chunk_rows: int
 
+    @classmethod
+    def parse_all(cls, content: Any) -> dict[str, Self]:
+        """The arrays that JSON describes, by their names.
+
+        Raises:
+            InvalidError: there is none, or one cannot be.
+        """
+        if not isinstance(content, dict) or not content:
+            raise InvalidError(f"{shown(content)} are no arrays, by their names")
+        arrays = {}
+        for name, array in content.items():
+            if not isinstance(array, dict) or array.keys() != {"shape", "dtype", "chunk_rows"}:
+                raise InvalidError(f"{shown(name)}: {shown(array)} is not the shape, dtype and chunk_rows of an array")
+            check_array(name, **array)
+            arrays[name] = cls(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
+        return arrays
+
+    def check_fits(self, name: str, file_bytes: int) -> None:
+        """See that the array of this name can be in a file of so many bytes.
+
+        Raises:
+            InvalidError: it cannot.
+        """
+        check_fits(name, self.shape, self.dtype, self.chunk_rows, file_bytes)
+
 
 @dataclass(frozen=True)
 class StoredFile:
@@ -87,20 +125,45 @@ class _Record:
         """The record in ``data``, None where there is none; ``where`` it comes from goes into an error.
 
         Raises:
-            RecordError: it is damaged or of another format.
+            RecordError: it is damaged, of another format, or says what cannot be: a path that leads out of the store,
+                an array that its file cannot hold.
         """
         content = unseal(data, where)
         if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
             return None
         try:
-            return cls(**cls._typed({_FIELDS.get(key, key): value for key, value in content.items()}))
+            record = cls(**cls._typed({_FIELDS.get(key, key): value for key, value in content.items()}))
+            record._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"{where}: not a record of this format ({error})") from None
+        return record
+
+    @classmethod
+    def parse_of(cls, session_id: str, feature: str, data: bytes | None, where: str) -> Self | None:
+        """:meth:`parse` of the record that lies in this feature's folder.
+
+        Raises:
+            RecordError: as there; or it is another session's or feature's, whose folder was copied or renamed.
+        """
+        record = cls.parse(data, where)
+        if record and (record.session_id, record.feature) != (session_id, feature):
+            raise RecordError(
+                f"{where}: is the record of {record.session_id}/{record.feature}, whose folder was copied or renamed"
+            )
+        return record
 
     @classmethod
     def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
         """The content of the JSON, its parts as what they are in a record."""
         return content
+
+    def _check(self) -> None:
+        """See that every part is what a writer could have written.
+
+        Raises:
+            InvalidError: one is not.
+        """
+        check_names(self.session_id, self.feature)
 
 
 MEASURED = "measured"
@@ -157,14 +220,29 @@ class Current(_Record):
 
     @classmethod
     def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
-        arrays = {
-            name: StoredArray(tuple(array["shape"]), array["dtype"], array["chunk_rows"])
-            for name, array in content["arrays"].items()
-        }
         return content | {
-            "arrays": arrays,
+            "arrays": StoredArray.parse_all(content["arrays"]),
             "files": {name: StoredFile(**file) for name, file in content["files"].items()},
         }
+
+    def _check(self) -> None:
+        super()._check()
+        check_version(self.version)
+        _check_moment("created_at", self.created_at)
+        _check_sequence(self.sequence)
+        for name, file in self.files.items():
+            check_file(name, file.bytes, file.sha256, file.mtime_ns)
+        for name, array in self.arrays.items():
+            if array.shape[0]:
+                path = f"{name}/{shard_name(array.shape)}"
+                if path not in self.files:
+                    raise InvalidError(f"{name} has {array.shape[0]} rows, and no file {path}")
+                array.check_fits(name, self.files[path].bytes)
+        if not isinstance(self.fingerprint, str) or not isinstance(self.provenance, dict):
+            raise InvalidError(f"fingerprint {shown(self.fingerprint)}, provenance {shown(self.provenance)}")
+        _check_texts("stamps", self.caveats)
+        _check_texts("condemned", self.condemned)
+        check_quality(self.quality)
 
 
 @dataclass(frozen=True)
@@ -189,6 +267,12 @@ class Attempt(_Record):
     def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
         return content | {"status": Status(content["status"])}
 
+    def _check(self) -> None:
+        super()._check()
+        _check_moment("at", self.at)
+        _check_sequence(self.sequence)
+        _check_texts("reason and fingerprint", [self.reason, self.fingerprint])
+
 
 def condemned(data: bytes | None, where: str) -> list[str]:
     """The versions that the ``current.json`` in ``data`` forbids.
@@ -196,7 +280,7 @@ def condemned(data: bytes | None, where: str) -> list[str]:
     Raises:
         RecordError: it is damaged or of another format.
     """
-    return list((unseal(data, where) or {}).get("condemned", []))
+    return _condemned(unseal(data, where) or {}, where)
 
 
 def condemn(data: bytes | None, where: str, version: str) -> bytes:
@@ -206,8 +290,55 @@ def condemn(data: bytes | None, where: str, version: str) -> bytes:
         RecordError: it is damaged or of another format.
     """
     content = unseal(data, where) or {"version": None}
-    forbidden = [*content.get("condemned", []), version]
+    forbidden = [*_condemned(content, where), version]
     return seal(content | {"condemned": forbidden[-_REMEMBERED:]})
+
+
+def sequence(data: bytes | None, where: str) -> int:
+    """How much was noted of a feature when the record in ``data`` was written; 0 where there is none.
+
+    Raises:
+        RecordError: it is damaged or of another format.
+    """
+    number = (unseal(data, where) or {}).get("sequence", 0)
+    if not is_whole(number):
+        raise RecordError(f"{where}: sequence {shown(number)} is no count")
+    return number
+
+
+def check_quality(quality: Any) -> None:
+    """See that these are numbers about values, by name.
+
+    Raises:
+        InvalidError: they are not.
+    """
+    is_mapping = isinstance(quality, dict) and all(isinstance(name, str) for name in quality)
+    if not is_mapping or not all(isinstance(number, int | float) for number in quality.values()):
+        raise InvalidError(f"quality {shown(quality)} is to be numbers by name")
+
+
+def _condemned(content: dict[str, Any], where: str) -> list[str]:
+    condemned = content.get("condemned", [])
+    try:
+        _check_texts("condemned", condemned)
+    except InvalidError as error:
+        raise RecordError(f"{where}: not a record of this format ({error})") from None
+    return list(condemned)
+
+
+def _check_texts(what: str, texts: Any) -> None:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InvalidError(f"{what} {shown(texts)}: to be texts")
+
+
+def _check_moment(what: str, moment: Any) -> None:
+    if not isinstance(moment, str) or datetime.fromisoformat(moment).tzinfo is None:
+        raise InvalidError(f"{what} {shown(moment)} is no time in UTC")
+
+
+def _check_sequence(number: Any) -> None:
+    if not is_whole(number):
+        raise InvalidError(f"sequence {shown(number)} is no count")
 
 
 def now() -> str:
@@ -236,13 +367,18 @@ def unseal(data: bytes | None, where: str) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        content = json.loads(data)
+        content = parse_json(data)
         checksum = content.pop("checksum")
         number = content.pop("format")
+        digest = hashlib.sha256(canonical_json({"format": number, **content})).hexdigest()
+    except InvalidError as error:
+        raise RecordError(f"{where}: not a record ({error})") from None
     except (ValueError, KeyError, AttributeError, TypeError):
         raise RecordError(f"{where}: not a record (damaged JSON)") from None
     if number != STORE_FORMAT:
-        raise RecordError(f"{where}: format {number}, but this version of storyframes reads format {STORE_FORMAT}")
-    if checksum != hashlib.sha256(canonical_json({"format": number, **content})).hexdigest():
+        raise RecordError(
+            f"{where}: format {shown(number)}, but this version of storyframes reads format {STORE_FORMAT}"
+        )
+    if checksum != digest:
         raise RecordError(f"{where}: damaged, its checksum does not match")
     return content

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import zarr
 
 from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.description import open_array
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers, shard_tail
 from storyframes.store.layout import StoreError
 from storyframes.store.local_copy import CopyFolder
+from storyframes.store.records import StoredArray
 from storyframes.store.shards import ShardLayout, map_shard
 from storyframes.store.storage import Storage
 
@@ -108,15 +109,7 @@ class ZarrRows:
     """
 
     def __init__(self, storage: Storage, path: str, layout: ShardLayout, cache: ChunkCache) -> None:
-        try:
-            self.array = zarr.open_array(mode="r", **storage.zarr(path))
-        except (OSError, ValueError, KeyError) as error:
-            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
-        if (self.array.shape, self.array.dtype) != (layout.shape, layout.dtype):
-            raise StoreError(
-                f"{path} is {self.array.shape} {self.array.dtype}, but was published as {layout.shape} "
-                f"{layout.dtype}: run 'storyframes verify'"
-            )
+        self.array = open_array(storage, path, StoredArray(layout.shape, layout.dtype.name, layout.chunk_rows))
         self.shape = layout.shape
         self._chunk_rows = layout.chunk_rows
         self._path = path
@@ -171,7 +164,7 @@ class ZarrRows:
     def _decode(self, start: int, stop: int) -> np.ndarray:
         try:
             values = np.asarray(self.array[start:stop])
-        except (OSError, ValueError, RuntimeError) as error:  # what the checksum, the codecs and the disk raise
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:  # of the checksum, the codecs and the disk
             raise StoreError(f"{self._path} cannot be read ({error}): run 'storyframes verify'") from None
         return values
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
+from storyframes.store.validation import are_names
 
 if TYPE_CHECKING:  # whoever reads the records alone needs neither
     import numpy as np
     import pyarrow as pa
 
-_ROWS_RULE = 1  # raise it whenever the same records make another row of the catalogue than before
+_ROWS_RULE = 2  # raise it whenever the same records make another row of the catalogue than before
 _MARK_BYTES = 16
 _NAMES = (CURRENT, ATTEMPT)
 _NAMES_OF = ((), (CURRENT,), (ATTEMPT,), _NAMES)  # by the sum of 1 for the first and 2 for the second
@@ -125,7 +126,8 @@ def see(storage: Storage) -> Seen:
     seen = Seen()
     states = storage.states(_NAMES, seen.unreadable.__setitem__)
     for folder, group in itertools.groupby(states, key=lambda one: one[0].rpartition("/")[0]):
-        seen.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
+        if are_names(folder):
+            seen.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
     return seen
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storyframes.features import STORIES
-from storyframes.store.catalogue import parse_table, read_table, scan, schema, to_table
+from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table, scan, schema, to_table
 from storyframes.store.layout import CATALOGUE, CHECKSUMS
 from storyframes.store.storage import Storage
 
@@ -30,7 +30,8 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
     def __init__(self, content: pa.Table | bytes) -> None:
         self._content = content
-        table = self._columns(["session_id", "feature", "version", "path"])
+        table = self._columns(CHECKED)
+        check_rows(table)
         self._rows = np.flatnonzero(table["version"].is_valid().to_numpy())
         sessions, session_of = _coded(table["session_id"], self._rows)
         order = np.argsort(session_of, kind="stable")  # whoever wrote it, a session's rows are one block

@@ -89,7 +89,7 @@ class Ranges(Protocol):
 
 
 class Storage(Protocol):
-    """A place for a feature store. All paths are relative to it, with forward slashes.
+    """A place for a feature store. All paths are relative to it, with forward slashes, and only regular files are read.
 
     What cannot be read is never taken for absent: every method that reads or lists raises :class:`StorageError`, or
     reports the path where it is given ``unreadable``.
@@ -197,7 +197,11 @@ class Storage(Protocol):
         """Remove a work folder and whatever of it has reached ``path``."""
 
     def local(self, path: str) -> Path | None:
-        """Where ``path`` lies on this machine's disk, None where it does not."""
+        """Where a file of the store (or itself: an empty path) lies on this machine's disk, None where it does not.
+
+        Raises:
+            StorageError: it is no regular file, or not in the store.
+        """
 
     def zarr(self, path: str) -> Any:
         """What zarr-python opens for the node at ``path``, to read it, as keyword arguments.

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import zarr
 
 from storyframes.features import FEATURES
 from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.store.catalogue import read_entry
+from storyframes.store.description import open_array
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from storyframes.ticks import ticks
@@ -110,7 +110,7 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
             f"{Frames.version}: extract frames again, and what was made with them"
         )
     path = f"{session_id}/{feature}/{current.version}/time"
-    time = np.asarray(zarr.open_array(mode="r", **out.storage.zarr(path))[:])
+    time = np.asarray(open_array(out.storage, path, current.arrays["time"])[:])
     clock = Clock(time, Caveat.TRUNCATED_VIDEO in current.caveats, Caveat.INTERLACED_VIDEO in current.caveats)
     if clock.truncated:
         out.caveat(Caveat.TRUNCATED_VIDEO)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import zarr
 
 from storyframes.face_tracking import face_landmarks
 from storyframes.store.catalogue import read_entry
-from storyframes.store.description import Version, read_descriptions
+from storyframes.store.description import Version, open_array, read_descriptions
 from storyframes.store.storage import Storage
 from tasks.extractors.base import ExtractionError
 
@@ -75,15 +74,15 @@ def read_faces(
             f"those of now: extract {feature} first"
         )
     path = f"{session_id}/{feature}/{current.version}"
-    (spec,) = read_descriptions(storage, {(session_id, feature): Version(path, tuple(current.arrays))})
+    (spec,) = read_descriptions(storage, {(session_id, feature): Version(path, current.arrays)})
     landmarks = face_landmarks(spec)
     if landmarks is None:
         raise ExtractionError(
             f"{section} crop = 'face': {feature} has no landmarks of a face (columns x_0, y_0, … in pixels, or an "
             "array face_2d)"
         )
-    stored = zarr.open_array(mode="r", **storage.zarr(f"{path}/{landmarks.array}"))
-    mask = zarr.open_array(mode="r", **storage.zarr(f"{path}/{spec.mask}"))[:] if spec.mask else None
+    stored = open_array(storage, f"{path}/{landmarks.array}", current.arrays[landmarks.array])
+    mask = open_array(storage, f"{path}/{spec.mask}", current.arrays[spec.mask])[:] if spec.mask else None
     if stored.shape[0] != frames:
         raise ExtractionError(
             f"{section} crop = 'face': {feature} has {stored.shape[0]} rows, but the session's clock has {frames} "

@@ -1,0 +1,508 @@
+"""Stores from strangers: whatever their ids, paths, records, shapes and files are, readers end with one line that names
+the file, the value and the rule; none hangs, and nothing outside the store is read or written."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.object_stores import publish as publish_far
+from support.stores import local
+from support.synthetic_features import StudySpec, write_features
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.clips.dataset import ClipDataset
+from storyframes.export.formats import ExportError, Format
+from storyframes.export.run import export
+from storyframes.store import catalogue
+from storyframes.store.archive import archive
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.layout import CATALOGUE, CLIPS, StoreError, create_store, open_store
+from storyframes.store.now import shown
+from storyframes.store.records import Attempt, Current, RecordError, Status, seal, unseal
+from storyframes.store.snapshot import Snapshot
+from storyframes.store.storage import StorageError
+from storyframes.store.verify import verify
+
+REFUSALS = (StoreError, StorageError, ExportError, RecordError)
+SECRET = "a stranger wants this"
+
+
+@contextmanager
+def no_hang(seconds: float = 60) -> Iterator[None]:
+    def end(*_: object) -> None:
+        raise AssertionError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lacking = dict.fromkeys(("s00", "s01"), ("resnet50", "dope", "opensmile", "glove", "sbert"))
+    return write_features(tmp_path_factory.mktemp("made") / "store", StudySpec(2, 30, lacking=lacking)).root
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret.json").write_text(SECRET)
+    return Path(shutil.copytree(made, tmp_path / "store", copy_function=shutil.copy2))
+
+
+def version(store: Path, session: str = "s01", feature: str = "openface") -> Path:
+    (path,) = store.glob(f"{session}/{feature}/*/zarr.json")
+    return path.parent
+
+
+def change_record(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = unseal(path.read_bytes(), "")
+    assert content is not None
+    change(content)
+    path.write_bytes(seal(content))
+
+
+def change_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(path.read_bytes())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def change_catalogue(store: Path, **values: Any) -> None:
+    """Another catalogue, with its checksum; of the row of s01/openface these values."""
+    table = pq.read_table(store / CATALOGUE)
+    rows = table.to_pylist()
+    for row in rows:
+        if (row["session_id"], row["feature"]) == ("s01", "openface"):
+            row |= values
+    hostile = pa.Table.from_pylist(rows, table.schema)
+    catalogue.replace_table(local(store), CATALOGUE, lambda: hostile)
+
+
+def change_clips(store: Path, about: bytes | None = None, **values: Any) -> None:
+    table = pq.read_table(store / CLIPS)
+    metadata = table.schema.metadata if about is None else {b"storyframes": about}
+    for name, value in values.items():
+        place = table.schema.get_field_index(name)
+        column = pa.array([value, *table[name].to_pylist()[1:]])
+        table = table.set_column(place, name, column)
+    hostile = table.replace_schema_metadata(metadata)
+    catalogue.replace_table(local(store), CLIPS, lambda: hostile)
+
+
+def read_everything(store: Path) -> None:
+    opened = FeatureStore(store)
+    repr(opened)
+    for session in [*opened.sessions, "stories"]:
+        for feature in opened.features(session):
+            for name in opened.spec(session, feature).arrays:
+                opened.read(session, feature, array=name)
+            opened.attributes(session, feature)
+    opened.catalogue  # noqa: B018
+    opened.clips()
+    list(ClipDataset(opened, ["openface", "label"], drop_missing=True))
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "read": read_everything,
+    "verify": lambda store: list(verify(open_store(store, damaged=True))),
+    "status": lambda store: [repr(entry) for entry in shown(open_store(store))],
+    "compact": lambda store: catalogue.compact(open_store(store)),
+    "export": lambda store: export(FeatureStore(store), store.parent / "exported" / "files", Format.NPY),
+    "archive": lambda store: list(archive(open_store(store), create_store(store.parent / "archived"))),
+}
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """All but the store and what readers are asked to make."""
+    made = ("store", "exported", "archived")
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] not in made
+    }
+
+
+def all_readers_refuse_or_read(store: Path) -> dict[str, str]:
+    """What each reader says, empty where it has read; an error is of ours, in one line, and nothing is outside."""
+    said = {}
+    before = everything(store.parent)
+    for name, reader in READERS.items():
+        with no_hang():
+            try:
+                reader(store)
+            except REFUSALS as error:
+                said[name] = str(error)
+                assert "\n" not in said[name], f"{name}: {said[name]}"
+                assert len(said[name]) < 2_000, f"{name}: {said[name]}"
+                assert SECRET not in said[name]
+    assert everything(store.parent) == before
+    for folder in ("exported", "archived"):
+        for path in (store.parent / folder).rglob("*"):
+            assert not path.is_symlink()
+            assert not path.is_file() or SECRET.encode() not in path.read_bytes(), f"{path} has what is outside"
+    return said
+
+
+def deep(levels: int = 100_000) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+HUGE = [2**40, 2048]  # 8 PiB of float32
+ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an id that leads out": (
+        lambda s: change_catalogue(s, session_id="../../x", path="../../x/openface/20260101T000000Z-00000000"),
+        r"catalogue.parquet is not one \('\.\./\.\./x' is no session\)",
+    ),
+    "an absolute id": (lambda s: change_catalogue(s, session_id=f"{s.parent}/outside"), "is no session"),
+    "a feature that leads out": (lambda s: change_catalogue(s, feature="../../outside/x"), "is no feature"),
+    "a path that is another's": (
+        lambda s: change_catalogue(s, path=str(version(s, "s00").relative_to(s))), "is another's",
+    ),
+    "a version that leads out": (
+        lambda s: change_catalogue(s, version="..", path="s01/openface/.."), "'..' is no version",
+    ),
+    "an array that leads out": (
+        lambda s: change_catalogue(s, arrays='{"../../x": {"shape": [3], "dtype": "float32", "chunk_rows": 60}}'),
+        r"catalogue.parquet: '\.\./\.\./x' is no array",
+    ),
+    "arrays nested deep": (lambda s: change_catalogue(s, arrays=deep().decode()), "JSON of more than 64 levels"),
+    "no arrays": (lambda s: change_catalogue(s, arrays="[]"), "are no arrays"),
+    "8 PiB in the catalogue": (
+        lambda s: change_catalogue(
+            s, arrays=json.dumps({"values": {"shape": HUGE, "dtype": "float32", "chunk_rows": 60}})
+        ),
+        r"s01/openface/.* is \(30, 714\) float32, but was published as \(1099511627776, 2048\) float32",
+    ),
+    "8 PiB in the catalogue and in Zarr's metadata": (
+        lambda s: (
+            change_catalogue(
+                s,
+                arrays=json.dumps(
+                    {
+                        name: {"shape": shape, "dtype": dtype, "chunk_rows": 60}
+                        for name, shape, dtype in (
+                            ("values", HUGE, "float32"), ("valid", [30], "uint8"), ("confidence", [30], "float32")
+                        )
+                    }
+                ),
+            ),
+            change_json(version(s) / "zarr.json", lambda d: d["attributes"].pop("groups")),
+            change_json(version(s) / "values/zarr.json", lambda d: d.update(shape=HUGE, attributes={})),
+        ),
+        "more than a file of [0-9]+ bytes can hold",
+    ),
+    "8 PiB in Zarr's metadata": (
+        lambda s: change_json(version(s) / "values/zarr.json", lambda d: d.update(shape=HUGE)), "but was published as",
+    ),
+    "huge chunks in Zarr's metadata": (
+        lambda s: (
+            change_json(
+                version(s) / "values/zarr.json",
+                lambda d: d["codecs"][0]["configuration"].update(chunk_shape=[2**40, 714]),
+            ),
+            (version(s) / "values/c/0/0").write_bytes(b"x" * 100),
+        ),
+        r"has chunks of \[1099511627776, 714\]; the largest are \[60, 714\]",
+    ),
+    "Zarr's metadata nested deep": (
+        lambda s: (version(s) / "values/zarr.json").write_bytes(deep()), "zarr.json is damaged.*64 levels",
+    ),
+    "attributes of another kind": (
+        lambda s: change_json(version(s) / "zarr.json", lambda d: d["attributes"].update(stamps=7)),
+        "the attribute stamps is 7",
+    ),
+    "a pipe for a shard": (lambda s: pipe(version(s) / "values/c/0/0"), "no regular file"),
+    "a pipe for Zarr's metadata": (lambda s: pipe(version(s) / "zarr.json"), "no regular file"),
+    "a pipe for a record": (lambda s: pipe(s / "s01/openface/current.json"), ""),
+    "a pipe for the catalogue": (lambda s: pipe(s / CATALOGUE), "catalogue.parquet: cannot be read: no regular file"),
+    "a pipe for the clips": (lambda s: pipe(s / CLIPS), "clips.parquet: cannot be read: no regular file"),
+    "a pipe for the root": (lambda s: pipe(s / "zarr.json"), "zarr.json: cannot be read: no regular file"),
+    "a pipe beside": (lambda s: os.mkfifo(version(s) / "pipe"), ""),
+    "a device": (lambda s: link(version(s) / "values/c/0/0", Path("/dev/zero")), "symbolic link"),
+    "a link to a file outside": (
+        lambda s: link(version(s) / "zarr.json", s.parent / "outside/secret.json"), "symbolic link",
+    ),
+    "a link to a folder outside": (lambda s: moved(s / "s01", s.parent / "outside/s01"), "symbolic link"),
+    "a link to another session": (lambda s: swapped(s, s / "s01/openface", s / "s00/openface"), "symbolic link"),
+    "a lock that leads out": (lambda s: link(s / f".{CATALOGUE}.lock", s.parent / "outside/lock"), ""),
+    "a record that leads out": (
+        lambda s: change_record(
+            s / "s01/openface/current.json",
+            lambda r: r["files"].update(
+                {"../../../../outside/secret.json": {"bytes": 1, "sha256": "0" * 64, "mtime_ns": 0}}
+            ),
+        ),
+        "",
+    ),
+    "a version of a record that leads out": (
+        lambda s: change_record(s / "s01/openface/current.json", lambda r: r.update(version="../../../outside")), "",
+    ),
+    "8 PiB in a record": (
+        lambda s: change_record(
+            s / "s01/openface/current.json", lambda r: r["arrays"]["values"].update(shape=HUGE)
+        ),
+        "",
+    ),
+    "a record nested deep": (lambda s: (s / "s01/openface/current.json").write_bytes(deep()), ""),
+    "an attempt nested deep": (lambda s: (s / "s01/openface/attempt.json").write_bytes(deep()), ""),
+    "clips of a session that leads out": (lambda s: change_clips(s, session_id="../../x"), "'../../x' is no session"),
+    "clips beyond any recording": (lambda s: change_clips(s, stop_frame=2**60), "stop_frame is .*frames are 0 to"),
+    "clips before any recording": (lambda s: change_clips(s, start_frame=-5), "start_frame is -5"),
+    "clips that say nothing": (lambda s: change_clips(s, about=deep()), "JSON of more than 64 levels"),
+    "clips of no format": (lambda s: change_clips(s, about=b'{"format": "x"}'), "does not say of which format it is"),
+    "clocks that go back": (
+        lambda s: change_clips(s, about=b'{"format": 2, "clocks": {"s01": {"b": [[5, 1], [0, 4]]}}}'), "clocks",
+    ),
+    "a catalogue of other types": (
+        lambda s: catalogue.replace_table(
+            local(s), CATALOGUE, lambda: pa.table({name: pa.array([1]) for name in catalogue.CHECKED})
+        ),
+        "the column 'session_id' is no text",
+    ),
+    "a catalogue with nothing": (
+        lambda s: catalogue.replace_table(local(s), CATALOGUE, lambda: pa.table({"x": [1]})), "has no column 'session",
+    ),
+    "a root nested deep": (lambda s: (s / "zarr.json").write_bytes(deep()), "zarr.json is missing or damaged"),
+    "checksums nested deep": (lambda s: (s / "checksums.json").write_bytes(deep()), "is damaged"),
+    "a study record nested deep": (lambda s: (s / "study.json").write_bytes(deep()), ""),
+}  # fmt: skip
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def link(path: Path, target: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def moved(path: Path, target: Path) -> None:
+    path.rename(target)
+    path.symlink_to(target)
+
+
+def swapped(store: Path, path: Path, other: Path) -> None:
+    name = version(store, "s00").name
+    change_catalogue(store, version=name, path=f"s01/openface/{name}")
+    shutil.rmtree(path)
+    path.symlink_to(other)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_store_is_read_or_refused_in_one_line(store: Path, attack: str) -> None:
+    hostile, message = ATTACKS[attack]
+    hostile(store)
+    said = all_readers_refuse_or_read(store)
+    assert re.search(message, said.get("read", "")), said
+    assert not (store.parent / "outside/lock").exists()
+    assert all(said.values())
+
+
+@pytest.mark.parametrize(
+    ("attack", "named"),
+    [
+        ("a pipe for a shard", "values/c/0/0: cannot be read: no regular file"),
+        ("a pipe for a record", "current.json: cannot be read: no regular file"),
+        ("a pipe beside", "pipe: cannot be read: no regular file"),
+        ("a record that leads out", "'../../../../outside/secret.json' is no file of a version"),
+        ("a version of a record that leads out", "'../../../outside' is no version"),
+        ("8 PiB in a record", "more than a file of"),
+        ("a record nested deep", "not a record (JSON of more than 64 levels)"),
+        ("an attempt nested deep", "not a record (JSON of more than 64 levels)"),
+        ("clips before any recording", "start_frame is -5"),
+        ("an id that leads out", "'../../x' is no session"),
+    ],
+)
+def test_verify_names_what_is_hostile_and_ends_with_1(store: Path, attack: str, named: str) -> None:
+    ATTACKS[attack][0](store)
+    with no_hang():
+        result = CliRunner().invoke(app, ["verify", str(store)], env={"COLUMNS": "400"})
+    assert result.exit_code == 1, result.output
+    assert named in " ".join(result.output.replace("│", " ").split()), result.output
+
+
+def test_an_export_of_a_strangers_store_writes_nothing_elsewhere(store: Path, tmp_path: Path) -> None:
+    change_catalogue(store, session_id="../../../outside/x")
+    result = CliRunner().invoke(app, ["export", str(store), str(tmp_path / "exported/files")])
+    assert result.exit_code == 2, result.output
+    assert "'../../../outside/x' is no session" in result.output
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret.json"]
+
+
+def test_a_store_behind_a_link_is_read(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(store)
+    read_everything(tmp_path / "link")
+    assert not list(verify(open_store(tmp_path / "link" / ".." / "link")))
+
+
+# --- anything at all -------------------------------------------------------------------------------------------------
+
+CURRENT = {
+    "session_id": "s", "feature": "frames", "version": "20260101T000000Z-00000000", "fingerprint": "f" * 64,
+    "created_at": "2026-01-01T00:00:00Z", "arrays": {"time": {"shape": [3], "dtype": "float64", "chunk_rows": 60}},
+    "files": {"time/c/0": {"bytes": 500, "sha256": "a" * 64, "mtime_ns": 1}}, "stamps": ["truncated video"],
+    "quality": {"fps": 15.0}, "provenance": {"inputs": {}}, "sequence": 4, "condemned": [],
+}  # fmt: skip
+ATTEMPT = {
+    "session_id": "s", "feature": "frames", "status": "missing", "reason": "no video", "fingerprint": "",
+    "at": "2026-01-01T00:00:00Z", "sequence": 5,
+}  # fmt: skip
+NAMES = st.sampled_from(
+    ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\0b", "a\nb", "time/c/../../..", "stories", "s@main", "ä", "x" * 65]
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.sampled_from([2**40, 2**63, -1, 10**30]) | st.floats() | st.text()
+    | NAMES
+)  # fmt: skip
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(), inner, max_size=3)
+)
+
+
+@st.composite
+def changed(draw: st.DrawFn, record: dict[str, Any]) -> dict[str, Any]:
+    """The record with something else, or another name, in one or two places."""
+    content = json.loads(json.dumps(record))
+    for _ in range(draw(st.integers(1, 2))):
+        node = content
+        while True:
+            key = draw(st.sampled_from(sorted(node))) if node else draw(NAMES)
+            inner = node.get(key)
+            if isinstance(inner, dict) and inner and draw(st.booleans()):
+                node = inner
+                continue
+            if draw(st.booleans()):
+                node[key] = draw(ANYTHING)
+            else:
+                node[draw(NAMES | st.text())] = node.pop(key, None)
+            break
+    return content
+
+
+@settings(max_examples=300, deadline=None)
+@given(content=changed(CURRENT) | changed(ATTEMPT))
+def test_any_record_is_one_or_refused(content: dict[str, Any]) -> None:
+    try:
+        data = seal(content)
+    except ValueError:  # NaN, or half a character
+        data = json.dumps(content).encode()
+    for kind in (Current, Attempt):
+        with suppress(RecordError):
+            record = kind.parse(data, "here")
+            assert record is not None or content.get("version", "") is None
+            if isinstance(record, Current):
+                root = Path("/store")
+                for name in record.files:
+                    path = root / record.session_id / record.feature / record.version / name
+                    assert os.path.normpath(path) == str(path)
+                    assert path.is_relative_to(root / "s")
+                assert sum(np.prod(a.shape, dtype=float) for a in record.arrays.values()) < 2**15 * record.nbytes + 1
+            elif record:
+                assert record.status in Status
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    row=st.fixed_dictionaries(
+        {
+            "session_id": NAMES | st.just("s"),
+            "feature": NAMES | st.sampled_from(["frames", "frames@b", "*"]),
+            "version": st.none() | NAMES | st.just("20260101T000000Z-00000000"),
+            "path": st.none() | NAMES | st.just("s/frames/20260101T000000Z-00000000"),
+            "arrays": st.text() | ANYTHING.map(lambda value: json.dumps(value, allow_nan=True)),
+        }
+    )
+)
+def test_any_row_of_a_catalogue_is_one_or_refused(row: dict[str, Any]) -> None:
+    table = pa.Table.from_pylist([row], pa.schema([(name, pa.string()) for name in row]))
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    with suppress(StoreError):
+        snapshot = Snapshot(buffer.getvalue())
+        for (session, feature), (path, arrays) in snapshot.items():
+            assert path == f"{session}/{feature}/20260101T000000Z-00000000"
+            assert (session, feature.partition("@")[0]) in {("s", "frames"), ("stories", "frames")}
+            for name, array in catalogue.parse_arrays(arrays).items():
+                assert name.isidentifier()
+                assert np.dtype(array.dtype).itemsize
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    parts=st.lists(
+        st.sampled_from(["..", ".", "", "s01", "openface", "outside", "secret.json", "dir", "zarr.json", "a\0"]),
+        min_size=1, max_size=7,
+    )
+)  # fmt: skip
+def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
+    base = tmp_path_factory.getbasetemp() / "paths"
+    if not base.exists():
+        (base / "outside").mkdir(parents=True)
+        (base / "outside/secret.json").write_text(SECRET)
+        (base / "store/s01").mkdir(parents=True)
+        (base / "store/zarr.json").write_text("{}")
+        (base / "store/dir").symlink_to(base / "outside")
+        (base / "store/s01/secret.json").symlink_to(base / "outside/secret.json")
+    for path in ("/".join(parts), f"{base}/outside/secret.json"):
+        with suppress(StorageError):
+            assert LocalStorage(base / "store").read(path) in (None, b"{}", b"written")
+        with suppress(OSError):
+            LocalStorage(base / "store").replace(path, b"written")
+    assert (base / "outside/secret.json").read_text() == SECRET
+    assert os.listdir(base / "outside") == ["secret.json"]
+    shutil.rmtree(base)
+
+
+# --- on an object store ----------------------------------------------------------------------------------------------
+
+
+def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
+    storage = create_store(url)
+    publish_far(url, "a", 130)
+    publish_far(url, "b", 130)
+    catalogue.compact(storage)
+    content = unseal(storage.read("a/frames/current.json"), "") or {}
+    sound = list(verify(storage))
+    storage.replace("a/frames/current.json", seal(content | {"version": "../../b"}))
+    with pytest.raises(StorageError):
+        storage.replace("../c/frames/current.json", seal(content))
+    (finding,) = [one for one in verify(storage) if one not in sound and one.session_id]
+    assert "'../../b' is no version" in finding.problem
+    (damaged,) = [entry for entry in catalogue.scan(storage) if entry.damage]
+    assert damaged.session_id == "a"
+    storage.replace("a/frames/current.json", seal(content))
+    (row, *_) = catalogue.to_table(catalogue.scan(storage)).to_pylist()
+    arrays = json.dumps({"time": {"shape": [2**40], "dtype": "float64", "chunk_rows": 1}})
+    for values, message in (
+        ({"path": "b/frames/x"}, "is another's"),
+        ({"session_id": ".."}, "is no session"),
+        ({"arrays": arrays}, "but was published as"),
+    ):
+        hostile = pa.Table.from_pylist([row | values], catalogue.schema())
+        catalogue.replace_table(storage, CATALOGUE, lambda table=hostile: table)
+        with no_hang(), pytest.raises(StoreError, match=message):
+            FeatureStore(url).read("a", "frames", array="time")
