@@ -65,8 +65,8 @@ TOGETHER = {
         "test_predictions",
     ),
     "stores": (
-        "test_archive", "test_catalogue", "test_embedding_writer", "test_frame_rows", "test_hostile_store", "test_locks",
-        "test_object_errors", "test_old_stores", "test_power_loss", "test_read_ahead", "test_reading",
+        "test_archive", "test_catalogue", "test_embedding_writer", "test_frame_rows", "test_hostile_store",
+        "test_locks", "test_object_errors", "test_old_stores", "test_power_loss", "test_read_ahead", "test_reading",
         "test_recording_times", "test_reprs", "test_rows", "test_store", "test_store_damage", "test_store_order",
     ),
     "studies": (

@@ -198,7 +198,8 @@ def check_array_metadata(
     """
     if not isinstance(document, dict) or document.get("node_type", "array") != "array":
         raise InvalidError(f"{name} is no Zarr array")
-    said, said_dtype = document.get("shape"), document.get("data_type")
+    said: Any = document.get("shape")
+    said_dtype = document.get("data_type")
     if (said, said_dtype) != (list(shape), dtype):
         is_one = isinstance(said, list) and isinstance(said_dtype, str) and said_dtype in _ITEM_BYTES
         what = f"{shown(tuple(said))} {said_dtype}" if is_one else f"{shown(said)} {shown(said_dtype)}"
