@@ -9,6 +9,6 @@ Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogu
 What a store says of its features: ``description``; whether what it says can be: ``validation``, for all readers.
 Keeping: ``maintenance`` (``verify``, ``garbage``), ``archive``. Where it lies: ``location`` → ``folder_storage`` or
 ``object_storage``, both a ``storage``; by a ``run_mark`` workers prove that they see the same place; ``zarr_folder`` is
-a folder for zarr-python; ``layout`` and ``records`` are what lies there. ``durable``, ``locks``, ``scratch``, ``owner``
+a folder for zarr-python, and ``regular_files`` opens what is in one; ``layout`` and ``records`` are what lies there. ``durable``, ``locks``, ``scratch``, ``owner``
 and ``shard_guard`` keep it whole where processes are killed.
 """

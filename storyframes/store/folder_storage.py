@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import stat
@@ -15,8 +14,9 @@ from typing import Any
 
 from storyframes.store.durable import flush_folder, flush_tree, sha256_file, write_atomically
 from storyframes.store.locks import held, if_free, locked
+from storyframes.store.regular_files import AS_FILE, LINK, check_path, irregular, is_in_place, open_regular
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
-from storyframes.store.validation import MOST_JSON_BYTES, shown
+from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"
 _SETTLED_NS = 10_000_000_000  # the coarsest clock of a file system has ticks of two seconds
@@ -82,7 +82,7 @@ class LocalStorage:
         except OSError as error:
             raise _unreadable(path, error) from None
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            raise _irregular(path)
+            raise irregular(path)
         return FileInfo(status.st_size, status.st_mtime_ns)
 
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
@@ -223,15 +223,15 @@ class LocalStorage:
         Raises:
             StorageError: it leads out of the store.
         """
-        _check_path(path)
+        check_path(path)
         self._check_folder(path.rpartition("/")[0])
         self._make_folder((self.root / path).parent)
         return self.root / path
 
     def _check_folder(self, path: str) -> None:
         """See that a folder of the store is in it, and not where a link leads."""
-        if not _is_in_place(self.root, path, os.path.realpath(self.root / path)):
-            raise StorageError(f"{path}: {_LINK}")
+        if not is_in_place(self.root, path, os.path.realpath(self.root / path)):
+            raise StorageError(f"{path}: {LINK}")
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -250,7 +250,7 @@ class LocalStorage:
                 elif entry.is_file(follow_symlinks=False):
                     names.append(entry.name)
                 elif unreadable is not None:
-                    raise _irregular(path)
+                    raise irregular(path)
         yield folder, names
 
     def _folders_in(self, folder: str, unreadable: Unreadable | None) -> list[str]:
@@ -261,7 +261,7 @@ class LocalStorage:
                 if entry.is_dir(follow_symlinks=False):
                     found.append(path)
                 elif unreadable is not None and entry.is_dir():
-                    raise _irregular(path)
+                    raise irregular(path)
         return found
 
     def _entries(self, folder: str, unreadable: Unreadable | None) -> list[os.DirEntry[str]]:
@@ -292,68 +292,9 @@ def state_of(status: os.stat_result, now_ns: int) -> str:
     return f"{status.st_ino} {status.st_size} {times[0]} {times[1]}"
 
 
-_LINK = "cannot be read: a symbolic link, or below one: a store has its files in itself"
-_AS_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for its other end
-
-
-def open_regular(root: Path, path: str) -> int:
-    """Open a file of a store to read it: no pipe or device, which may never end, and nothing that lies elsewhere.
-
-    Args:
-        root: the store's folder.
-        path: below it.
-
-    Returns:
-        The file's descriptor.
-
-    Raises:
-        StorageError: it is no regular file, or not in the store.
-        OSError: it cannot be opened.
-    """
-    folder = path.rpartition("/")[0]
-    _check_path(path)
-    try:
-        descriptor = os.open(f"{root}/{path}", _AS_FILE)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise StorageError(f"{path}: {_LINK}") from None
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _irregular(path)
-        try:
-            real = os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))
-        except OSError:  # no Linux
-            real = os.path.realpath(f"{root}/{folder}")
-        if not _is_in_place(root, folder, real) and not _is_in_place(
-            root, folder, os.path.realpath(f"{root}/{folder}")
-        ):
-            raise StorageError(f"{path}: {_LINK}")
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _check_path(path: str) -> None:
-    if not path or path.startswith("/") or {"..", "."} & {*path.split("/")} or "\0" in path:
-        raise StorageError(f"{shown(path)}: cannot be used: no path below the store")
-
-
-def _is_in_place(root: Path, folder: str, real: str) -> bool:
-    """Whether a folder below the root really lies at ``real``; the root itself may be behind links."""
-    return real == os.path.join(root, folder).rstrip("/") or real == os.path.normpath(
-        os.path.join(os.path.realpath(root), folder)
-    )
-
-
-def _irregular(path: str) -> StorageError:
-    return StorageError(f"{path}: cannot be read: no regular file (a link, a pipe or a device)")
-
-
 def _status_when_opened(path: str) -> os.stat_result:
     """Of a file by opening it, for which a network file system asks its server; by name it may tell what it knew."""
-    descriptor = os.open(path, _AS_FILE)
+    descriptor = os.open(path, AS_FILE)
     try:
         return os.fstat(descriptor)
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from zarr.storage import LocalStore
 
-from storyframes.store.folder_storage import open_regular
+from storyframes.store.regular_files import open_regular
 from storyframes.store.shard_guard import present
 
 
