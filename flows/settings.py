@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.config_file import ConfigFileError, read_toml
 from tasks.empathy.settings import TrainSettings
 from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.label_rules import LabelRule, label_rule_faults
@@ -67,11 +67,11 @@ def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyT
 def _read(path: Path) -> dict[str, Any]:
     """The content of a TOML file, paths in it made absolute."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not TOML: {error}") from None
+    except ConfigFileError as error:
+        raise SettingsError(f"{path}: {error}") from None
     folder = path.resolve().parent
     anchor_certificates(content.get("cluster"), folder)
     return anchored(content, folder)
@@ -93,4 +93,6 @@ def _describe(fault: Any) -> str:
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{place}: there is no such key"
     what = fault["msg"].removeprefix("Value error, ")
+    if not place:  # of several sections
+        return what
     return f"{place}: {what}" if isinstance(fault["input"], dict) else f"{place} = {fault['input']!r}: {what}"

@@ -206,7 +206,7 @@ def test_empty_splits_are_said(tmp_path: Path) -> None:
         "no clips in test: participants stay together with whom they met, and [clips] split_shares = [0.7, 0.2, 0.1] "
         "shares out 2 such groups",
     )
-    assert build_clip_index(study, WindowSpec(split_shares=(1, 1, 0)), store).remarks == ()
+    assert build_clip_index(study, WindowSpec(split_shares=(0.5, 0.5, 0)), store).remarks == ()
 
 
 @settings(deadline=None)

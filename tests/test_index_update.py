@@ -88,7 +88,7 @@ def test_only_what_changed_is_read(made: ChangingStudy, reading: Reading) -> Non
     assert reading.by(made) == {"b"}
     made.give_phases("c")
     assert reading.by(made) == {"c"}
-    made.spec = replace(made.spec, split_seed=9, split_shares=(1, 1, 1), unlabelled="keep")
+    made.spec = replace(made.spec, split_seed=9, split_shares=(0.5, 0.25, 0.25), unlabelled="keep")
     assert reading.by(made) == set()
     made.spec = SPECS[1]
     assert reading.by(made) == {"a", "b", "c"}

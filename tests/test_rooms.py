@@ -78,7 +78,7 @@ def test_the_benchmark_stands_beside_extraction() -> None:
     """What trains and scores needs of the tasks the study's tables alone, and nothing that extracts needs it."""
     inside = {name for name in GRAPH if room(name) == "tasks.empathy"}
     used = {room(each) for name in inside for each in GRAPH[name] if each.startswith("tasks.")}
-    assert used == {"tasks.empathy", "tasks.study"}
+    assert used == {"tasks.empathy", "tasks.study", "tasks.strict_settings"}
     users = {room(name) for name in set(GRAPH) - inside if GRAPH[name] & inside and name.startswith("tasks.")}
     assert users <= {"tasks.text", "tasks.inspect"}
 

@@ -30,8 +30,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
 
 
 def test_the_clips_are_cut_as_the_file_says(tmp_path: Path) -> None:
-    text = '[clips]\nwindow = 60\nfps = 25\nphases = ["reflection"]\nsplit_shares = [8, 1, 1]\n'
-    expected = WindowSpec(window=60, fps=25.0, phases=("reflection",), split_shares=(8.0, 1.0, 1.0))
+    text = '[clips]\nwindow = 60\nfps = 25\nphases = ["reflection"]\nsplit_shares = [0.8, 0.1, 0.1]\n'
+    expected = WindowSpec(window=60, fps=25.0, phases=("reflection",), split_shares=(0.8, 0.1, 0.1))
     assert load_settings(write(tmp_path, text)).clips == expected
     assert load_settings(write(tmp_path, "[clips]\n")).clips == WindowSpec()
 

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from storyframes.config_file import ConfigFileError, check_values, read_text
+from tasks.strict_settings import StrictSettings
 
 
 class ClusterSettingsError(Exception):
     """The cluster's description cannot be used; the message lists every problem in it."""
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LocalCluster(_Settings):
+class LocalCluster(StrictSettings):
     """This machine.
 
     Attributes:
@@ -42,7 +41,7 @@ class LocalCluster(_Settings):
         return self.cpus or len(os.sched_getaffinity(0))
 
 
-class Certificates(_Settings):
+class Certificates(StrictSettings):
     """Files that prove to a Dask cluster that one belongs to it, PEM; relative to the file that names them.
 
     Attributes:
@@ -56,7 +55,7 @@ class Certificates(_Settings):
     key: Path
 
 
-class ExistingScheduler(_Settings):
+class ExistingScheduler(StrictSettings):
     """A Dask scheduler whose workers somebody else starts.
 
     Its workers must declare their resources: ``dask worker ADDRESS --nthreads 1 --resources CPU=1``, and ``GPU=1``
@@ -87,7 +86,7 @@ class ExistingScheduler(_Settings):
         return self
 
 
-class WorkerShape(_Settings):
+class WorkerShape(StrictSettings):
     """One kind of worker.
 
     Attributes:
@@ -103,7 +102,7 @@ class WorkerShape(_Settings):
     directives: tuple[str, ...] = ()
 
 
-class Slurm(_Settings):
+class Slurm(StrictSettings):
     """Jobs of a Slurm cluster, one worker each (dask-jobqueue).
 
     Attributes:
@@ -137,7 +136,7 @@ class Slurm(_Settings):
     start_timeout_s: float = Field(default=3600, gt=0)
 
 
-class Kubernetes(_Settings):
+class Kubernetes(StrictSettings):
     """Pods of a Kubernetes cluster with the Dask operator (dask-kubernetes).
 
     Attributes:
@@ -184,7 +183,8 @@ def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubern
     try:
         if "://" in text:
             return ExistingScheduler(kind="address", address=text)
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(read_text(path))
+        check_values(content)
         anchor_certificates(content, path.resolve().parent)
         return _ADAPTER.validate_python(content)
     except OSError as error:
@@ -193,9 +193,15 @@ def load_cluster(text: str) -> LocalCluster | ExistingScheduler | Slurm | Kubern
         ) from None
     except yaml.YAMLError as error:
         raise ClusterSettingsError(f"{text}: is not YAML: {str(error).splitlines()[0]}") from None
+    except ConfigFileError as error:
+        raise ClusterSettingsError(f"{text}: {error}") from None
+    except RecursionError:
+        raise ClusterSettingsError(f"{text}: is nested too deeply") from None
     except ValidationError as error:
         faults = [_describe(fault) for fault in error.errors(include_url=False)]
         raise ClusterSettingsError("\n".join([f"{text}:", *(f"  {fault}" for fault in faults)])) from None
+    except ValueError as error:  # what Python says of a number with thousands of digits
+        raise ClusterSettingsError(f"{text}: is not YAML: {str(error).splitlines()[0]}") from None
 
 
 def anchor_certificates(content: Any, folder: Path) -> None:

@@ -19,10 +19,10 @@ class SplitSpec:
 
     Attributes:
         seed: seeds the assignment of participants to splits.
-        shares: shares of the participants in train, val and test.
+        shares: shares of the participants in train, val and test; they add up to 1.
 
     Raises:
-        ValueError: the shares are not three, one is negative, or all are zero.
+        ValueError: the shares are not three, one is negative, or they do not add up to 1.
 
     Example:
         >>> from storyframes import ClipDataset, SplitSpec

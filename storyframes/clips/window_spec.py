@@ -15,6 +15,8 @@ DEFAULT_WINDOW, DEFAULT_STRIDE, DEFAULT_STRIDE_S = 120, 15, 1.0
 SAME_RATE = 0.01
 """Rates that differ by less than this share of the lower one are one rate: a camera's own jitter is about as much."""
 
+_SHARES_OFF = 0.0011  # thirds are written as 0.333
+
 _COMMON_RATES = (5.0, 10.0, 12.5, 15.0, 20.0, 24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0, 50.0, 60000 / 1001, 60.0)
 
 
@@ -37,7 +39,7 @@ class WindowSpec:
         phases: the phases that give clips; None takes all.
         track: whose frames are cut into clips, by default the session's own camera's.
         unlabelled: "keep" windows that nothing labels, or "drop" them; None keeps them where the study has no ratings.
-        split_shares: shares of the participants in train, val and test.
+        split_shares: shares of the participants in train, val and test; they add up to 1.
         split_seed: seeds the assignment of participants to splits.
 
     Raises:
@@ -94,11 +96,11 @@ class WindowSpec:
             yield f"stride_s = {self.stride_s!r} is given without window_s"
         for name in given:
             value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 yield f"{name} = {value!r}: a whole number of frames, at least 1"
         for name in seconds:
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
                 yield f"{name} = {value!r}: more than 0 seconds"
         if self.unlabelled not in (None, "keep", "drop"):
             yield f'unlabelled = {self.unlabelled!r}: "keep" or "drop"'
@@ -110,3 +112,8 @@ class WindowSpec:
             yield f"split_shares = {list(self.split_shares)}: three shares, of train, val and test, none negative"
         elif sum(self.split_shares) <= 0:
             yield f"split_shares = {list(self.split_shares)}: not all of them zero"
+        elif abs(sum(self.split_shares) - 1) > _SHARES_OFF:
+            yield (
+                f"split_shares = {list(self.split_shares)}: they add up to {sum(self.split_shares):g}, and have to add "
+                "up to 1"
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -11,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.store.layout import StoreError
 
 ALL = "all"
@@ -69,9 +69,9 @@ def read_settings(path: Path) -> ReleaseSettings:
         OSError: it cannot be read.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ReleaseError(f"{path}: is not TOML ({error})") from None
+        content = read_toml(path)
+    except ConfigFileError as error:
+        raise ReleaseError(f"{path}: {error}") from None
     known = [one.name for one in fields(ReleaseSettings)]
     if unknown := [key for key in content if key not in known]:
         raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(known)}")

@@ -6,19 +6,20 @@ what docs/benchmark.md says beside each alternative.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.label_curves import is_label_curve
 from storyframes.spec import Axis
 from tasks.empathy.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
+from tasks.strict_settings import StrictSettings
 
 
 class TrainSettingsError(Exception):
@@ -40,14 +41,13 @@ MODALITIES = ("v", "a", "t")
 """What a model may be given: vision, audio, text; in the order in which names of runs have them."""
 
 
-class InputSettings(BaseModel):
+class InputSettings(StrictSettings):
     """A part of a modality: an input of clips (:class:`storyframes.ClipInput`).
 
     It has one row for each frame, unless ``axis`` asks for its own rows (10 ms of sound, words, utterances), of which
     clips have more or fewer.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     input: str
     columns: tuple[str, ...] | None = None
     speakers: tuple[str, ...] | None = None
@@ -67,10 +67,9 @@ class InputSettings(BaseModel):
         return self.model_dump(mode="json", exclude={"axis"} if self.axis is Axis.FRAME else None)
 
 
-class PersonalitySettings(BaseModel):
+class PersonalitySettings(StrictSettings):
     """What participants said of themselves, for AMER: scores of the table ``surveys`` of a study."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     study: Annotated[str, Field(min_length=1)]
     scales: Annotated[tuple[str, ...], Field(min_length=1)] = (
         "absorption",
@@ -102,10 +101,9 @@ AUDIO = (InputSettings(input="audio"),)
 TEXT = (InputSettings(input="words"),)
 
 
-class TrainSettings(BaseModel):
+class TrainSettings(StrictSettings):
     """How models are trained; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     preset: Literal["empathicstories", "regression"] = "empathicstories"
     # what is learned
     label: str = "empathy"
@@ -235,11 +233,11 @@ def load_train_settings(path: Path | None, **over: Any) -> TrainSettings:
     content: dict[str, Any] = {}
     if path is not None:
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8")).get("train", {})
+            content = read_toml(path).get("train", {})
         except OSError as error:
             raise TrainSettingsError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise TrainSettingsError(f"{path}: is not TOML: {error}") from None
+        except ConfigFileError as error:
+            raise TrainSettingsError(f"{path}: {error}") from None
     try:
         return TrainSettings.model_validate({**content, **_over(content, over)})
     except ValidationError as error:

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
@@ -32,6 +32,7 @@ from tasks.extractors.plug_in import PlugInError, check_class, load_class, origi
 from tasks.extractors.resnet50.extractor import ResNet50
 from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
+from tasks.strict_settings import StrictSettings
 
 ENTRY_POINTS = "storyframes.extractors"
 
@@ -132,7 +133,7 @@ def _all() -> tuple[type[Extractor[Any]], ...]:
     return (*BUILT_IN, *_plug_ins()[0])
 
 
-class _Sections(BaseModel):
+class _Sections(StrictSettings):
     """The configuration of extraction; every extractor's own section comes to these.
 
     Attributes:
@@ -142,8 +143,6 @@ class _Sections(BaseModel):
         transcript: see :class:`TranscriptSettings`.
         embed: models that are made features, each under a name of its own.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from tasks.strict_settings import StrictSettings
 
 
-class ExtractorSettings(BaseModel):
+class ExtractorSettings(StrictSettings):
     """Base of every extractor's section of the configuration; an unknown key is an error.
 
     The methods are what the rest of the program may ask of any section, whatever is in it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def resolved(self) -> Self:
         """The same with what depends on this machine settled. Planning does it once, so that all workers do alike."""

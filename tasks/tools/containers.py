@@ -30,6 +30,7 @@ from tasks.tools.tool_process import RunningTool, ToolResult, running_tool, thre
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
+_NAME = re.compile(r"[A-Za-z0-9/]\S*")  # nothing that an engine takes for an option, and no second argument
 _PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
 _NOBODY = 65534
 _NOT_STARTED = re.compile(r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)")
@@ -136,6 +137,8 @@ class Engine:
         """
         if self.name is EngineName.APPTAINER:
             return _resolve_apptainer(reference)
+        if not is_name_of_image(reference):
+            raise ContainerError(f"{reference!r} is no name of an image")
         if not _PINNED.fullmatch(reference):
             raise ContainerError(
                 f"the image {reference!r} is not pinned: name it by digest (NAME@sha256:…) or by image id (sha256:…)"
@@ -295,6 +298,11 @@ def find_engine(configured: EngineName | None = None) -> Engine:
             return Engine(name, executable)
     hints = "; ".join(_INSTALL[name] for name in looked_for)
     raise ContainerError(f"no container engine: looked for {', '.join(looked_for)} in PATH. To install one: {hints}")
+
+
+def is_name_of_image(text: str) -> bool:
+    """Whether an engine may be given this as an image: it is no option and nothing in two parts."""
+    return bool(_NAME.fullmatch(text))
 
 
 def _resolve_apptainer(reference: str) -> Image:

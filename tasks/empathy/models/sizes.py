@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from tasks.strict_settings import StrictSettings
 
 Width = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Sizes(BaseModel):
-    """What is common to them: unknown keys are errors, and nothing changes after it was made."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Sizes(StrictSettings):
+    """What is common to them."""
 
 
 class EfLstmSizes(Sizes):

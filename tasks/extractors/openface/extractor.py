@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.recording_times import usual_rate
@@ -87,6 +87,13 @@ class OpenFaceSettings(ExtractorSettings):
     memory_gib: float = Field(default=4, gt=0)
     timeout_s: float = Field(default=300, gt=0)
     timeout_s_per_video_s: float = Field(default=30, gt=0)
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_no_option(cls, image: str) -> str:
+        if image.startswith("-"):
+            raise ValueError("begins with '-', and a container engine would take it for an option")
+        return image
 
     @model_validator(mode="after")
     def _binary_is_absolute(self) -> OpenFaceSettings:

@@ -1,0 +1,55 @@
+"""The base of every section of a configuration: unknown keys, infinite numbers, and true for a number are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class StrictSettings(BaseModel):
+    """A section of a configuration, which nothing changes after it was made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_no_number(cls, content: Any) -> Any:
+        """Pydantic takes true for 1, also in the fields of a dataclass, which are looked at here."""
+        for name, value in content.items() if isinstance(content, dict) else ():
+            if name in cls.model_fields:
+                for key in _misplaced(value, cls.model_fields[name].annotation, name):
+                    raise ValueError(f"{key}: true and false mean nothing here")
+        return content
+
+
+def _misplaced(value: Any, annotation: Any, key: str) -> Iterator[str]:
+    """The keys of booleans where none belongs, with the value."""
+    leaves = list(_leaves(annotation))
+    if isinstance(value, bool):
+        if not any(leaf in (bool, Any) or isinstance(leaf, bool) for leaf in leaves):
+            yield f"{key} = {value}"
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _misplaced(each, annotation, key)
+    elif isinstance(value, Mapping) and not any(_is_model(leaf) for leaf in leaves):  # a model looks by itself
+        fields: dict[str, Any] = {}
+        for leaf in leaves:
+            fields |= get_type_hints(leaf) if is_dataclass(leaf) else {}
+        for name, each in value.items():
+            yield from _misplaced(each, fields.get(name, annotation), f"{key}.{name}")
+
+
+def _is_model(leaf: Any) -> bool:
+    return isinstance(leaf, type) and issubclass(leaf, BaseModel)
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """The types that a type is made of: of ``dict[str, tuple[int, ...]] | None``, str, int, ... and None."""
+    parts = get_args(annotation)
+    if not parts:
+        yield annotation
+    for part in parts:
+        yield from _leaves(part)
