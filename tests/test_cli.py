@@ -271,16 +271,18 @@ def test_a_model_of_ones_own_is_scored_as_documented(demo, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_training_example_of_the_readme(demo) -> None:
-    (example,) = [code for code in documented("README.md") if "ClipLoader" in code]
+def test_the_example_of_batches(demo) -> None:
+    (example,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]
     result = run_example(example, demo[0].parent)
     assert result.returncode == 0, result.stderr
     assert "torch.Size([16, 120, 2762])" in result.stdout
 
 
 @pytest.mark.slow
-def test_the_benchmark_as_the_readme_has_it(demo) -> None:
-    commands = re.findall(r"^\$ storyframes (train|evaluate) (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_the_benchmark_as_documented(demo) -> None:
+    commands = re.findall(
+        r"^\$ storyframes (train|evaluate) (.+)$", (ROOT / "docs/everyday.md").read_text(), re.MULTILINE
+    )
     assert [name for name, _ in commands] == ["train", "evaluate"]
     results = [storyframes(name, *shlex.split(more), folder=demo[0].parent) for name, more in commands]
     assert [result.returncode for result in results] == [0, 0], results[0].stderr + results[1].stderr

@@ -19,8 +19,9 @@ PAGES = sorted(
 )
 # By page and what the example says: the test that runs it as it stands.
 RUN_BY = {
-    ("README.md", "ClipLoader"): "test_the_training_example_of_the_readme",
-    ("README.md", "store.read("): "test_examples_that_need_the_demo",
+    ("docs/everyday.md", "ClipLoader"): "test_the_example_of_batches",
+    ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
+    ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
     ("docs/benchmark.md", "Ridge"): "test_a_model_of_ones_own_is_scored_as_documented",
     ("docs/benchmark.md", "def cosine"): "test_a_model_of_ones_own_is_scored_as_documented",
     ("docs/benchmark.md", "implied_prevalence"): "test_examples_that_need_nothing",
@@ -32,7 +33,7 @@ RUN_BY = {
     ("docs/training.md", ""): "test_the_other_examples_of_training",
 }
 NOT_RUN = {
-    ("README.md", "extract_study"): "starts a server and workers; tests/test_flows.py makes the same call",
+    ("docs/everyday.md", "extract_study"): "starts a server and workers; tests/test_flows.py makes the same call",
     ("docs/design.md", "class Extractor"): "an outline of a class, not something to type",
     ("docs/dope.md", "DopeDetector"): "its model has to be got from its authors",
 }
@@ -77,6 +78,13 @@ def test_examples_that_need_nothing(code: str) -> None:
 def test_examples_that_need_the_demo(code: str, extracted_demo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(extracted_demo[0].parent)
     exec(compile(code, "example", "exec"), {})
+
+
+def test_the_example_of_the_readme(extracted_demo, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(extracted_demo[0].parent)
+    (code,) = examples("test_the_example_of_the_readme")
+    exec(compile(code, "example", "exec"), {})
+    assert capsys.readouterr().out.strip() == code.rpartition("# ")[2].strip() == "(2396, 67)"
 
 
 def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
