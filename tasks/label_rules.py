@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from storyframes.clips.clip_rows import COLUMNS, weight_column
-from storyframes.label_curves import MOST_CHARACTERS, column_of, of_scheme
+from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Curve, Label, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
@@ -36,6 +37,8 @@ class LabelRule:
         raters: "mean" (of numbers and curves; of names the one that most raters give, none where two are as many),
             "all" (a column, or a curve, for each rater), or one rater's id.
         person: whose labels, a person_id or a role; needed where a session has those of several.
+        between: of a curve, what it has between its moments; None is the nearest of them.
+        longest_gap_s: of a curve, the longest gap that this bridges (:class:`storyframes.label_curves.CurveRule`).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}  # pydantic reads the section into this class
@@ -43,6 +46,13 @@ class LabelRule:
     within: Within | None = None
     raters: str = MEAN
     person: str | None = None
+    between: Between | None = None
+    longest_gap_s: float | None = None
+
+    @property
+    def curve(self) -> CurveRule:
+        """What curves have between their moments."""
+        return CurveRule(self.between or Between.NEAREST, self.longest_gap_s)
 
     def within_of(self, scheme: Scheme) -> Within:
         """How a window's value comes about."""
@@ -165,6 +175,10 @@ def _faults(
 ) -> Iterator[str]:
     section = f"[labels.{name}]"
     scheme = schemes.get(name)
+    is_curve = name in study.schemes and study.schemes[name].type is SchemeType.CURVE
+    for key in ("between", "longest_gap_s"):
+        if getattr(rule, key) is not None and name in study.schemes and not is_curve:
+            yield f"{section}: {key} is of curves, and this scheme is {study.schemes[name].type}: leave it out"
     if scheme is None:
         if name not in study.schemes:
             yield f"{section}: the study has no scheme {name!r}{did_you_mean(name, set(study.schemes))}"
@@ -198,6 +212,10 @@ def _curve_rule_faults(study: Study, name: str, rule: LabelRule) -> Iterator[str
     for key in ("within", "person"):
         if getattr(rule, key) is not None:
             yield f"{section}: {key} says how labels meet windows, and this scheme is a curve: leave it out"
+    if rule.longest_gap_s is not None and not 0 < rule.longest_gap_s < math.inf:
+        yield f"{section}: longest_gap_s = {rule.longest_gap_s:g}: more than 0 seconds"
+    if rule.between in (Between.HOLD, Between.LINEAR) and rule.longest_gap_s is None:
+        yield f'{section}: between = "{rule.between}" needs longest_gap_s, the longest gap in seconds that it bridges'
     raters = {curve.rater_id for curve in study.curves if curve.scheme == name and curve.rater_id}
     if rule.raters not in (MEAN, ALL, *raters):
         yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"

@@ -36,7 +36,8 @@ INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environ
 TOGETHER = {
     "the demo": ("test_cli", "test_docs_site", "test_report", "test_report_browser", "test_snippets", "test_wheel"),
     "small files": (
-        "test_agreement", "test_clip_filter", "test_compare_ratings", "test_curves_dope", "test_enumerations",
+        "test_agreement", "test_between_moments", "test_clip_filter", "test_compare_ratings",
+        "test_curves_dope", "test_enumerations",
         "test_features", "test_hostile_settings", "test_imports", "test_leaks", "test_looking_at_tracks",
         "test_mixed", "test_pairs",
         "test_personas", "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers",

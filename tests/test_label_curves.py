@@ -8,62 +8,31 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.curve_studies import (
+    FRAME_TIMES,
+    SCHEMES,
+    WINDOW,
+    extracted,
+    index,
+    put_curve,
+    write_curve,
+    write_study,
+    write_timed,
+)
 from support.stores import local
 from support.synthetic_features import publish
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips.window_spec import WindowSpec
-from storyframes.label_curves import curve_spec
 from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
-from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Status
 from storyframes.store.verify import verify
-from tasks.extract import Outcome
-from tasks.extract import extract as do_work
-from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import build_clip_index, write_clip_index
 from tasks.label_rules import LabelRule, label_rule_faults
-from tasks.planning.plan import plan_extraction
-from tasks.planning.selection import Selection, SelectionError
+from tasks.planning.selection import SelectionError
 from tasks.study.curve_file import CurveSamples
-from tasks.study.curve_mean import GAP_STEPS, mean_curve, values_at
+from tasks.study.curve_mean import mean_curve, values_at
 from tasks.study.load import load_study
-
-SCHEMES = "scheme,type,min,max,private\nvalence,curve,-1,1,\nsecret,curve,,,yes\n"
-
-
-def write_curve(study: Path, name: str, values: dict[float, float | None]) -> str:
-    """A curve's file; None stands for an empty cell."""
-    rows = [f"{time},{'' if value is None else value}" for time, value in values.items()]
-    (study / name).write_text("\n".join(["time_s,value", *rows]) + "\n")
-    return name
-
-
-def write_study(
-    folder: Path, curves: list[tuple[str, str, str, str, str]], schemes: str = SCHEMES, tracks: str = ""
-) -> Path:
-    """Sessions a and b, whose videos nobody needs; curves: session_id, scheme, path, rater_id, track."""
-    folder.mkdir(exist_ok=True)
-    (folder / "sessions.csv").write_text("session_id,participant_id,video\na,p1,a.mkv\nb,p2,b.mkv\n")
-    (folder / "schemes.csv").write_text(schemes)
-    rows = "".join(",".join(row) + "\n" for row in curves)
-    (folder / "curves.csv").write_text(f"session_id,scheme,path,rater_id,track\n{rows}")
-    if tracks:
-        (folder / "tracks.csv").write_text(f"session_id,track,audio\n{tracks}")
-    return folder
-
-
-def extracted(study: Path, root: Path, *only: str, **rules: LabelRule) -> dict[str, Outcome]:
-    """Extract the curves; what came of each, by session and feature."""
-    loaded = load_study(study)
-    plan = plan_extraction(
-        loaded, root, ExtractorsSettings(features=()), Selection(only=only or None), rules=rules or {}
-    )
-    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
-    catalogue.compact(local(root))
-    return {f"{outcome.session_id}/{outcome.feature}": outcome for outcome in outcomes}
 
 
 @pytest.fixture
@@ -210,7 +179,7 @@ def value_by_hand(curve: CurveSamples, at: float) -> float:
     if not before or before[-1] + 1 == len(curve.time_s):
         return float("nan")
     (t, v), (u, w) = ((curve.time_s[place], curve.value[place]) for place in (before[-1], before[-1] + 1))
-    return v + (at - t) / (u - t) * (w - v) if u - t <= GAP_STEPS * usual + 1e-7 else float("nan")
+    return v + (at - t) / (u - t) * (w - v) if u - t <= 2 * usual + 1e-7 else float("nan")
 
 
 @given(curve=curves(), at=MOMENTS)
@@ -234,47 +203,10 @@ def test_the_mean_is_of_the_raters_who_have_a_value(raters: list[CurveSamples]) 
 
 # --- at the frames of clips ------------------------------------------------------------------------------------------
 
-FRAMES, WINDOW = 60, 20
-FRAME_TIMES = {
-    "a": np.arange(FRAMES) / 25,
-    "b": np.cumsum(np.random.default_rng(5).uniform(0.03, 0.05, FRAMES)) - 0.03,  # no constant rate
-}
-
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A store with the clocks of two sessions and of a camera that begins later and runs fast, and their study."""
-    base = tmp_path_factory.mktemp("timed")
-    curves = [
-        ("a", "valence", "a.csv", "", ""),
-        ("b", "valence", "b.csv", "", ""),
-        ("a", "valence", "c.csv", "", "cam"),
-    ]
-    study = write_study(base / "study", curves)
-    (study / "tracks.csv").write_text("session_id,track,audio,clock\na,cam,a.wav,late\n")
-    (study / "clocks.csv").write_text("session_id,clock,clock_s,session_s\na,late,0,0.5\na,late,10.004,10.5\n")
-    root = base / "features"
-    create_store(root)
-    for session, time in FRAME_TIMES.items():
-        publish(root, session, "frames", {"time": time})
-        put_curve(root, session, "label.valence", np.zeros(1), np.zeros(1))
-    index(study, root)
-    return study, root
-
-
-def put_curve(root: Path, session: str, feature: str, time: np.ndarray, values: np.ndarray) -> None:
-    name, _, track = feature.partition("@")
-    with FeatureWriter(local(root), session, curve_spec(name), track=track or "main") as out:
-        out.write("time", time)
-        out.write("values", values.astype(np.float32))
-        out.write("raters", (~np.isnan(values)).astype(np.int16))
-        out.publish("f", {})
-
-
-def index(study: Path, root: Path) -> None:
-    catalogue.compact(local(root))
-    windows = WindowSpec(window=WINDOW, stride=7, split_shares=(1, 0, 0))
-    write_clip_index(build_clip_index(load_study(study), windows, FeatureStore(root)).clips, local(root))
+    return write_timed(tmp_path_factory.mktemp("timed"))
 
 
 def nearest_by_hand(time: np.ndarray, values: np.ndarray, points: np.ndarray, step: float) -> np.ndarray:
@@ -324,6 +256,9 @@ def test_every_frame_and_every_point_has_the_value_nearest_to_it(timed, curve, r
             np.testing.assert_array_equal(sample[name], expected.astype(np.float32))
             np.testing.assert_array_equal(sample[f"{name}_mask"], ~np.isnan(expected))
             np.testing.assert_array_equal(sample[f"{name}_raters"], ~np.isnan(expected))
+
+
+# --- what is refused, and clips without a curve ---------------------------------------------------------------------
 
 
 def test_what_a_curve_cannot_give_is_said(timed) -> None:

@@ -36,6 +36,7 @@ def check(
                 study,
                 settings,
                 lambda number, count: spinner.update(f"opening the files: {number} of {count}"),
+                settings.labels,
             )
         if problems := [*problems, *label_problems(loaded, settings.labels, problems)]:
             for line in not_read(loaded):  # the column that was meant, perhaps

@@ -14,6 +14,7 @@ import numpy as np
 from storyframes.clips.columns import ColumnTable
 from storyframes.clips.grid import Grid, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.input_readers import (
+    CurveRows,
     Field,
     FrameMask,
     FramePart,
@@ -29,6 +30,7 @@ from storyframes.clips.same_frames import check_frames_are_the_clips
 from storyframes.clips.speakers import RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
 from storyframes.clips.spoken import SpokenAtFrames, SpokenAtPoints, SpokenPerFrame, SpokenRows
 from storyframes.features import CLOCK
+from storyframes.label_curves import CurveRule, is_label_curve
 from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import feature_and_track, of_track
@@ -296,14 +298,20 @@ def _of_moments(
         )
     _check_clock(feature, spec, Axis.MOMENT)
     chosen = _choose(wanted, spec, {name: name for name in there})
-    mask = mask_rule(spec, [MAIN_ARRAY])
+    rules = {}
+    if is_label_curve(feature_and_track(feature)[0]):
+        sessions = source.clips["session_id"].unique().tolist()
+        rules = {each: CurveRule.of(source.store.attributes(each, feature), f"{each}/{feature}") for each in sessions}
     device = source.clock(wanted.track)
     if wanted.rate is None:
         clips_of = of_track(CLOCK, source.track), source.clock(source.track)
-        grid: Grid | None = open_frame_grid(source.store, source.clips, source.frames, feature, device, clips_of)
+        grid = open_frame_grid(source.store, source.clips, source.frames, feature, device, clips_of, rules)
     else:
-        grid = grid_of(source, wanted, feature_and_track(feature)[0])
-    return _on_grid(source, wanted, feature, chosen, mask, grid)
+        grid = open_grid(source.store, source.clips, source.index, wanted.rate, feature, wanted.field, device, rules)
+    if not rules:
+        return _on_grid(source, wanted, feature, chosen, mask_rule(spec, [MAIN_ARRAY]), grid)
+    parts = {each.field: (each.shaped(len(grid)), each.array) for each in chosen}
+    return [CurveRows(wanted.field, feature, parts, {each.field: each.spec.fill for each in chosen}, grid)]
 
 
 def _check_clock(feature: str, spec: FeatureSpec, axis: Axis) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ import pandas as pd
 from storyframes.clips.input_readers import Clip
 from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import CLOCK
-from storyframes.nearest import grid_points, nearest_rows, tolerance, usual_step
+from storyframes.label_curves import NEAREST, Between, CurveRule
+from storyframes.nearest import grid_points, usual_step
 from storyframes.store.feature_store import FeatureStore
 from storyframes.ticks import PER_SECOND, ticks
 
@@ -32,11 +34,14 @@ class Nearest(NamedTuple):
         span: the rows from the first to the last of them.
         rows: (k,) of each point its row, counted from the span's start; None where the span is just these.
         there: (k,) whether there is a row near enough; None where there is one for every point.
+        share: (k,) how far each point is from its row to the next one, 0 to 1, of a curve that has the line between
+            them; None where the row alone counts.
     """
 
     span: slice
     rows: np.ndarray | None
     there: np.ndarray | None
+    share: np.ndarray | None = None
 
 
 class Pattern(NamedTuple):
@@ -60,11 +65,13 @@ class Grid:
         points: of a clip.
         first: by session, by the first frame of a window, the first of its rows and which pattern they have.
         patterns: the patterns.
+        shares: by session, by the first frame of a window, :attr:`Nearest.share` where there is one.
     """
 
     points: int
     first: Mapping[str, Mapping[int, tuple[int, int]]]
     patterns: Sequence[Pattern] = field(repr=False)
+    shares: Mapping[str, Mapping[int, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return self.points
@@ -73,7 +80,11 @@ class Grid:
         """The rows of a clip's points."""
         first, number = self.first[clip.session_id][clip.start_frame]
         length, rows, there = self.patterns[number]
-        return Nearest(slice(first, first + length), rows, there)
+        share = self.shares.get(clip.session_id, {}).get(clip.start_frame)
+        if share is not None and length:  # the last row's points may need the row after it
+            at_last = share[-1:] if rows is None else share[rows == rows[-1]]
+            length += bool((at_last > 0).any())
+        return Nearest(slice(first, first + length), rows, there, share)
 
 
 def open_frame_grid(
@@ -83,6 +94,7 @@ def open_frame_grid(
     timed_by: str,
     device: TrackClock = SESSIONS_OWN,
     clips_of: tuple[str, TrackClock] = (CLOCK, SESSIONS_OWN),
+    rules: Mapping[str, CurveRule] = MappingProxyType({}),
 ) -> Grid:
     """The grid of the clips' own frames, for rows that have times of their own.
 
@@ -93,11 +105,12 @@ def open_frame_grid(
         timed_by: the feature whose ``time`` says when each row is.
         device: whose seconds these are.
         clips_of: the same two of the frames that the clips count.
+        rules: by session, what a curve has between its moments; of what is no curve there are none.
 
     Raises:
         ValueError: a session's times do not rise.
     """
-    found = _Lookup(store, timed_by, device, frames)
+    found = _Lookup(store, timed_by, device, frames, rules)
     shown_by, camera = clips_of
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
         shown = ticks(camera.to_session(str(session), store.view(session, shown_by, array="time")))
@@ -116,6 +129,7 @@ def open_grid(
     timed_by: str,
     name: str,
     device: TrackClock = SESSIONS_OWN,
+    rules: Mapping[str, CurveRule] = MappingProxyType({}),
 ) -> Grid:
     """The grid of a dataset's clips.
 
@@ -127,12 +141,13 @@ def open_grid(
         timed_by: the feature whose ``time`` says when each row is.
         name: of the input, for messages.
         device: whose seconds these are.
+        rules: as :func:`open_frame_grid` takes them.
 
     Raises:
         ValueError: the clips differ in length, no point lies in one, or a session's times do not rise.
     """
     offsets = grid_offsets(clips, index, rate, name)
-    found = _Lookup(store, timed_by, device, len(offsets))
+    found = _Lookup(store, timed_by, device, len(offsets), rules)
     for session, windows in clips.drop_duplicates(["session_id", "start_frame"]).groupby("session_id"):
         for some in _pieces(windows):
             points = ticks(some["start_s"])[:, None] + offsets
@@ -143,8 +158,11 @@ def open_grid(
 class _Lookup:
     """Looks up the rows of points, and collects what is found."""
 
-    def __init__(self, store: FeatureStore, timed_by: str, device: TrackClock, points: int) -> None:
+    def __init__(
+        self, store: FeatureStore, timed_by: str, device: TrackClock, points: int, rules: Mapping[str, CurveRule]
+    ) -> None:
         self._store, self._timed_by, self._device, self._points = store, timed_by, device, points
+        self._rules, self._shares = rules, dict[str, dict[int, np.ndarray]]()
         self._times: dict[str, tuple[np.ndarray, float]] = {}
         self._first: dict[str, dict[int, tuple[int, int]]] = {}
         self._numbers: dict[bytes, int] = {}
@@ -152,13 +170,19 @@ class _Lookup:
 
     def grid(self) -> Grid:
         """All that was found."""
-        return Grid(self._points, self._first, self._patterns)
+        return Grid(self._points, self._first, self._patterns, self._shares)
 
     def add(self, session: str, windows: pd.DataFrame, points: np.ndarray, step: float) -> None:
         """The rows of the points of some windows, (n, k) ticks of the session that are ``step`` apart."""
         time, own_step = self._time_of(session)
         if len(time):
-            rows, there = nearest_rows(time, _on_device(self._device, session, points), tolerance(step, own_step))
+            on_device = _on_device(self._device, session, points)
+            rule = self._rules.get(session, NEAREST)
+            rows, _, share, there = rule.neighbours(time, on_device, (step, own_step))
+            if rule.between is Between.LINEAR:
+                frames = windows["start_frame"].tolist()
+                share = np.where(there, share, 0).astype(np.float32)
+                self._shares.setdefault(session, {}).update(zip(frames, share, strict=True))
             there &= points < ticks(windows["stop_s"])[:, None]
         else:
             rows, there = np.zeros(points.shape, np.int64), np.zeros(points.shape, bool)

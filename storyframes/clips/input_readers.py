@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import STORIES
+from storyframes.label_curves import mixed
 from storyframes.row_roles import MaskRule
-from storyframes.spec import shown_names
+from storyframes.spec import MAIN_ARRAY, shown_names
 from storyframes.store.feature_store import FeatureStore
 
 if TYPE_CHECKING:
@@ -138,9 +139,55 @@ class FrameRows(InputReader):
             store.will_need(clip.session_id, part.feature, span.start, span.stop, array=part.array)
 
 
+@dataclass(frozen=True)
+class CurveRows(InputReader):
+    """A curve at the points of a grid, by what it has between its moments, and where it has a value.
+
+    Attributes:
+        name: of the mask, without ``_mask``.
+        parts: by field, the field and the array of the feature.
+        fills: by field, what stands where there is nothing.
+    """
+
+    name: str
+    feature: str
+    parts: Mapping[str, tuple[Field, str]]
+    fills: Mapping[str, float | int]
+    grid: Grid
+    of_window: ClassVar[bool] = True
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        mask = Field((len(self.grid),), np.dtype(bool))
+        return {name: field for name, (field, _) in self.parts.items()} | {f"{self.name}_mask": mask}
+
+    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        found = self.grid.find(clip)
+        there = np.ones(len(self.grid), bool) if found.there is None else found.there
+
+        def at_points(array: str, fill: float | int) -> np.ndarray:
+            rows = store.view(clip.session_id, self.feature, found.span.start, found.span.stop, array=array)
+            if not len(rows) or not there.any():
+                return np.full(len(there), fill, rows.dtype)
+            left = np.arange(len(there)) if found.rows is None else found.rows.astype(np.int64)
+            values = rows[np.minimum(left, len(rows) - 1)]
+            if found.share is not None:
+                values = mixed(values, rows[np.minimum(left + 1, len(rows) - 1)], found.share)
+            return np.where(there, values, fill)
+
+        for name, (_, array) in self.parts.items():
+            batch[name][place] = at_points(array, self.fills[name])
+        batch[f"{self.name}_mask"][place] = ~np.isnan(at_points(MAIN_ARRAY, math.nan))
+
+    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+        span = self.grid.find(clip).span
+        for _, array in self.parts.values():
+            store.will_need(clip.session_id, self.feature, span.start, span.stop, array=array)
+
+
 def rows_of(grid: Grid | None, clip: Clip) -> tuple[slice, np.ndarray | None, np.ndarray | None]:
     """A clip's rows: from which to which, which of them for each point, and where there is one (None: all)."""
-    return (slice(clip.start_frame, clip.stop_frame), None, None) if grid is None else grid.find(clip)
+    return (slice(clip.start_frame, clip.stop_frame), None, None) if grid is None else grid.find(clip)[:3]
 
 
 def _copy_columns(

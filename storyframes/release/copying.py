@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from storyframes.features import STORIES
+from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.release.pseudonyms import Key
 from storyframes.release.released_features import ReleasedArray, ReleasedFeature
 from storyframes.store.feature_store import FeatureStore
@@ -97,6 +98,9 @@ def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
         kept["story_ids"] = [key.names["stories"][story] for story in attributes["story_ids"]]
     if _FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
         kept["feature_set"] = attributes["feature_set"]
+    rule = CurveRule.of({key: attributes[key] for key in ("between", "longest_gap_s") if key in attributes}, "a curve")
+    if rule != NEAREST:
+        kept |= {"between": str(rule.between), "longest_gap_s": rule.longest_gap_s}
     return kept
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from storyframes.clocks import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 from storyframes.features import CLOCK, STORIES
-from storyframes.nearest import grid_points, nearest_rows, spoken_rows, tolerance, usual_step
+from storyframes.label_curves import NEAREST, Between, CurveRule, is_label_curve
+from storyframes.nearest import grid_points, spoken_rows, usual_step
 from storyframes.recording_times import last_frame_end_s
 from storyframes.row_roles import CLOCKS, FRAME_ROW
 from storyframes.spec import Axis
@@ -51,6 +52,7 @@ class SessionTimes:
         self._store, self._session_id, self._clocks = store, session_id, clocks
         self._rows: dict[tuple[str, Axis, float], np.ndarray] = {}
         self._points: dict[float, np.ndarray] = {}
+        self._next_rows: dict[tuple[str, Axis, float], tuple[np.ndarray, np.ndarray]] = {}
 
     def is_clock(self, feature: str) -> bool:
         """Whether it is the feature that says when frames are."""
@@ -139,16 +141,31 @@ class SessionTimes:
             return spoken_rows(ticks(times["time"]), ticks(times["end"]), points).astype(np.int64)
         return self._nearest(feature, axis, points, rate)
 
+    def next_rows_at(self, feature: str, axis: Axis, rate: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """(k,) int64 and float32: of a curve with the line between its moments, the row after each point, and how far
+        the point is from the row of :meth:`rows_at` to that one, 0 to 1; None of all other features.
+        """
+        self.rows_at(feature, axis, rate)
+        return self._next_rows.get((feature, axis, rate))
+
     def _nearest(self, feature: str, axis: Axis, points: np.ndarray, rate: float) -> np.ndarray:
         time = ticks(self.of_rows(feature, axis)["time"])
         if not len(time):
             return np.full(len(points), -1)
         try:
-            step = usual_step(time, f"{self._session_id}/{feature}")
+            where = f"{self._session_id}/{feature}"
+            step = usual_step(time, where)
+            is_curve = axis is Axis.MOMENT and is_label_curve(feature_and_track(feature)[0])
+            rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:
             raise StoreError(str(error)) from None
-        rows, is_near = nearest_rows(time, points, tolerance(PER_SECOND / rate, step))
-        return np.where(is_near, rows, -1)
+        found = rule.neighbours(time, points, (PER_SECOND / rate, step))
+        if rule.between is Between.LINEAR:
+            self._next_rows[feature, axis, rate] = (
+                np.where(found.there, found.right, -1),
+                found.share.astype(np.float32),
+            )
+        return np.where(found.there, found.left, -1)
 
     def _frame_row(self, feature: str, axis: Axis) -> str:
         """The array that says which word or utterance each frame has; empty where there is none."""

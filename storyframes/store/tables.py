@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from storyframes.features import STORIES
+from storyframes.label_curves import mixed
 from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import StoreError
@@ -176,6 +177,9 @@ class Table:
         def take(array: str) -> np.ndarray:
             if array not in taken:
                 taken[array] = self._take(array, found)
+                if self._next is not None:
+                    after, share = (each[start:stop] for each in self._next)
+                    taken[array] = mixed(taken[array], self._take(array, after), share)
             return taken[array]
 
         mask = np.array(np.broadcast_to(self.mask.of(take), found.shape)) & (found >= 0)
@@ -231,6 +235,11 @@ class Table:
         if self.rate is None:
             return np.arange(self.rows)
         return self.times.rows_at(self.feature, self.axis, self.rate)
+
+    @cached_property
+    def _next(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of a curve with the line between its moments, the row after each point, and how far the point is to it."""
+        return None if self.rate is None else self.times.next_rows_at(self.feature, self.axis, self.rate)
 
     @cached_property
     def _speakers(self) -> list[str] | None:

@@ -234,8 +234,9 @@ class Extractor(ABC, Generic[S]):
         if Input.TRANSCRIPT in kinds:
             settings |= self.common.transcript.model_dump()
         if Input.CURVE in self.inputs:
-            scheme = self._curve(source).scheme
-            settings |= {"minimum": scheme.minimum, "maximum": scheme.maximum}
+            curve = self._curve(source)
+            settings |= {"minimum": curve.scheme.minimum, "maximum": curve.scheme.maximum}
+            settings |= {"between": str(curve.rule.between), "longest_gap_s": curve.rule.longest_gap_s}
         tools = dict(self.tools())
         if self.distribution:
             tools["plug-in"] = self.distribution

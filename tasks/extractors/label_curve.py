@@ -12,16 +12,17 @@ import numpy as np
 
 from storyframes.label_curves import curve_spec
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, ExtractionError, Extractor, Input, Source
 from tasks.extractors.settings import ExtractorSettings
 from tasks.study.curve_file import CurveError, read_curve
-from tasks.study.curve_mean import mean_curve
+from tasks.study.curve_mean import SPARSE, mean_curve, unsaid_share
 
 
 class LabelCurve(Extractor[ExtractorSettings]):
     """The curves of one scheme, or their mean; ``spec`` is that of the scheme (:func:`label_curve`)."""
 
-    version = 1
+    version = 2
     inputs = (Input.CURVE,)
     after = ()  # curves have their own times
     needs_frames: ClassVar[bool] = False
@@ -36,7 +37,11 @@ class LabelCurve(Extractor[ExtractorSettings]):
             curves = [read_curve(source.file(kind).path, files.scheme) for kind in files.kinds]
         except CurveError as error:
             raise ExtractionError(str(error)) from None
-        mean = mean_curve(curves)
+        mean = mean_curve(curves, files.rule)
+        share = unsaid_share(mean.time_s, mean.value, files.rule)
+        out.quality["without_value"] = share
+        if share > SPARSE:
+            out.caveat(Caveat.SPARSE_CURVE)
         out.write("values", mean.value.astype(np.float32))
         out.write("time", mean.time_s)
         out.write("raters", mean.raters)
@@ -45,6 +50,8 @@ class LabelCurve(Extractor[ExtractorSettings]):
             "minimum": files.scheme.minimum,
             "maximum": files.scheme.maximum,
             "curves": len(curves),
+            "between": str(files.rule.between),
+            "longest_gap_s": files.rule.longest_gap_s,
         }
 
 

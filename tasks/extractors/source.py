@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from storyframes.label_curves import NEAREST, CurveRule
 from storyframes.tracks import MAIN
 from tasks.study.labels import Scheme
 
@@ -60,10 +61,12 @@ class CurveFiles:
     Attributes:
         scheme: with the minimum and maximum that its values have to keep to.
         kinds: by which :attr:`Source.files` has them, in the order of their raters.
+        rule: what the curve has between its moments.
     """
 
     scheme: Scheme
     kinds: tuple[str, ...]
+    rule: CurveRule = NEAREST
 
 
 @dataclass(frozen=True, slots=True)

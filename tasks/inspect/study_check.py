@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tasks.clip_labels import sessions_of_several_persons
 from tasks.extractors.base import Input
@@ -23,6 +24,7 @@ from tasks.media.video_header import VideoHeader, read_header
 from tasks.planning.cost import header_length_s, sound_length_s
 from tasks.shared_recordings import find_shared_recordings
 from tasks.study.curve_file import CurveError, read_curve
+from tasks.study.curve_mean import SPARSE, unsaid_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.tracks import MAIN
 from tasks.study.transcript import TranscriptError, read_transcript
@@ -33,7 +35,10 @@ _FEWER = 0.9  # a container may count frames that do not decode; so many less th
 
 
 def check_study(
-    root: Path, settings: ExtractorsSettings, progress: Callable[[int, int], None] = lambda *_: None
+    root: Path,
+    settings: ExtractorsSettings,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> tuple[Study, list[Problem]]:
     """The study at ``root`` as far as it is right, and everything that is wrong with its tables and files.
 
@@ -41,6 +46,7 @@ def check_study(
         root: the study's folder.
         settings: of all extractors; recordings and tables that none of them reads are not looked at.
         progress: called with (number, how many) before each session's files.
+        rules: by scheme, what its curves have between their moments.
     """
     reading = read_study(root)
     problems = [*reading.problems, *reading.session_problems]
@@ -48,7 +54,7 @@ def check_study(
     lengths_s: dict[tuple[str, str], float] = {}
     for number, files in enumerate(reading.files, start=1):
         progress(number, len(reading.files))
-        problems += _check_session(reading.study, files, settings, remarks, lengths_s)
+        problems += _check_session(reading.study, files, settings, rules, remarks, lengths_s)
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)
     problems += _shared_recordings(reading.files, reading.study, remarks)
@@ -87,6 +93,7 @@ def _check_session(
     study: Study,
     files: list[NamedFile],
     settings: ExtractorsSettings,
+    rules: Mapping[str, LabelRule],
     remarks: list[str],
     lengths_s: dict[tuple[str, str], float],
 ) -> Iterator[Problem]:
@@ -119,7 +126,7 @@ def _check_session(
                 case Input.OPENFACE:
                     _check_openface(path, header, video)
                 case _:  # a curve
-                    remarks += _check_curve(path, file.relative, study)
+                    remarks += _check_curve(path, file.relative, study, rules)
         except (RecordingError, TranscriptError, OpenFaceOutputError, CurveError) as error:
             yield file.problem(str(error).removeprefix(f"{path.name}: "))
         except OSError as error:
@@ -186,10 +193,20 @@ def _shared_recordings(files: list[list[NamedFile]], study: Study, remarks: list
         )
 
 
-def _check_curve(path: Path, relative: str, study: Study) -> list[str]:
-    """Read a curve, whose values are held to its scheme's minimum and maximum; what is unusual about the file."""
-    schemes = [study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative]
-    return [f"curves: {remark}" for remark in read_curve(path, next(iter(schemes), None)).remarks]
+def _check_curve(path: Path, relative: str, study: Study, rules: Mapping[str, LabelRule]) -> list[str]:
+    """Read a curve, whose values are held to its scheme's minimum and maximum; what should be known about it."""
+    scheme = next((study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative), None)
+    curve = read_curve(path, scheme)
+    name = scheme.name if scheme else ""
+    share = unsaid_share(curve.time_s, curve.value, rules.get(name, LabelRule()).curve)
+    remarks = list(curve.remarks)
+    if share > SPARSE:
+        remarks.append(
+            f"{relative}: {share:.0%} of the frames from its first moment to its last have no value, because its "
+            f'moments are apart or empty: [labels.{name}] between = "hold" or "linear", with longest_gap_s in seconds, '
+            "says what holds between them"
+        )
+    return [f"curves: {remark}" for remark in remarks]
 
 
 def _check_transcript(path: Path, relative: str, length_s: float, settings: ExtractorsSettings) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from storyframes.label_curves import of_scheme
+from storyframes.label_curves import NEAREST, CurveRule, of_scheme
 from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
@@ -20,10 +20,12 @@ class CurvePaths:
 
     Attributes:
         scheme: what its values are.
+        rule: what they have between their moments.
         paths: in the study, in the order of the raters.
     """
 
     scheme: Scheme
+    rule: CurveRule = NEAREST
     paths: tuple[str, ...] = ()
 
 
@@ -44,10 +46,11 @@ def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[
         scheme = study.schemes[name]
         if scheme.private:
             continue
-        for column, curves in curves_by_column(study, name, rules.get(name, LabelRule())).items():
+        rule = rules.get(name, LabelRule())
+        for column, curves in curves_by_column(study, name, rule).items():
             for curve in sorted(curves, key=lambda curve: curve.rater_id or ""):
                 of_track = found.setdefault((curve.session_id, curve.track or MAIN), {})
-                before = of_track.get(of_scheme(column), CurvePaths(scheme))
+                before = of_track.get(of_scheme(column), CurvePaths(scheme, rule.curve))
                 of_track[of_scheme(column)] = replace(before, paths=(*before.paths, curve.path))
     return found
 

@@ -50,7 +50,10 @@ def session_source(
         except OSError as error:
             unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
     frameless = track != MAIN and study.tracks[session_id][track].video is None
-    made_of = {name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs)) for name, pairs in kinds.items()}
+    made_of = {
+        name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)
+        for name, pairs in kinds.items()
+    }
     return Source(session_id, files, unusable, track, frameless, made_of)
 
 
