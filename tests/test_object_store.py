@@ -281,3 +281,18 @@ def test_a_runs_mark_is_there_as_long_as_the_run_and_gc_takes_what_a_killed_one_
     monkeypatch.setattr(time, "time", lambda: now + 31 * 24 * 3600)
     assert [removal.path for removal in collect(storage, 0)] == [mark.path]
     assert not mark.is_seen()
+
+
+def test_the_objects_of_another_session_are_not_read_as_this_ones(url: str) -> None:
+    storage = create_store(url)
+    for number, session in enumerate("ab"):
+        publish(url, session, 130 + number)
+    for path in storage.files("a/frames"):
+        storage.replace(f"b{path[1:]}", storage.read(path))
+    (finding,) = (one for one in maintenance.verify(storage) if one.path == "current.json")
+    assert (finding.session_id, finding.feature) == ("b", "frames")
+    assert "is the record of a/frames, whose folder was copied or renamed" in finding.problem
+    catalogue.compact(storage)
+    assert FeatureStore(url).sessions == ["a"]
+    with pytest.raises(StoreError, match="b/frames is failed: b/frames/current.json: is the record of a/frames"):
+        FeatureStore(url).read("b", "frames", array="time")

@@ -4,6 +4,7 @@ that lacks what a store needs is refused, or what it lacks is a caveat."""
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from support.stores import local, publish_openface
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INNER_GROUP, ROOT_GROUP, StoreError, create_store, open_store
+from storyframes.store.records import seal, unseal
 
 ROOT = Path(__file__).parent.parent
 
@@ -182,3 +184,61 @@ def test_a_file_system_without_locks_is_refused_at_the_start(tmp_path: Path, lib
     assert "StorageError" in result.stderr
     assert "this file system has no locks" in result.stderr
     assert not (root / "a").exists()
+
+
+# --- folders in another's place --------------------------------------------------------------------------------------
+
+
+def copy_of_a(store: Path, place: str) -> None:
+    """The folder of a's openface where another feature would be; the catalogue as older code made it of that."""
+    rows = catalogue.to_table(catalogue.scan(local(store), "a")).to_pylist()
+    shutil.rmtree(store / place, ignore_errors=True)
+    shutil.copytree(store / "a/openface", store / place)
+    session, feature = place.split("/")
+    (copied,) = ({**row, "session_id": session, "feature": feature} for row in rows)
+    copied["path"] = f"{place}/{copied['version']}"
+    table = pa.Table.from_pylist([*rows, copied], catalogue.schema())
+    catalogue.replace_table(local(store), catalogue.CATALOGUE, lambda: table)
+
+
+@pytest.mark.parametrize("place", ["b/openface", "a/openface@child_b", "a/resnet50"])
+def test_the_folder_of_another_feature_is_not_read_as_this_one(store: Path, place: str) -> None:
+    copy_of_a(store, place)
+    said = rf"{place}/current.json: is the record of a/openface, whose folder was copied or renamed"
+    with pytest.raises(StoreError, match=said):
+        FeatureStore(store)
+    session, feature = place.split("/")
+    (finding,) = (one for one in maintenance.verify(local(store)) if one.path == "current.json")
+    assert (finding.session_id, finding.feature) == (session, feature)
+    assert "is the record of a/openface" in finding.problem
+    catalogue.compact(local(store))
+    opened = FeatureStore(store)
+    assert not opened.has(session, feature)
+    assert opened.has("a", "openface")
+    with pytest.raises(StoreError, match=rf"{place} is failed: {said}"):
+        opened.read(session, feature)
+
+
+@pytest.mark.parametrize("place", ["b/openface", "a/openface@child_b", "a/resnet50"])
+def test_a_version_says_of_whom_it_is_where_its_record_does_not(store: Path, place: str) -> None:
+    copy_of_a(store, place)
+    session, feature = place.split("/")
+    path = store / place / "current.json"
+    content = unseal(path.read_bytes(), "")
+    path.write_bytes(seal({**content, "session_id": session, "feature": feature}))
+    catalogue.compact(local(store))
+    opened = FeatureStore(store)
+    for look in (opened.spec, opened.attributes, opened.open_group):
+        with pytest.raises(StoreError, match="it is of 'a/openface': its folder was copied or renamed"):
+            look(session, feature)
+    (finding,) = (one for one in maintenance.verify(local(store)) if one.session_id)
+    assert (finding.session_id, finding.feature) == (session, feature)
+    assert "it is of 'a/openface'" in finding.problem
+
+
+def test_versions_of_one_name_are_no_copies_where_their_records_say_so(store: Path) -> None:
+    copy_of_a(store, "b/openface")
+    path = store / "b/openface/current.json"
+    content = unseal(path.read_bytes(), "")
+    path.write_bytes(seal({**content, "session_id": "b"}))
+    assert FeatureStore(store).has("b", "openface")

@@ -1,8 +1,9 @@
 """What a store says of the features in it, so that whoever reads it need not know them.
 
-Beside the values lie, as attributes of the Zarr group: ``feature``, ``track`` (of another than the session's own),
-``about``, ``mask``, ``face`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and of each array:
-``about``, ``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says what a row is.
+Beside the values lie, as attributes of the Zarr group: ``session_id``, ``feature``, ``track`` (of another than the
+session's own), ``about``, ``mask``, ``face`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and
+of each array: ``about``, ``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says
+what a row is.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import numpy as np
 
 from storyframes.features import STORIES
 from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table, scan, schema, to_table
-from storyframes.store.layout import CATALOGUE, CHECKSUMS
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, current_path
+from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         """The catalogue as it was last compacted; made from the records where it was never.
 
         Raises:
-            StoreError: it is damaged.
+            StoreError: it is damaged, or has a feature whose folder was copied from another.
             StorageError: it cannot be read.
         """
         content = read_table(storage, CATALOGUE)
@@ -57,7 +58,34 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
             return cls(to_table(scan(storage)))
         if storage.read(CHECKSUMS) is None:  # nothing else says that it is sound
             parse_table(content, CATALOGUE)
-        return cls(content)
+        snapshot = cls(content)
+        snapshot._check_copies(storage)
+        return snapshot
+
+    def _check_copies(self, storage: Storage) -> None:
+        """See that features whose versions have one name are not copies of one folder, as older code took for features.
+
+        A version's name is a time and chance: two features rarely share one, and of those the records are read.
+
+        Raises:
+            StoreError: a record is another feature's.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = pc.list_element(pc.split_pattern(self._paths, "/"), 2)
+        counts = pc.value_counts(names)
+        shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        if not len(shared):
+            return
+        paths = self._paths.filter(pc.is_in(names, value_set=pa.array(shared))).to_pylist()
+        keys = [tuple(path.split("/")[:2]) for path in paths]
+        contents = storage.read_many([current_path(*key) for key in keys])
+        for key in keys:
+            try:
+                Current.parse_of(*key, contents[current_path(*key)], current_path(*key))
+            except RecordError as error:
+                raise StoreError(f"{error}; 'storyframes index' leaves it out, the next extraction makes it") from None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snapshot, (self._content,)
