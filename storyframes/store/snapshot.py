@@ -79,11 +79,12 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         if not len(shared):
             return
         paths = self._paths.filter(pc.is_in(names, value_set=pa.array(shared))).to_pylist()
-        keys = [tuple(path.split("/")[:2]) for path in paths]
-        contents = storage.read_many([current_path(*key) for key in keys])
-        for key in keys:
+        names_of = [path.split("/") for path in paths]
+        contents = storage.read_many([current_path(session, feature) for session, feature, _ in names_of])
+        for session, feature, _ in names_of:
+            path = current_path(session, feature)
             try:
-                Current.parse_of(*key, contents[current_path(*key)], current_path(*key))
+                Current.parse_of(session, feature, contents[path], path)
             except RecordError as error:
                 raise StoreError(f"{error}; 'storyframes index' leaves it out, the next extraction makes it") from None
 
