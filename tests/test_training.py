@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load
 from support.planted_study import Nobody
 from support.stores import local
@@ -28,6 +31,7 @@ from tasks.empathy.predictions import read_predictions
 from tasks.empathy.run_folder import RunStatus, held, read_state
 from tasks.empathy.run_record import read_run
 from tasks.empathy.runs import RunDiffersError, train_run
+from tasks.empathy.settings import TrainSettings
 from tasks.index import write_clip_index
 
 
@@ -74,19 +78,74 @@ def test_a_run_killed_many_times_gets_nearer_its_end_each_time(store, tmp_path: 
         assert len((name().folder(tmp_path) / "epochs.jsonl").read_text().splitlines()) == epochs
 
 
-def test_whether_onednn_is_used_is_settled_once(store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    probed = quick(onednn="probe", epochs=1)
-    outcome = train_run(store, name(), probed, tmp_path, Nobody())
-    state = read_state(outcome.folder)
-    saved = load_checkpoint(outcome.folder / "checkpoint.pt", state.fingerprint)
-    assert saved["onednn"] is outcome.weights["onednn"]
-    for answer in (True, False):  # what the checkpoint says holds, whatever a probe would say now
-        folder = name().folder(tmp_path / str(answer))
-        folder.mkdir(parents=True)
-        state = {**torch.load(outcome.folder / "checkpoint.pt", weights_only=True), "onednn": answer}
-        torch.save(state, folder / "checkpoint.pt")
-        (folder / "state.json").write_bytes((outcome.folder / "state.json").read_bytes())
-        assert train_run(store, name(), probed, tmp_path / str(answer), Nobody()).weights["onednn"] is answer
+@pytest.mark.parametrize(("precision", "by_rule"), [("float32", "off"), ("bfloat16", "on")])
+def test_the_precision_alone_decides_on_onednn_and_the_choice_decides_the_run(
+    store, tmp_path: Path, precision: str, by_rule: str
+) -> None:
+    unsaid = TrainSettings.model_validate({**quick(precision=precision).model_dump(), "onednn": "auto"})
+    said = {choice: quick(precision=precision, onednn=choice) for choice in ("on", "off")}
+    opened = {choice: open_run(store, name(), of) for choice, of in {**said, "auto": unsaid}.items()}
+    assert TrainSettings().onednn == "auto"
+    assert opened["auto"].decided["settings"]["onednn"] == by_rule
+    assert opened["auto"].fingerprint == opened[by_rule].fingerprint
+    assert opened["on"].fingerprint != opened["off"].fingerprint
+    used = set()
+
+    def look(module: torch.nn.Module, given: object) -> None:
+        if isinstance(module, torch.nn.LSTM):
+            used.add(torch.backends.mkldnn.enabled)
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(look)
+    try:
+        outcome = train_run(store, name(), unsaid.model_copy(update={"epochs": 1}), tmp_path, Nobody())
+    finally:
+        hook.remove()
+    assert used == {by_rule == "on"}
+    assert read_run(outcome.folder).data["onednn"] is (by_rule == "on")
+
+
+def test_settings_of_the_stopwatch_are_refused_with_what_to_write() -> None:
+    with pytest.raises(
+        ValidationError, match=r'one seed could give two results: write "auto" \(on in bfloat16, off in'
+    ):
+        TrainSettings(onednn="probe")
+
+
+LEARN = """
+import hashlib, torch
+from tasks.empathy.models.parts import Lstm, mlp, use_onednn
+
+torch.set_num_threads(2)
+digest = hashlib.sha256()
+for kind in (torch.float32, torch.bfloat16):
+    torch.manual_seed(0)
+    lstm, head = Lstm(256, 32), mlp(32, [32, 1])
+    use_onednn(lstm, kind is torch.bfloat16)
+    weights = [*lstm.parameters(), *head.parameters()]
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16, enabled=kind is torch.bfloat16):
+            scores = head(lstm(torch.randn(33, 4, 256)))
+        gradients = torch.autograd.grad(scores.float().square().mean(), weights)
+        with torch.no_grad():  # AdamW would do, and import for a second
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight -= 0.1 * gradient
+    for weight in weights:
+        digest.update(weight.detach().numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_as_many_threads_give_the_same_bits_in_ten_processes_that_crowd_the_machine() -> None:
+    root = Path(__file__).parents[1]
+    environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # else threads that wait for a processor use it up
+    processes = [
+        subprocess.Popen([sys.executable, "-c", LEARN], stdout=subprocess.PIPE, text=True, cwd=root, env=environment)
+        for _ in range(10)
+    ]
+    digests = [process.communicate()[0].strip() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 10
+    assert len(digests[0]) == 64
+    assert digests == digests[:1] * 10
 
 
 def test_frames_prepared_once_give_the_same_bits_and_in_half_the_size_nearly_the_same_scores(store, tmp_path) -> None:

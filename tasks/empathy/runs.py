@@ -187,6 +187,7 @@ def _record(opened: OpenRun, progress: Progress, digests: Mapping[str, Any], cut
             "weights": described_weights(progress),
             "device": opened.settings.device,
             "threads": opened.settings.threads,
+            "onednn": opened.settings.uses_onednn,
         },
     )
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
@@ -132,10 +132,10 @@ class TrainSettings(StrictSettings):
     bank: Literal["none", "float32", "bfloat16"] = "none"
     pca: Annotated[int, Field(ge=1)] | None = None  # v on so many principal components, another model
     personality: PersonalitySettings | None = None
+    onednn: Literal["auto", "on", "off"] = "auto"  # auto follows from the precision alone, see uses_onednn
     # with what; no part of what decides a run
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1)] = 1
-    onednn: Literal["probe", "on", "off"] = "probe"
     # the modalities
     v: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = VISION
     a: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = AUDIO
@@ -151,6 +151,16 @@ class TrainSettings(StrictSettings):
     def _with_preset(cls, given: Any) -> Any:
         if isinstance(given, dict):
             return {**PRESETS.get(str(given.get("preset", "")), {}), **given}
+        return given
+
+    @field_validator("onednn", mode="before")
+    @classmethod
+    def _by_rule(cls, given: Any) -> Any:
+        if given == "probe":
+            raise ValueError(
+                'a stopwatch chose, so one seed could give two results: write "auto" (on in bfloat16, off in float32), '
+                '"on" or "off"'
+            )
         return given
 
     @model_validator(mode="after")
@@ -197,7 +207,17 @@ class TrainSettings(StrictSettings):
             without |= {"personality": True, "amer": {"encoder_p": True}}
         same_bits = {"bank": "none"} if self.bank == "float32" and not projected else {}
         inputs = {name: [part.deciding() for part in self.parts(name)] for name in MODALITIES}
-        return {**self.model_dump(mode="json", exclude=without), **inputs, **same_bits}
+        choices = {"onednn": "on" if self.uses_onednn else "off"}
+        return {**self.model_dump(mode="json", exclude=without), **inputs, **same_bits, **choices}
+
+    @property
+    def uses_onednn(self) -> bool:
+        """Whether LSTMs on a processor are computed with oneDNN, which gives other last bits.
+
+        By a rule that no machine and no clock decides: in bfloat16 it is several times faster everywhere that it was
+        measured, in float32 faster on some processors and slower on others (docs/performance.md).
+        """
+        return self.onednn == "on" or (self.onednn == "auto" and self.precision == "bfloat16")
 
     def only_chosen(self, phase: str) -> bool:
         """Whether only clips of the story that the session reflected on are taken."""

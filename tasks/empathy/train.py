@@ -7,7 +7,6 @@ enough: what a killed run makes again is what it would have made.
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,17 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from storyframes.clips.samplers import SequentialSampler
 from tasks.empathy.checkpoint import load_checkpoint, save_checkpoint
 from tasks.empathy.feed import Feed
-from tasks.empathy.models.parts import Sequences, has_lstm, use_onednn
+from tasks.empathy.models.parts import Sequences, use_onednn
 from tasks.empathy.predict import autocast, compared, predict
 from tasks.empathy.settings import TrainSettings
 from tasks.empathy.splits import Splits
-
-CLEARLY = 1.5
-"""How many times faster than without it oneDNN has to be to be used: near 1 two runs would not agree on it."""
-_PROBE_STEPS = 3
 
 
 class TrainingFailedError(Exception):
@@ -73,12 +67,10 @@ class Progress:
     """What a checkpoint has beside weights.
 
     Attributes:
-        onednn: whether LSTMs are computed with oneDNN; settled before the first step.
         epochs: those that are done.
         best: the number (from 1) of the epoch whose weights are kept, 0 before there is one.
     """
 
-    onednn: bool = True
     epochs: list[Epoch] = field(default_factory=list)
     best: int = 0
 
@@ -122,14 +114,12 @@ def fit(
     kept: dict[str, Tensor] = {}
     progress = Progress()
     saved = load_checkpoint(checkpoint, fingerprint)
-    if saved is None:
-        progress.onednn = _settle_onednn(model, feed, splits, settings)
-    else:
+    if saved is not None:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         rate.load_state_dict(saved["rate"])
         kept = saved["kept"]
-        progress = Progress(saved["onednn"], [Epoch(**one) for one in saved["epochs"]], saved["best"])
+        progress = Progress([Epoch(**one) for one in saved["epochs"]], saved["best"])
 
     def save() -> None:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rate": rate.state_dict()}
@@ -139,7 +129,7 @@ def fit(
 
     if saved is None:
         save()
-    use_onednn(model, progress.onednn)
+    use_onednn(model, settings.uses_onednn)
     learned = torch.from_numpy(splits.scale.learned(splits.labels(splits.training.clips))).float().to(device)
     for number in range(len(progress.epochs) + 1, settings.epochs + 1):
         watch.begins(number, settings.epochs, -(-len(splits.sampler) // settings.batch_size))
@@ -234,32 +224,6 @@ def _validated(model: nn.Module, feed: Feed, splits: Splits, settings: TrainSett
     return mse
 
 
-def _settle_onednn(model: nn.Module, feed: Feed, splits: Splits, settings: TrainSettings) -> bool:
-    """Whether LSTMs are to be computed with oneDNN: by a few steps with and without it, on copies of the model."""
-    if settings.onednn != "probe" or settings.device != "cpu" or not has_lstm(model):
-        return settings.onednn != "off"
-    places, given = next(iter(feed.batches(splits.training, SequentialSampler(splits.training), settings.batch_size)))
-    order = places.tolist()
-    learned = torch.from_numpy(splits.scale.learned(splits.labels(splits.training.clips.iloc[order]))).float()
-    stories = splits.stories
-    vectors = None
-    if stories is not None:
-        vectors = torch.from_numpy(stories.vectors[stories.of(splits.training.clips.iloc[order])]).float()
-    clock = time.thread_time if settings.threads == 1 else time.perf_counter
-    took = {}
-    for use in (True, False):
-        copied = copy.deepcopy(model).train()
-        use_onednn(copied, use)
-        optimizer = torch.optim.AdamW(copied.parameters())
-        times = []
-        for _ in range(_PROBE_STEPS):
-            began = clock()
-            _step(copied, optimizer, given, vectors, learned, settings)
-            times.append(clock() - began)
-        took[use] = min(times)
-    return took[False] > CLEARLY * took[True]
-
-
 @contextlib.contextmanager
 def processor_of(settings: TrainSettings) -> Iterator[None]:
     """As many threads as asked for, and on a GPU only kernels that give the same twice where there are such."""
@@ -279,4 +243,4 @@ def processor_of(settings: TrainSettings) -> Iterator[None]:
 def described_weights(progress: Progress) -> dict[str, Any]:
     """Which weights are kept, for the record of a run."""
     best = progress.epochs[progress.best - 1]
-    return {"epoch": best.epoch, "val_mse": best.val_mse, "epochs": len(progress.epochs), "onednn": progress.onednn}
+    return {"epoch": best.epoch, "val_mse": best.val_mse, "epochs": len(progress.epochs)}

@@ -72,10 +72,6 @@ def use_onednn(model: nn.Module, use: bool) -> None:
             part.onednn = use
 
 
-def has_lstm(model: nn.Module) -> bool:
-    return any(isinstance(part, Lstm) for part in model.modules())
-
-
 def mlp(width: int, layers: Sequence[int], *, end: bool = False) -> nn.Sequential:
     """Linear layers with a ReLU between them, and after the last if ``end``."""
     parts: list[nn.Module] = []
