@@ -34,6 +34,22 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"storyframes \d+\.\d+\.\d+\n", storyframes("--version").stdout)
 
 
+def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None:
+    code, shown = in_terminal("--help")
+    panels = ("Start", "Extract", "Look", "Keep and share", "Train and score", "Models and plug-ins")
+    places = [shown.index(f" {panel} ─") for panel in panels]
+    assert code == 0
+    for panel, command in {
+        "Start": "doctor",
+        "Extract": "index",
+        "Look": "compare",
+        "Models and plug-ins": "models",
+    }.items():
+        first = shown.index(f" {panel} ─")
+        end = min((place for place in places if place > first), default=len(shown))
+        assert f"│ {command} " in shown[first:end]
+
+
 def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
     good = storyframes("check", study_copy)
     assert (good.returncode, good.stderr) == (0, "")

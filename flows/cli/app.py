@@ -8,6 +8,7 @@ too, as ``tests/test_imports.py`` holds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -66,42 +67,44 @@ def _root(
     pass
 
 
-for command in (
-    doctor.doctor,
-    init.init,
-    study.check,
-    sync.sync,
-    plan.plan,
-    deploy.deploy,
-    extract.extract,
-    extract_file.extract_file,
-    index.index,
-    clips.clips,
-    status.status,
-    status.runs,
-    upkeep.verify,
-    upkeep.gc,
-    upkeep.archive,
-    study.synthesize,
-    extract.demo,
-    look.overlay,
-    report.report,
-    look.show,
-    look.view,
-    compare.compare,
-    export.export,
-    evaluate.evaluate,
-    topics.topics,
-    statistics.agreement,
-    statistics.compare_ratings,
-    statistics.mixed,
-    train.train,
-    benchmark.benchmark,
-):
-    app.command()(command)
-app.add_typer(import_labels.import_app, name="import")
-app.add_typer(pairs.pairs_app, name="pairs")
-app.add_typer(release.release_app, name="release")
-app.add_typer(models.models_app, name="models")
-app.add_typer(extractors.extractors_app, name="extractors")
-app.add_typer(score.score_app, name="score")
+# By panel of --help: a command, or a group of commands with its name.
+PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] = {
+    "Start": (
+        doctor.doctor,
+        init.init,
+        extract.demo,
+        study.check,
+        ("import", import_labels.import_app),
+        plan.plan,
+        study.synthesize,
+    ),
+    "Extract": (
+        extract.extract,
+        extract_file.extract_file,
+        sync.sync,
+        index.index,
+        status.status,
+        status.runs,
+        deploy.deploy,
+    ),
+    "Look": (report.report, look.show, look.view, look.overlay, clips.clips, compare.compare),
+    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, export.export, ("release", release.release_app)),
+    "Models and plug-ins": (("models", models.models_app), ("extractors", extractors.extractors_app)),
+    "Train and score": (
+        train.train,
+        benchmark.benchmark,
+        evaluate.evaluate,
+        ("score", score.score_app),
+        topics.topics,
+        ("pairs", pairs.pairs_app),
+        statistics.agreement,
+        statistics.compare_ratings,
+        statistics.mixed,
+    ),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        if isinstance(command, tuple):
+            app.add_typer(command[1], name=command[0], rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
