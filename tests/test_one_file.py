@@ -17,10 +17,14 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from av.stream import Disposition
 from support.plug_ins import installed, write
 from support.recordings import write_recording, write_video, write_wave
 from support.studies import extract_session, make_study
+from support.tiny_audio_models import sound_model
+from support.tiny_image_models import timm_model
+from support.tiny_text_models import make_model
 from typer.testing import CliRunner
 
 import storyframes
@@ -82,6 +86,37 @@ def test_the_values_are_those_of_a_study(talk: Path, cache: Path, tmp_path: Path
     pd.testing.assert_frame_equal(view.to_pandas("opensmile", rows="frame"), frames.assign(voiced_share=shares))
     assert set(view.to_xarray().children) == {"frames", "opensmile"}
     assert repr(view).startswith("ExtractedFile talk.avi: opensmile\n  frames/time: ")
+
+
+def test_a_network_gives_the_same_bits_whatever_threads_the_process_has(
+    talk: Path, cache: Path, tmp_path: Path
+) -> None:
+    """A study's workers have one, a notebook has as many as processors."""
+    models = {
+        "heard": sound_model(tmp_path / "heard", "wav2vec2"),
+        "read": make_model(tmp_path / "read", "bert"),
+        "seen": timm_model(tmp_path / "seen", "resnet"),
+    }
+    kinds = {"heard": "audio", "read": "text", "seen": "image"}
+    sections = [{"name": name, "kind": kinds[name], "source": f"path:{folder}"} for name, folder in models.items()]
+    sections[1]["pool"] = "mean"
+    sections[2]["engine"] = "torch"
+    study = make_study(tmp_path / "study", video="talk.avi", transcript="talk.json")
+    for name in ("talk.avi", "talk.json"):
+        shutil.copy(talk.with_name(name), study / name)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        stored, _ = extract_session(study, tmp_path / "features", *models, embed=sections)
+        torch.set_num_threads(3)
+        view = storyframes.extract(talk, [*models], cache=cache, embed=sections, transcript=talk.with_suffix(".json"))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert view.failed == {}
+    for name in models:
+        np.testing.assert_array_equal(view.store.read("file", name), stored.read("s", name))
+    assert set(view.store.catalogue["fingerprint"]) == set(stored.catalogue["fingerprint"])
 
 
 def test_what_is_there_is_not_made_again(talk: Path, cache: Path, tmp_path: Path) -> None:

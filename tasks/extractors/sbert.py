@@ -29,6 +29,7 @@ from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.extractors.text_chunks import chunks, embed_in_chunks
 from tasks.models.digests import model_digests as files_digests
+from tasks.models.one_thread import one_thread
 from tasks.models.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
@@ -218,4 +219,5 @@ def load_model(settings: SbertSettings) -> SentenceTransformer:
 def _embed(model: SentenceTransformer, texts: Sequence[str]) -> np.ndarray:
     if not texts:
         return np.empty((0, 384), np.float32)
-    return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True).astype(np.float32)
+    with one_thread():
+        return model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True).astype(np.float32)

@@ -14,6 +14,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
 from tasks.extractors.image_networks.engine import ImageModel
 from tasks.extractors.image_networks.settings import Device, Precision
+from tasks.models.one_thread import one_thread
 
 _CPU_BATCH_SIZE = 8
 _TRIAL_BATCH_SIZE = 8
@@ -88,7 +89,7 @@ class TorchEngine:
     def _forward(self, images: torch.Tensor) -> torch.Tensor:
         if self.device == "cuda":
             images = images.pin_memory().to(self.device, non_blocking=True)
-        with torch.inference_mode(), numerics(self._tf32):
+        with torch.inference_mode(), numerics(self._tf32) if self.device == "cuda" else one_thread():
             return self._network(images).float()
 
     def _fitting_batch_size(self) -> int:

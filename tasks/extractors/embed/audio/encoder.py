@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.audio.shape import AudioShape
 from tasks.extractors.image_networks.settings import Device, Precision
 from tasks.extractors.image_networks.torch_engine import largest_batch_size, numerics
+from tasks.models.one_thread import one_thread
 from tasks.models.torchvision_import import import_torchvision
 
 _HALVES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
@@ -121,7 +121,7 @@ class SoundEncoder:
             given = given.pin_memory().to(self._device, non_blocking=True)
         inner = any(layer < self._shape.depth for layer in self._layers)
         # On a GPU convolutions would be in TF32 unasked.
-        with torch.inference_mode(), numerics(self._tf32) if self._device == "cuda" else nullcontext():
+        with torch.inference_mode(), numerics(self._tf32) if self._device == "cuda" else one_thread():
             found = self._network(given.to(self._dtype), output_hidden_states=inner)
             states = [
                 # What leaves the last block is what the model gives out: with its last normalisation, if it has one.

@@ -18,6 +18,7 @@ from tasks.extractors.embed.text.settings import TextPool, TextSettings
 from tasks.extractors.embed.text.shape import TextShape
 from tasks.extractors.image_networks.settings import Device, Precision
 from tasks.extractors.text_chunks import Chunk, chunks, embed_in_chunks
+from tasks.models.one_thread import one_thread
 from tasks.models.torchvision_import import import_torchvision
 
 _BATCH = 32
@@ -130,13 +131,14 @@ class _SentenceEncoder(TextEncoder):
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.empty((0, self._width), np.float32)
-        found = self._model.encode(
-            list(texts),
-            prompt=self.prompt or None,
-            batch_size=self.settings.batch_size or _BATCH,
-            show_progress_bar=False,
-            convert_to_numpy=True,
-        )
+        with one_thread():
+            found = self._model.encode(
+                list(texts),
+                prompt=self.prompt or None,
+                batch_size=self.settings.batch_size or _BATCH,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
         return found.astype(np.float32)
 
 
@@ -162,7 +164,7 @@ class _PooledEncoder(TextEncoder):
             encoded = self.tokenizer(
                 [self.prompt + texts[number] for number in some], padding=True, return_tensors="pt", verbose=False
             ).to(self._model.device)
-            with torch.inference_mode():
+            with torch.inference_mode(), one_thread():
                 states = self._model(**encoded, output_hidden_states=True).hidden_states
                 pooled = [self._pool(states[layer].float(), encoded["attention_mask"]) for layer in self._layers]
                 rows[some] = torch.cat(pooled, dim=1).cpu().numpy()
