@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.text_service import PLANTED, raw_service, service
 
 from demo.stub_endpoint import Reply, StubEndpoint
@@ -51,6 +53,22 @@ def test_the_parsers_oracle() -> None:
 
 def test_another_scale() -> None:
     assert [parse_answer(answer, 1, 4) for answer in ("2.5", "0.5", "4,0", "5")] == [2.5, None, 4.0, None]
+
+
+@given(st.integers(1, 999_999), st.sampled_from(["{}", "**{}**", "Score: {}.", '"{}"']))
+def test_a_number_with_thousands_is_none_on_a_small_scale(number: int, around: str) -> None:
+    """ "1,000" was read as 1.0, the most that a listener can empathize."""
+    assert parse_answer(around.format(f"{number * 1_000:,}")) is None
+    assert parse_answer(around.format(f"{number:,}"), 1, 4) == (number if number <= 4 else None)
+
+
+@given(st.integers(0, 9_999))
+def test_a_decimal_comma_is_a_decimal_point(number: int) -> None:
+    """With three digits after it only where thousands cannot be meant."""
+    text = f"0,{number:04d}"
+    assert parse_answer(text) == float(text.replace(",", "."))
+    assert parse_answer(text[:-1]) == float(text[:-1].replace(",", "."))
+    assert [parse_answer(one, 1, 4) for one in ("1,000", "3,000", "3,00", "3,0000", "3.000")] == [None, None, 3, 3, 3]
 
 
 # --- the prompts -----------------------------------------------------------------------------------------------------

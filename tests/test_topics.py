@@ -36,26 +36,42 @@ from support.planted_topics import planted
 from tasks.text.embeddings import EmbeddingError, EmbeddingService, embed
 from tasks.text.endpoint import agree
 from tasks.text.topics import find_topics
-print(find_topics(planted()[0], topics=8, seed=3).points.tobytes().hex())
+print(find_topics(planted()[0], topics=8, seed=3, draws=0).points.tobytes().hex())
 """
 
 
 def test_planted_clusters_are_found_and_a_seed_gives_the_same_points() -> None:
     embeddings, labels = planted()
-    found = find_topics(embeddings, seed=3)
+    found = find_topics(embeddings, seed=3, draws=3)
     assert int(found.labels.max()) + 1 == TOPICS
     assert adjusted_rand_score(labels, found.labels) >= 0.95
     assert max(found.silhouettes, key=found.silhouettes.__getitem__) == TOPICS
     assert list(found.silhouettes) == list(range(2, 21))
     assert found.caveats == ()
+    assert len(found.of_chance) == 3
+    assert max(found.of_chance) < 0.6 < 0.9 < found.silhouettes[TOPICS]
     whole = find_topics(embeddings, topics=TOPICS, seed=3, space=Space.EMBEDDING)
     assert adjusted_rand_score(labels, whole.labels) >= 0.95
+    assert (len(whole.of_chance), whole.caveats) == (19, ())
     # Afterwards, not beside: UMAP compiles for twenty seconds what a second process can then read.
     again = subprocess.run(
         [sys.executable, "-c", _AGAIN.format(tests=str(Path(__file__).parent))],
         cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert again.stdout.strip() == found.points.tobytes().hex()
+
+
+@pytest.mark.parametrize(("dimensions", "space"), [(384, Space.LAYOUT), (8, Space.EMBEDDING)])
+def test_topics_of_noise_are_said_to_be_chance(dimensions: int, space: Space) -> None:
+    """Texts that differ in 384 ways, or in 8 and a little: UMAP parts both, and neither has topics."""
+    generator = np.random.default_rng(4)
+    noise = generator.normal(size=(40, dimensions)) @ generator.normal(size=(dimensions, 384))
+    embeddings = noise + generator.normal(size=(40, 384)) + generator.normal(size=384)
+    found = find_topics(embeddings, space=space, draws=300)  # above all of 19 is one of 20, wherever UMAP is another
+    assert int(found.labels.max()) >= 1
+    assert found.of_chance[-1] >= max(found.silhouettes.values())
+    (caveat,) = found.caveats
+    assert f"the topics may be chance: their silhouette is {max(found.silhouettes.values()):.2f}, and" in caveat
 
 
 @pytest.mark.parametrize(

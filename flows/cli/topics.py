@@ -104,7 +104,8 @@ def topics(
         "groups": f"K-means on the {space}, scikit-learn {version('scikit-learn')}",
         "number of topics": "given" if count else "best silhouette of 2 to 20",
     }
-    silhouette = max(found.silhouettes.values())
+    silhouette, of_chance = max(found.silhouettes.values()), max(found.of_chance)
+    settings["silhouette"] = f"{silhouette:.2f}; of {len(found.of_chance)} without topics at most {of_chance:.2f}"
     terms = topic_terms(shown, found.labels) if with_text else None
     caveats += found.caveats
     page = TopicsPage(
@@ -116,11 +117,13 @@ def topics(
         cannot_write(out, error)
     if json:
         told = {"stories": len(table), "topics": number, "silhouettes": found.silhouettes, "terms": terms}
-        print(jsonlib.dumps({**told, "caveats": caveats}))  # noqa: T201
+        print(jsonlib.dumps({**told, "silhouettes_of_chance": found.of_chance, "caveats": caveats}))  # noqa: T201
         return
     for caveat in caveats:
         error_console().print(f"[yellow]caveat:[/] {escape(caveat)}")
-    console().print(f"{len(table)} stories in {number} topics (silhouette {silhouette:.2f})")
+    console().print(
+        f"{len(table)} stories in {number} topics (silhouette {silhouette:.2f}; {of_chance:.2f} without topics)"
+    )
     console().print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
 
 
