@@ -102,8 +102,8 @@ def find_topics(
     caveats = caveats if count <= _NEIGHBOURS else []
     if max(of_chance, default=-1.0) >= silhouettes[best]:
         caveats.append(
-            f"the topics may be chance: their silhouette is {silhouettes[best]:.2f}, and embeddings without topics, laid "
-            f"out and grouped alike, reached {of_chance[-1]:.2f} (draw {len(of_chance)} of {draws})"
+            f"the topics may be chance: their silhouette is {silhouettes[best]:.2f}, and embeddings without topics, "
+            f"laid out and grouped alike, reached {of_chance[-1]:.2f} (draw {len(of_chance)} of {draws})"
         )
     return Topics(points, _by_size(found[best]), silhouettes, tuple(of_chance), tuple(caveats))
 
