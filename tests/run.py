@@ -68,8 +68,9 @@ TOGETHER = {
     ),
     "stores": (
         "test_archive", "test_catalogue", "test_embedding_writer", "test_frame_rows", "test_hostile_store",
-        "test_locks", "test_object_errors", "test_old_stores", "test_power_loss", "test_read_ahead", "test_reading",
-        "test_recording_times", "test_reprs", "test_rows", "test_store", "test_store_damage", "test_store_order",
+        "test_locks", "test_losses", "test_object_errors", "test_old_stores", "test_power_loss", "test_read_ahead",
+        "test_reading", "test_recording_times", "test_reprs", "test_rows", "test_store", "test_store_damage",
+        "test_store_order",
     ),
     "studies": (
         "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",

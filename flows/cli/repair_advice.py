@@ -12,9 +12,16 @@ from storyframes.tracks import MAIN, feature_and_track
 
 def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
     """What to run, as sentences: an extraction passes by what looks untouched unless it is told by name."""
+    lost = [one for one in findings if one.lost]
+    findings = [one for one in findings if not one.lost]
     damaged = sorted({(one.session_id, one.feature) for one in findings if one.feature and not one.unreadable})
     untouched = [name for name in damaged if _looks_sound(storage, *name)]
     lines = []
+    if lost:
+        lines.append(
+            "What is lost comes back from a backup, or the next 'storyframes extract' makes it again; what was removed "
+            "on purpose is forgotten by 'storyframes index', and not before."
+        )
     if len(untouched) < len(damaged):
         lines.append("The next 'storyframes extract' makes again what is missing or was changed.")
     for session_id, feature in untouched:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,17 +12,26 @@ from flows import interruption
 from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted, human_bytes
 
+_MOST_SHOWN = 20
+
 
 def verify(
     features: FeaturesArgument,
     session: Annotated[
-        str, typer.Option(help="Only this session: nothing else is listed or read, nor the tables of the store.")
+        str, typer.Option(help="Only this session: nothing else is listed or read; of the tables, only the catalogue.")
     ] = "",
+    study: Annotated[
+        Path | None, typer.Option(help="The study: a session of its tables of which the store has nothing is lost.")
+    ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
     ] = False,
 ) -> None:
-    """Read every byte of every current version and compare it with what was published."""
+    """Read every byte of every current version, compare it with what was published, and name what is lost.
+
+    Lost is what the catalogue or the clip index has, or a session of --study, and the store has no more. It ends with 0
+    where every version is whole and nothing is lost, and there is a version at all.
+    """
     from flows.cli.repair_advice import repair_advice
     from flows.cli.tables.upkeep import findings_table
     from storyframes.store import maintenance
@@ -29,23 +39,33 @@ def verify(
 
     errors = error_console()
     with usage_errors(), errors.status("verifying") as spinner:
-        checked = 0
+        looked_at = maintenance.LookedAt()
 
         def progress(session_id: str, feature: str) -> None:
-            nonlocal checked
-            checked += 1
             spinner.update(f"verifying {session_id}/{feature}")
 
         storage = open_store(features, damaged=True)
         if session and not ID_PATTERN.fullmatch(session):
             fail(f"no session can be called {session!r}", 2)
         repaired = maintenance.repair(storage, session) if repair else []
-        findings = list(maintenance.verify(storage, progress, session))
-    if session and not checked and not findings:
+        sessions: tuple[str, ...] = ()
+        if study:
+            from tasks.study.load import load_study  # reading a store needs no study
+
+            sessions = tuple(load_study(study).sessions)
+        findings = list(maintenance.verify(storage, progress, session, looked_at=looked_at, study_sessions=sessions))
+    checked = len(looked_at.published)
+    if session and not checked and not looked_at.unpublished and not findings:
         fail(f"there is no session {session!r} in {features}", 2)
     shown = console()
     for path in repaired:
         shown.print(f"[yellow]repaired[/] {escape(path)}")
+    for (session_id, feature), why in list(looked_at.unpublished.items())[:_MOST_SHOWN]:
+        shown.print(f"[yellow]no version[/] {escape(f'{session_id}/{feature}: {why}')}")
+    if len(looked_at.unpublished) > _MOST_SHOWN:
+        shown.print(f"[yellow]no version[/] of {len(looked_at.unpublished) - _MOST_SHOWN} others")
+    for remark in looked_at.remarks:
+        shown.print(f"[yellow]not compared[/] {escape(remark)}")
     if findings:
         shown.print(findings_table(findings))
         for line in repair_advice(storage, findings):
@@ -53,7 +73,11 @@ def verify(
         if unread := sum(finding.unreadable for finding in findings):
             shown.print(f"Whether {unread} of them are sound is not known: they cannot be read.")
         raise typer.Exit(1)
-    shown.print(f"[green]sound[/] {counted(checked, 'feature')}: every file is as it was published")
+    if not checked:
+        shown.print("nothing was verified: no feature has a version")
+        raise typer.Exit(1)
+    without = f"; {counted(len(looked_at.unpublished), 'feature')} without a version" if looked_at.unpublished else ""
+    shown.print(f"[green]sound[/] {counted(checked, 'feature')}: every file is as it was published{without}")
 
 
 def gc(

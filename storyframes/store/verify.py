@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table, table_checksums
@@ -20,6 +20,7 @@ from storyframes.store.layout import (
     ZARR_JSON,
     StoreError,
 )
+from storyframes.store.losses import LookedAt, find_losses
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.store.validation import are_names, shown
@@ -34,6 +35,7 @@ class Finding:
         path: below the feature (or below the store).
         problem: what is wrong.
         unreadable: whether it is sound is not known, because it cannot be read.
+        lost: it was there, by the store's tables or the study's, and is gone; without a feature: all of a session.
     """
 
     session_id: str
@@ -41,21 +43,31 @@ class Finding:
     path: str
     problem: str
     unreadable: bool = False
+    lost: bool = False
 
 
 def verify(
-    storage: Storage, progress: Callable[[str, str], None] = lambda *_: None, session_id: str = ""
+    storage: Storage,
+    progress: Callable[[str, str], None] = lambda *_: None,
+    session_id: str = "",
+    *,
+    looked_at: LookedAt | None = None,
+    study_sessions: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Compare everything that readers use with what was recorded when it was published.
 
     Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
-    the records and the tables are checked, and whatever cannot be read is named. Superseded versions are not.
+    the records and the tables are checked, and whatever cannot be read is named. Superseded versions are not. What the
+    catalogue, the clip index or the study name and the store has no more is lost.
 
     Args:
         storage: the store.
         progress: called with (session_id, feature) before each.
-        session_id: only this session (nothing else is listed); the tables of the store are not looked at then.
+        session_id: only this session (nothing else is listed); of the tables, only the catalogue is looked at then.
+        looked_at: filled with what there was to verify, and what has no version.
+        study_sessions: of the study's tables: one of which the store has nothing is lost.
     """
+    looked_at = LookedAt() if looked_at is None else looked_at
     unreadable: dict[str, str] = {}
     files = storage.files(session_id, unreadable=unreadable.__setitem__)
     for path, why in sorted(unreadable.items()):
@@ -73,7 +85,9 @@ def verify(
         progress(session, feature)
         yield from _verify_group(storage, f"{session}/{feature}/", INNER_GROUP, session, feature)
         yield from _verify_attempt(storage, session, feature)
-        yield from _verify_feature(storage, files, session, feature)
+        yield from _verify_feature(storage, files, session, feature, looked_at)
+    for loss in find_losses(storage, looked_at, session_id, study_sessions, unreadable):
+        yield Finding(loss.session_id, loss.feature, loss.path, loss.problem, lost=True)
     if not session_id:
         yield from _verify_tables(storage)
 
@@ -114,7 +128,7 @@ def _verify_attempt(storage: Storage, session_id: str, feature: str) -> Iterator
 
 
 def _verify_feature(
-    storage: Storage, files: Mapping[str, FileInfo], session_id: str, feature: str
+    storage: Storage, files: Mapping[str, FileInfo], session_id: str, feature: str, looked_at: LookedAt
 ) -> Iterator[Finding]:
     """What is wrong with the current version; looked at again where another became current meanwhile."""
     path = f"{session_id}/{feature}/{CURRENT}"
@@ -123,11 +137,17 @@ def _verify_feature(
         try:
             current = Current.parse_of(session_id, feature, storage.read(path), path)
         except RecordError as error:
+            looked_at.published[session_id, feature] = ""
             yield Finding(session_id, feature, CURRENT, f"the record of the current version is damaged ({error})")
             return
         except OSError as error:
+            looked_at.published[session_id, feature] = ""
             yield Finding(session_id, feature, CURRENT, _why(error), unreadable=True)
             return
+        if current is None:
+            looked_at.unpublished[session_id, feature] = _why_unpublished(storage, session_id, feature)
+        else:
+            looked_at.published[session_id, feature] = current.version
         if current is None or current.version == checked:
             yield from findings if current else ()
             return
@@ -135,6 +155,16 @@ def _verify_feature(
         if not findings:
             return
         checked = current.version
+
+
+def _why_unpublished(storage: Storage, session_id: str, feature: str) -> str:
+    try:
+        attempt = Attempt.parse_of(session_id, feature, storage.read(f"{session_id}/{feature}/{ATTEMPT}"), ATTEMPT)
+    except (RecordError, OSError):
+        attempt = None  # said of itself
+    if attempt:
+        return f"{attempt.status}: {attempt.reason}"
+    return f"no {CURRENT}: a writer is at work, or was killed, or the record is lost; 'storyframes extract' makes it"
 
 
 def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Current) -> Iterator[Finding]:

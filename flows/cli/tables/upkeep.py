@@ -13,7 +13,8 @@ from tasks.inspect.human import human_bytes
 
 def findings_table(findings: Sequence[Finding]) -> Table:
     """What ``verify`` found."""
-    table = Table(title=f"{len(findings)} damaged or unreadable", title_justify="left")
+    kinds = "damaged, lost or unreadable" if any(finding.lost for finding in findings) else "damaged or unreadable"
+    table = Table(title=f"{len(findings)} {kinds}", title_justify="left")
     for heading in ("session", "feature", "file", "problem"):
         table.add_column(heading, overflow="fold")
     for finding in findings:

@@ -1,0 +1,174 @@
+"""What a store had and has no more, by its own tables and by the study's.
+
+A folder that is gone leaves no damaged file behind: only what names it can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storyframes.features import STORIES
+from storyframes.label_curves import PREFIX, column_of
+from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table
+from storyframes.store.layout import CATALOGUE, CLIPS, STUDY, ZARR_JSON, StoreError, current_path
+from storyframes.store.records import CURRENT, RecordError, unseal
+from storyframes.store.storage import Storage
+
+_MOST_NAMED = 20
+
+
+@dataclass
+class LookedAt:
+    """What there was to verify.
+
+    Attributes:
+        published: by session and feature, the version that is current; empty where the record is damaged.
+        unpublished: by session and feature, why there is no version: nothing of it can be sound or damaged.
+        remarks: what could not be compared, a sentence each.
+    """
+
+    published: dict[tuple[str, str], str] = field(default_factory=dict)
+    unpublished: dict[tuple[str, str], str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A session, or one feature of it, that is gone; the feature is empty for all of a session."""
+
+    session_id: str
+    feature: str
+    path: str
+    problem: str
+
+
+def find_losses(
+    storage: Storage, looked_at: LookedAt, session_id: str, study_sessions: Collection[str], unread: Collection[str]
+) -> Iterator[Loss]:
+    """What the catalogue, the clip index and the study name and the store has no more.
+
+    Args:
+        storage: the store.
+        looked_at: what is there; remarks are added.
+        session_id: only of this session; empty for all.
+        study_sessions: of the study's tables, where they are known.
+        unread: paths that could not be listed: what is below them may be there.
+    """
+    named = _named_by_catalogue(storage, session_id)
+    lost = _gone(storage, looked_at, named or {})
+    if lost:  # a run beside may have published, and gc removed: what is named is asked for again
+        still = _named_by_catalogue(storage, session_id) or {}
+        lost = {key: problem for key, problem in lost.items() if still.get(key) == (named or {}).get(key)}
+    if not session_id:
+        for key in _named_by_clips(storage):
+            if key not in looked_at.published and key not in lost and _is_gone(storage, key):
+                lost[key] = f"is gone: {CLIPS} has windows that have it"
+    blocked = {path.split("/")[0] for path in unread}
+    lost = {key: problem for key, problem in lost.items() if key[0] not in blocked}
+    there = {session for session, _ in (*looked_at.published, *looked_at.unpublished)}
+    by_session: dict[str, list[str]] = {}
+    for session, feature in sorted(lost):
+        by_session.setdefault(session, []).append(feature)
+    for session, features in by_session.items():
+        if session not in there:
+            yield Loss(session, "", "", f"the session is gone, and with it {', '.join(features)}")
+            continue
+        for feature in features:
+            yield Loss(session, feature, CURRENT, lost[session, feature])
+    if named is None and looked_at.published:
+        looked_at.remarks.append(
+            f"There is no sound {CATALOGUE}, so what is gone altogether is not known; 'storyframes index' writes it "
+            "of what is there."
+        )
+    remembered = set() if session_id else _remembered(storage)
+    for session in sorted({*study_sessions} | (remembered if named is None else set())):
+        if (
+            session_id in ("", session)
+            and session not in there
+            and session not in by_session
+            and session not in blocked
+        ):
+            whose = "the study's tables" if session in study_sessions else STUDY
+            yield Loss(session, "", "", f"nothing of the session is here, and it is in {whose}")
+    if named is not None and (absent := sorted(remembered - there - by_session.keys() - {*study_sessions})):
+        shown = ", ".join(absent[:_MOST_NAMED]) + (" …" if len(absent) > _MOST_NAMED else "")
+        looked_at.remarks.append(
+            f"Nothing was ever noted of {len(absent)} of the study's sessions ({shown}): never extracted, or lost "
+            "before the catalogue was last written."
+        )
+
+
+def _gone(storage: Storage, looked_at: LookedAt, named: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Of what the catalogue names, what is not there, and why."""
+    gone = {}
+    for key, version in named.items():
+        current = looked_at.published.get(key)
+        if current in (version, ""):  # "": the record is damaged, which is said of itself
+            continue
+        if current is None and _is_gone(storage, key):
+            gone[key] = f"is gone: the catalogue has the version {version} of it"
+        elif current is not None and storage.info(f"{'/'.join(key)}/{version}/{ZARR_JSON}") is None:
+            gone[key] = (
+                f"the catalogue has the version {version}, which is gone, so readers miss it; {current} is current, "
+                "and 'storyframes index' lets them read that"
+            )
+    return gone
+
+
+def _is_gone(storage: Storage, key: tuple[str, str]) -> bool:
+    """Whether there is no record, asked for by its name: a listing may lag behind."""
+    try:
+        return (
+            storage.info(current_path(*key)) is None
+            or (unseal(storage.read(current_path(*key)), "") or {}).get("version") is None
+        )
+    except (RecordError, OSError):
+        return False  # it is there; what is wrong with it is said elsewhere
+
+
+def _named_by_catalogue(storage: Storage, session_id: str) -> dict[tuple[str, str], str] | None:
+    """By session and feature, the version that the catalogue names; None without a sound catalogue."""
+    try:
+        content = read_table(storage, CATALOGUE)
+        if content is None:
+            return None
+        check_rows(table := parse_table(content, CATALOGUE, CHECKED))
+    except (StoreError, OSError):
+        return None
+    if session_id:
+        table = table.filter(pc.equal(table["session_id"], session_id))
+    table = table.filter(pc.is_valid(table["version"]))
+    sessions, features, versions = (table[name].to_pylist() for name in ("session_id", "feature", "version"))
+    return dict(zip(zip(sessions, features, strict=True), versions, strict=True))
+
+
+def _named_by_clips(storage: Storage) -> Iterator[tuple[str, str]]:
+    """The sessions and features that the clip index has windows of."""
+    try:
+        content = read_table(storage, CLIPS)
+        table = None if content is None else parse_table(content, CLIPS)
+    except (StoreError, OSError):
+        return
+    if table is None or "session_id" not in table.schema.names:
+        return
+    for column in table.schema:
+        if column.name.startswith(column_of("")) and pa.types.is_boolean(column.type):
+            name = column.name.removeprefix(column_of(""))
+            curve = PREFIX.replace(".", "_")
+            feature = f"{PREFIX}{name.removeprefix(curve)}" if name.startswith(curve) else name
+            for session in pc.unique(table["session_id"].filter(table[column.name])).to_pylist():
+                yield str(session), feature
+
+
+def _remembered(storage: Storage) -> set[str]:
+    """The sessions of the study that the store remembers."""
+    try:
+        content = unseal(storage.read(STUDY), STUDY) or {}
+    except (RecordError, OSError):
+        return set()
+    sessions = content.get("sessions", {})
+    return {*sessions} - {STORIES} if isinstance(sessions, dict) else set()
