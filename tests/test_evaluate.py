@@ -116,6 +116,13 @@ def test_scores_of_another_scale_are_named_with_both_scales_and_end_with_1(tmp_p
         ("unit", 0, 100, "OFF SCALE: scores go from 0 to 100, the scale 'unit' of run.json from 0.2 to 1"),
         ("binary", -3, 3, "OFF SCALE: scores go from -3 to 3, the scale 'binary' of run.json from 0 to 1"),
         ("scaled", -1, 1, ": scores go from -1 to 1, the scale 'scaled' of run.json from 0 to 1: 2 of 5"),  # cosines
+        ("unit", -1, 0.1, ": scores go from -1 to 0.1, the scale 'unit' of run.json from 0.2 to 1: 5 of 5"),
+        (
+            "rating",
+            -0.5,
+            0.9,
+            "OFF SCALE: scores go from -0.5 to 0.9, the scale 'rating' of run.json from 1 to 5: 5 of",
+        ),
         ("rating", 0.5, 5.5, ": scores go from 0.5 to 5.5, the scale 'rating' of run.json from 1 to 5: 2 of 5"),
         ("rating", 1, 5, ""),
         ("scaled", 0, 1, ""),

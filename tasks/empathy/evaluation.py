@@ -176,8 +176,9 @@ def _scale(predictions: Predictions, split: str) -> Iterator[str]:
         f"scores go from {least:.4g} to {most:.4g}, the scale {str(run.label)!r} of run.json from {low:.4g} to "
         f"{high:.4g}: {int(outside.sum())} of {len(scores)} scores are outside"
     )
-    may_be_cosine = run.label is ScoreScale.SCALED and least >= -1 and most <= 1
-    if least < low - span or most > high + span or (outside.mean() > 0.5 and not may_be_cosine):
+    may_be_cosine = run.label is not ScoreScale.RATING and least >= -1 and most <= 1
+    is_far = least < low - span or most > high + span
+    if (is_far or outside.mean() > 0.5) and not may_be_cosine:
         yield f"{_OFF_SCALE}{text}, so MSE, Acc and F1 mean nothing: correct 'label' in run.json, or the scores"
     elif outside.mean() >= _OFTEN:
         yield text
