@@ -121,6 +121,10 @@ def test_no_pair_is_sent_without_a_word(tmp_path: Path) -> None:
         done = asked_pairs(tmp_path, elsewhere, *options)
         assert done.exit_code == 2
         assert "--send-transcripts-to api.example.org" in done.stderr
+    with service() as server:
+        done = asked_pairs(tmp_path, server.url, "--proxy", "http://proxy.example.org:3128")
+        assert (done.exit_code, server.requests) == (2, [])
+        assert "--send-transcripts-to http://proxy.example.org" in done.stderr.replace("\n", " ")
     dry = asked_pairs(tmp_path, elsewhere, "--dry-run", "--price-in", "10", "--price-out", "30", "--json")
     told = json.loads(dry.stdout)
     assert (told["pairs"], told["questions"]) == (3, 6)

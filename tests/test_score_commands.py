@@ -137,6 +137,10 @@ def test_a_proxy_needs_agreement_and_consent_as_a_service_does(indexed: tuple[Pa
     assert "consent_external" in agreed.output  # nobody has consented
     assert server.requests == []
     assert not out.exists()
+    with service() as here:  # nothing leaves this machine
+        done = scored(indexed, out, "http://127.0.0.1:1/v1", "--proxy", here.url.removesuffix("/v1"))
+    assert done.exit_code == 0, done.output
+    assert [request["path"] for request in here.requests] == ["http://127.0.0.1:1/v1/chat/completions"] * 9
 
 
 def test_a_dry_run_sends_nothing(indexed: tuple[Path, Path], tmp_path: Path) -> None:
