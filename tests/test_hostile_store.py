@@ -31,6 +31,8 @@ from storyframes.export.formats import ExportError, Format
 from storyframes.export.run import export
 from storyframes.store import catalogue
 from storyframes.store.archive import archive
+from storyframes.store.catalogue_rows import CHECKED, parse_arrays
+from storyframes.store.description import open_array
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CATALOGUE, CLIPS, StoreError, create_store, open_store
@@ -277,7 +279,7 @@ ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a catalogue of other types": (
         lambda s: catalogue.replace_table(
-            local(s), CATALOGUE, lambda: pa.table({name: pa.array([1]) for name in catalogue.CHECKED})
+            local(s), CATALOGUE, lambda: pa.table({name: pa.array([1]) for name in CHECKED})
         ),
         "the column 'session_id' is no text",
     ),
@@ -446,9 +448,49 @@ def test_any_row_of_a_catalogue_is_one_or_refused(row: dict[str, Any]) -> None:
         for (session, feature), (path, arrays) in snapshot.items():
             assert path == f"{session}/{feature}/20260101T000000Z-00000000"
             assert (session, feature.partition("@")[0]) in {("s", "frames"), ("stories", "frames")}
-            for name, array in catalogue.parse_arrays(arrays).items():
+            for name, array in parse_arrays(arrays).items():
                 assert name.isidentifier()
                 assert np.dtype(array.dtype).itemsize
+
+
+@st.composite
+def other_metadata(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
+    """Zarr's metadata with something else in one place, however deep."""
+    content = json.loads(json.dumps(document))
+    node: Any = content
+    while True:
+        keys = sorted(node) if isinstance(node, dict) else list(range(len(node)))
+        key = draw(st.sampled_from(keys))
+        if isinstance(node[key], dict | list) and node[key] and draw(st.booleans()):
+            node = node[key]
+            continue
+        node[key] = draw(ANYTHING)
+        return content
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), file=st.sampled_from(["zarr.json", "values/zarr.json", "valid/zarr.json"]))
+def test_any_metadata_of_zarr_is_read_or_refused(made: Path, data: st.DataObject, file: str) -> None:
+    path = version(made) / file
+    sound = path.read_bytes()
+    expected = FeatureStore(made).read("s01", "openface")
+    path.write_text(json.dumps(data.draw(other_metadata(json.loads(sound)))))
+    try:
+        with no_hang():
+            store = FeatureStore(made)
+            for look in (
+                lambda: store.to_pandas("s01", "openface"),
+                lambda: store.attributes("s01", "openface"),
+                lambda: open_array(
+                    store.storage, str(path.parent.relative_to(made)), store.describe("s01", "openface")
+                )[:],
+            ):
+                with suppress(*REFUSALS):
+                    look()
+            np.testing.assert_array_equal(store.read("s01", "openface"), expected)  # mapped, whatever Zarr is told
+            list(verify(store.storage))
+    finally:
+        path.write_bytes(sound)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

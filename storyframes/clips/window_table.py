@@ -14,6 +14,7 @@ from storyframes.clips.windows import WINDOW_COLUMNS
 from storyframes.store.catalogue import is_proved, parse_table, replace_table
 from storyframes.store.layout import WINDOWS, StoreError
 from storyframes.store.storage import Storage
+from storyframes.store.validation import InvalidError, parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,11 +62,23 @@ def read(storage: Storage) -> pa.Table:
     try:
         if content is not None and is_proved(storage, WINDOWS, content):
             table = parse_table(content, WINDOWS)
-            if table.schema.equals(schema()):
+            if table.schema.equals(schema()) and all(map(_is_recorded, table["recorded"].drop_null().to_pylist())):
                 return table
     except StoreError:
         pass  # it is written again
     return schema().empty_table()
+
+
+def _is_recorded(text: str) -> bool:
+    """Whether it says of tracks from when to when they are."""
+    try:
+        tracks = parse_json(text)
+    except InvalidError:
+        return False
+    return isinstance(tracks, dict) and all(
+        isinstance(span, list) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
+        for span in tracks.values()
+    )
 
 
 def write(storage: Storage, table: pa.Table) -> None:

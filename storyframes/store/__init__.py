@@ -1,9 +1,9 @@
 """The feature store: reading it, writing it, keeping it.
 
-Reading: ``feature_store`` → ``snapshot`` of the ``catalogue`` → ``rows`` (mapped, through ``shards``; decoded, with
-``chunk_cache``; or fetched, by ``far_rows``, and kept in a ``local_copy``); ``explore`` for a notebook, with
-``tables``, or ``parts`` of them, as data frames (``session_times`` says when their rows are); ``clip_table`` is how
-the clip index is stored.
+Reading: ``feature_store`` → ``snapshot`` of the ``catalogue`` (``catalogue_rows``) → ``rows`` (mapped, through
+``shards``; decoded, with ``chunk_cache``; or fetched, by ``far_rows``, and kept in a ``local_copy``); ``explore`` for
+a notebook, with ``tables``, or ``parts`` of them, as data frames (``session_times`` says when their rows are);
+``clip_table`` is how the clip index is stored.
 ``now`` is what the records say at this moment, for ``status``.
 Writing: ``publish`` → ``shards``; ``seen`` tells which records the ``catalogue`` has to read again.
 What a store says of its features: ``description``; whether what it says can be: ``validation``, for all readers.

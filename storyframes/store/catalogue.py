@@ -10,18 +10,17 @@ import hashlib
 import io
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from storyframes.store.catalogue_rows import CHECKED, WHOLE_SESSION, check_rows
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, ID_PATTERN, StoreError, attempt_path, current_path
-from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status, StoredArray
+from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status
 from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
-from storyframes.store.validation import VERSION_PATTERN, InvalidError, are_names, parse_json, shown
-from storyframes.tracks import MAIN, SIGN
+from storyframes.store.validation import InvalidError, are_names, parse_json
 
 if TYPE_CHECKING:  # half a second to import, and whoever reads the records alone needs neither
     import numpy as np
@@ -36,7 +35,6 @@ _READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 _MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
 ALL_SESSIONS = "*"
-WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
 
 
 @cache
@@ -332,49 +330,6 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     return table
 
 
-CHECKED = ["session_id", "feature", "version", "path"]
-"""The columns that :func:`check_rows` looks at."""
-
-
-def check_rows(table: pa.Table) -> None:
-    """See that every row of a catalogue names a session, a feature, and a version of theirs in its place.
-
-    Args:
-        table: a catalogue, of its columns at least :data:`CHECKED`.
-
-    Raises:
-        StoreError: one is not.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        if lacking := [name for name in CHECKED if name not in table.schema.names]:
-            raise InvalidError(f"it has no column {lacking[0]!r}")
-        if wrong := [name for name in CHECKED if table.schema.field(name).type != pa.string()]:
-            raise InvalidError(f"the column {wrong[0]!r} is no text")
-        session, feature, version, path = (table[name].combine_chunks() for name in CHECKED)
-        names = rf"{ID_PATTERN.pattern}({SIGN}{ID_PATTERN.pattern})?|{re.escape(WHOLE_SESSION)}"
-        _check_all(session, pc.match_substring_regex(session, rf"\A({ID_PATTERN.pattern})\z"), "is no session")
-        _check_all(feature, pc.match_substring_regex(feature, rf"\A({names})\z"), "is no feature")
-        main = pc.match_substring_regex(feature, rf"(?i){SIGN}{MAIN}\z")
-        _check_all(feature, pc.invert(main), f"is a feature of the track {MAIN}, called without it")
-        of_version = pc.is_valid(version)
-        session, feature, version, path = (column.filter(of_version) for column in (session, feature, version, path))
-        _check_all(version, pc.match_substring_regex(version, rf"\A({VERSION_PATTERN.pattern})\z"), "is no version")
-        _check_all(path, pc.equal(path, pc.binary_join_element_wise(session, feature, version, "/")), "is another's")
-    except InvalidError as error:
-        raise StoreError(f"{CATALOGUE} is not one ({error}); 'storyframes index' writes it again") from None
-
-
-def _check_all(values: pa.Array, are_right: pa.Array, rule: str) -> None:
-    import pyarrow.compute as pc
-
-    wrong = values.filter(pc.invert(pc.fill_null(are_right, False)))
-    if len(wrong):
-        raise InvalidError(f"{shown(wrong[0].as_py())} {rule}")
-
-
 def replace_table(
     storage: Storage, name: str, table: Callable[[], pa.Table | None], row_group_size: int | None = None
 ) -> None:
@@ -490,15 +445,3 @@ def _row(entry: Entry) -> dict[str, object]:
             "fingerprint": current.fingerprint,
         }
     return row
-
-
-def parse_arrays(text: str) -> dict[str, StoredArray]:
-    """The ``arrays`` column of one row.
-
-    Raises:
-        StoreError: it says what no array can be.
-    """
-    try:
-        return StoredArray.parse_all(parse_json(text or ""))
-    except InvalidError as error:
-        raise StoreError(f"{CATALOGUE}: {error}; 'storyframes index' writes it again") from None

@@ -19,6 +19,7 @@ import zarr
 from storyframes.features import STORIES, VISION, in_order
 from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
+from storyframes.store.catalogue_rows import parse_arrays
 from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.clip_table import to_frame
 from storyframes.store.description import Version, read_attributes, read_descriptions
@@ -259,7 +260,7 @@ class FeatureStore:
         Raises:
             StoreError: the store has no such session, feature or array.
         """
-        described = catalogue.parse_arrays(self._version(session_id, feature)[1])
+        described = parse_arrays(self._version(session_id, feature)[1])
         if array not in described:
             raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
         return described[array]
@@ -282,7 +283,7 @@ class FeatureStore:
 
     def _described(self, session_id: str, feature: str) -> Version:
         path, arrays = self._version(session_id, feature)
-        return Version(path, catalogue.parse_arrays(arrays))
+        return Version(path, parse_arrays(arrays))
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
         """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.

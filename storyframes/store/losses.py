@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from storyframes.features import STORIES
 from storyframes.label_curves import PREFIX, column_of
-from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table
+from storyframes.store.catalogue import parse_table, read_table
+from storyframes.store.catalogue_rows import CHECKED, check_rows
 from storyframes.store.layout import CATALOGUE, CLIPS, STUDY, ZARR_JSON, StoreError, current_path
 from storyframes.store.records import CURRENT, RecordError, unseal
 from storyframes.store.storage import Storage

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storyframes.features import STORIES
-from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table, scan, schema, to_table
+from storyframes.store.catalogue import parse_table, read_table, scan, schema, to_table
+from storyframes.store.catalogue_rows import CHECKED, check_rows
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, current_path
 from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage

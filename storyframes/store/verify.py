@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from storyframes.store.catalogue import CHECKED, check_rows, parse_table, read_table, table_checksums
+from storyframes.store.catalogue import parse_table, read_table, table_checksums
+from storyframes.store.catalogue_rows import CHECKED, check_rows
 from storyframes.store.clip_table import ClipFormatError, to_frame
 from storyframes.store.description import open_array, read_attributes
 from storyframes.store.layout import (

@@ -40,7 +40,12 @@ class DigestCache:
             content = unseal(storage.read(cache), cache)
         except (RecordError, OSError):
             content = None  # only a cache: read the files again
-        self._known: dict[str, dict] = (content or {}).get("files", {})
+        files = (content or {}).get("files", {})
+        self._known: dict[str, dict] = {
+            name: known
+            for name, known in (files.items() if isinstance(files, dict) else ())
+            if isinstance(known, dict) and isinstance(known.get("sha256"), str)
+        }
         self._changed = False
 
     def sha256(self, path: Path) -> str:
