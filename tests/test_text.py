@@ -26,8 +26,10 @@ from tasks.extractors.sbert import SbertSettings, encode, model_folder
 from tasks.extractors.speech import speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.inspect.study_check import check_study
+from tasks.planning.plan import plan_extraction
 from tasks.planning.sample import as_input
-from tasks.study.load import load_study
+from tasks.planning.selection import Selection
+from tasks.study.load import StudyError, load_study
 
 ROOT = Path(__file__).parent.parent
 
@@ -266,9 +268,6 @@ def test_the_span_of_a_frame_is_the_last_starting_one_that_holds_its_time(gaps, 
 def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **sections):
     from flows.settings import load_settings
     from tasks.extract import extract as do_work
-    from tasks.planning.plan import plan_extraction
-    from tasks.planning.selection import Selection
-    from tasks.study.load import load_study
 
     settings = load_settings(Path(__file__).parent.parent / "demo/storyframes.toml")
     sections = {name: type(getattr(settings, name))(**values) for name, values in sections.items()}
@@ -424,6 +423,37 @@ def test_captions_of_a_call_are_embedded_without_the_names_and_no_name_reaches_t
     assert store.read("p01-s01", "sbert", array="speaker").tolist() == [0, 1, 0]
     written = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file())
     assert not [name for name in (b"Kowalski", b"Anna", b"Ben") if name in written]
+
+
+def test_speakers_have_the_roles_of_the_table_of_persons(study_copy: Path, store_root: Path) -> None:
+    """And a role that changes makes the features due again."""
+    transcribed(study_copy, "zoom.vtt", ZOOM)
+    persons = "session_id,person_id,role,transcript_name\np01-s01,a,{},anna  kowalski\np01-s01,b,,BEN\np01-s02,c,x,Ben"
+    for role in ("teller", "listener"):
+        (study_copy / "persons.csv").write_text(persons.format(role))
+        outcomes = extract(study_copy, store_root, "glove", "sbert")
+        assert [(outcomes[name].status, outcomes[name].skipped) for name in ("glove", "sbert")] == [("done", False)] * 2
+        store = FeatureStore(store_root)
+        for feature in ("glove", "sbert"):
+            assert store.attributes("p01-s01", feature)["speakers"] == [role, "b"]
+        assert store.read("p01-s01", "glove", array="speaker").tolist() == [0, 0, 1, 1, 0, 0]
+    assert extract(study_copy, store_root, "glove")["glove"].skipped
+    written = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file()).lower()
+    assert not [name for name in (b"kowalski", b"anna") if name in written]
+    (study_copy / "persons.csv").write_text(persons.format("third"))
+    study = load_study(study_copy)
+    (work,) = plan_extraction(study, store_root, ExtractorsSettings(), Selection(("p01-s01",), ("sbert",))).work
+    assert work.source.speakers == {"anna kowalski": "third", "ben": "b"}
+    assert "kowalski" not in repr(work) + repr(study)
+
+
+def test_one_name_for_two_persons_of_a_session_is_refused_without_the_name(study_copy: Path) -> None:
+    rows = ["p01-s01,a,Anna Berg", "p01-s01,b,anna berg", "p01-s02,a,Anna Berg"]
+    (study_copy / "persons.csv").write_text("\n".join(["session_id,person_id,transcript_name", *rows]) + "\n")
+    with pytest.raises(StudyError, match=r"persons, row 2, transcript_name.*: must be of one person") as error:
+        load_study(study_copy)
+    assert "row 3 has the same" in str(error.value)
+    assert "erg" not in str(error.value).split("transcript_name", 1)[1].split(":")[0]
 
 
 def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, store_root: Path) -> None:

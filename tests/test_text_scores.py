@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 from support.text_service import PLANTED, raw_service, service
 
 from demo.stub_endpoint import Reply, StubEndpoint
+from tasks.extractors.settings import TranscriptSettings
+from tasks.study.load import load_study
 from tasks.text.answer import parse_answer
 from tasks.text.budget import Budget, BudgetSpentError, Prices, most_tokens
 from tasks.text.cache import AnswerCache
 from tasks.text.endpoint import EndpointError, agree
 from tasks.text.llm import Asked, Service, ask, questions
 from tasks.text.prompts import REFLECTION, SHARE, SYSTEM, Prompt, messages
-from tasks.text.samples import Sample
+from tasks.text.samples import Sample, SampleChoice, SampleError, _said
 
 pytestmark = pytest.mark.usefixtures("private", "only_loopback")
 
@@ -96,6 +98,30 @@ def test_texts_are_where_the_task_says() -> None:
     )
     assert "mine" not in repr(sample)
     assert "theirs" not in repr(sample)
+
+
+def test_a_participant_is_found_by_role_label_or_name_and_uncertain_captions_are_left_out(tmp_path: Path) -> None:
+    """Captions as Zoom writes them: what is sent has no name of who spoke."""
+    said = [("Anna Berg", "one"), ("Ben", "two"), ("Anna Berg", "three")]
+    cues = [f"00:0{n}.000 --> 00:0{n + 1}.000\n{who}: {text}\n" for n, (who, text) in enumerate(said)]
+    (tmp_path / "t.vtt").write_text("WEBVTT\n\n" + "\n".join(cues))
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,transcript\ns,p,v.avi,t.vtt\n")
+    (tmp_path / "persons.csv").write_text("session_id,person_id,role,transcript_name\ns,b,listener,ben\n")
+    study = load_study(tmp_path)
+    for speaker, expected in (
+        ("Anna Berg", "one three"),
+        ("speaker_1", "one three"),
+        ("Listener", "two"),
+        ("BEN", "two"),
+    ):
+        assert _said(study, "s", SampleChoice("session", speaker=speaker)) == expected
+        lines = _said(study, "s", SampleChoice("session", conversation=True, speaker=speaker))
+        assert lines == ("A: one\nB: two\nA: three" if "one" in expected else "B: one\nA: two\nB: three")
+    (tmp_path / "t.vtt").write_text("WEBVTT\n\n" + "\n".join(cues[:2]))
+    with pytest.raises(SampleError, match="2 of its captions may begin with a speaker's name"):
+        _said(study, "s", SampleChoice("session", speaker="Anna Berg"))
+    certain = TranscriptSettings(speaker_prefixes=True)
+    assert _said(study, "s", SampleChoice("session", speaker="Anna Berg", transcript=certain)) == "one"
 
 
 # --- where texts may go ----------------------------------------------------------------------------------------------

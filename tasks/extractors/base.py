@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from storyframes.features import FeatureSpec
 from storyframes.label_curves import PREFIX
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import canonical_json
 from tasks.extractors.fingerprint import Fingerprint, distribution_version
 from tasks.extractors.settings import CommonSettings, ExtractorSettings
 from tasks.extractors.source import CurveFiles, ExtractionError, Input, InputFile, MissingInputError, Source
@@ -233,6 +235,8 @@ class Extractor(ABC, Generic[S]):
             settings |= self.common.recording.model_dump()
         if Input.TRANSCRIPT in kinds:
             settings |= self.common.transcript.model_dump()
+            if source.speakers:  # a digest: what is in the fingerprint is stored, and these are names
+                settings["speakers"] = sha256(canonical_json(dict(source.speakers))).hexdigest()
         if Input.CURVE in self.inputs:
             curve = self._curve(source)
             settings |= {"minimum": curve.scheme.minimum, "maximum": curve.scheme.maximum}

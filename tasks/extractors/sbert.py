@@ -83,7 +83,7 @@ class Sbert(_FromModel):
         transcript = read_speech(source, clock, self.common.transcript, out)
         utterances = transcript.utterances
         start, end = np.array([u.start_s for u in utterances]), np.array([u.end_s for u in utterances])
-        speakers, labels = speaker_labels([u.speaker for u in utterances])
+        speakers, labels = speaker_labels([u.speaker for u in utterances], source.speakers)
         _store([u.text for u in utterances], self.settings, out)
         out.write("start", start)
         out.write("end", end)

@@ -80,6 +80,8 @@ class Source:
         track: which of the session's tracks the files are of.
         frameless: the track has no video, so there are no frames, and no clock of frames.
         curves: by feature, the files of the curve of a label.
+        speakers: what speakers of its transcripts are called in the store, by the names in the transcripts (see
+            :func:`tasks.study.tracks.spoken_name`): real names, so they are never shown.
     """
 
     session_id: str
@@ -88,6 +90,7 @@ class Source:
     track: str = MAIN
     frameless: bool = False
     curves: Mapping[str, CurveFiles] = field(default_factory=dict)
+    speakers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def names(self, kind: str) -> bool:
         """Whether the study names an input of this kind, be it there or not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -15,6 +16,7 @@ from tasks.extractors.settings import TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
 from tasks.study.captions import is_no_name
+from tasks.study.tracks import spoken_name
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
@@ -82,21 +84,31 @@ def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
         out.quality["word_times_interpolated"] = interpolated / len(words)
 
 
-def speaker_labels(speakers: list[str]) -> tuple[list[int], list[str]]:
+def speaker_labels(speakers: Sequence[str], known: Mapping[str, str] | None = None) -> tuple[list[int], list[str]]:
     """Each utterance's speaker as an index, and the labels it points to.
 
-    Roles (``participant``, ``robot``, …) and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else
-    may be a name, which has no place in a feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of
-    appearance, by the first number that is free.
+    Who is in the study's table of persons has the role or id that stands there. Roles (``participant``, ``robot``, …)
+    and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else may be a name, which has no place in a
+    feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of appearance, by the first number that is free.
+
+    Args:
+        speakers: as the transcript names them.
+        known: the label of some, by :func:`tasks.study.tracks.spoken_name`.
 
     Example:
         >>> speaker_labels(["robot", "Anna", "speaker_3", "Ben", "Anna"])
         ([0, 1, 2, 3, 1], ['robot', 'speaker_2', 'speaker_3', 'speaker_4'])
+        >>> speaker_labels(["Anna", "Ben", "ANNA"], {"anna": "teller"})
+        ([0, 1, 0], ['teller', 'speaker_2'])
     """
+    known = known or {}
     order = list(dict.fromkeys(speakers))
-    labels: list[str] = []
+    label_of = {
+        one: label for one in order if (label := known.get(spoken_name(one)) or (one if is_no_name(one) else ""))
+    }
     for position, speaker in enumerate(order, start=1):
-        taken = {*labels, *filter(is_no_name, order)}
-        free = (f"speaker_{number}" for number in count(position) if f"speaker_{number}" not in taken)
-        labels.append(speaker if is_no_name(speaker) else next(free))
-    return [order.index(speaker) for speaker in speakers], labels
+        if speaker not in label_of:
+            free = (f"speaker_{number}" for number in count(position) if f"speaker_{number}" not in label_of.values())
+            label_of[speaker] = next(free)
+    labels = list(dict.fromkeys(label_of[speaker] for speaker in order))
+    return [labels.index(label_of[speaker]) for speaker in speakers], labels

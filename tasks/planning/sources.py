@@ -54,7 +54,7 @@ def session_source(
         name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)
         for name, pairs in kinds.items()
     }
-    return Source(session_id, files, unusable, track, frameless, made_of)
+    return Source(session_id, files, unusable, track, frameless, made_of, study.speakers.get(session_id, {}))
 
 
 def _files_of(study: Study, session_id: str, track: str) -> Session | Track:

@@ -9,7 +9,7 @@ from tasks.study.labels import did_you_mean
 from tasks.study.references import people
 from tasks.study.rows import ClockRow, TrackRow
 from tasks.study.table_rows import TableRows, named_rows, repeated
-from tasks.study.tracks import MAIN, Person, Track
+from tasks.study.tracks import MAIN, Person, Track, spoken_name
 
 _FILES = ("video", "audio", "transcript", "openface")
 Placed = tuple[int, int | None, ClockRow]
@@ -20,6 +20,12 @@ def persons_of(tables: TableRows) -> tuple[Person, ...]:
     tables.check_unique("persons", "session_id", "person_id")
     tables.check_known("persons", "session_id", "sessions", hint=True)
     tables.check_known("persons", "participant_id", people(tables), hint=True)
+    named = [(number, line, row) for number, line, row in tables.rows["persons"] if row.transcript_name]
+    for _, same in repeated((row.session_id, spoken_name(row.transcript_name)) for *_, row in named):
+        number, line, row = named[same[0]]
+        others = named_rows([named[place][0] for place in same[1:]])
+        rule = f"must be of one person of the session, but {others} the same"
+        tables.problem("persons", (number, line), "transcript_name", row.transcript_name, rule)
     return tuple(Person(**row.model_dump()) for row in tables.of("persons"))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +24,7 @@ from tasks.study.problems import Problem, StudyError
 from tasks.study.references import LONGEST_S, check_references
 from tasks.study.rows import TABLES, Participant, Phase, Rating, Row, Session, Story, Survey, Timepoint
 from tasks.study.table_rows import NamedFile, TableRows
-from tasks.study.tracks import MAIN, Person, Track
+from tasks.study.tracks import MAIN, Person, Track, spoken_name
 
 __all__ = [
     "LONGEST_S",
@@ -89,6 +90,15 @@ class Study:
     clocks: Mapping[str, Mapping[str, Clock]] = field(default_factory=dict)
     persons: tuple[Person, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def speakers(self) -> Mapping[str, Mapping[str, str]]:
+        """By session, what the transcripts' speakers are called in the store: by :func:`spoken_name`, a role or id."""
+        found: dict[str, dict[str, str]] = {}
+        for one in self.persons:
+            if one.transcript_name:
+                found.setdefault(one.session_id, {})[spoken_name(one.transcript_name)] = one.role or one.person_id
+        return found
 
     def path(self, relative: str) -> Path:
         """A file that the tables name, as a path of this machine.

@@ -100,7 +100,7 @@ def shown_value(table: str, column: str, value: object) -> str:
 def _has_its_columns_form(table: str, column: str, text: str) -> bool:
     if column in _ID_COLUMNS:
         return bool(ID_PATTERN.fullmatch(text))
-    if table == "stories":
+    if table == "stories" or column == "transcript_name":
         return False
     if column in _PATH_COLUMNS:
         return " " not in text or bool(_SUFFIX.search(text))

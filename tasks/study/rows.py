@@ -207,6 +207,7 @@ class PersonRow(Row):
     person_id: Id
     participant_id: Id | None = None
     role: Id | None = None
+    transcript_name: Annotated[str, BeforeValidator(as_words), Field(min_length=1)] | None = None
 
 
 class TrackRow(Row):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from storyframes.tracks import MAIN
 
-__all__ = ["MAIN", "Person", "Track"]
+__all__ = ["MAIN", "Person", "Track", "spoken_name"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,17 @@ class Person:
         session_id, person_id: which.
         participant_id: the participant of the study; None for whoever is none (a robot, an experimenter).
         role: what the person does there; None where that is not said.
+        transcript_name: what the session's transcripts call the person, often a real name, so it is never shown or
+            stored; None where that is not said.
     """
 
     session_id: str
     person_id: str
     participant_id: str | None = None
     role: str | None = None
+    transcript_name: str | None = field(default=None, repr=False)
+
+
+def spoken_name(name: str) -> str:
+    """A speaker's name as it is compared: capitals and spaces are written in many ways."""
+    return " ".join(name.split()).casefold()

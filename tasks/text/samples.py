@@ -13,8 +13,10 @@ import pandas as pd
 
 from storyframes import FeatureStore
 from tasks.extractors.settings import TranscriptSettings
+from tasks.extractors.speech import speaker_labels
 from tasks.study.load import Study, StudyFileError
 from tasks.study.record import check_study_record
+from tasks.study.tracks import spoken_name
 from tasks.study.transcript import TranscriptError, Utterance, read_transcript
 
 WHOLE_SESSION = "session"  # the phase of a study without phases
@@ -158,7 +160,16 @@ def _said(study: Study, session_id: str, choice: SampleChoice) -> str:
         for part in study.phases
         if (part.session_id, part.phase) == (session_id, choice.phase)
     ] or ([(0.0, float("inf"))] if choice.phase == WHOLE_SESSION else [])
-    spoken = [one for one in transcript.utterances if any(start <= one.start_s < end for start, end in spans)]
+    numbers, labels = speaker_labels([one.speaker for one in transcript.utterances], study.speakers.get(session_id))
+    named = {choice.speaker.casefold(), spoken_name(choice.speaker)}
+    utterances = [
+        replace(
+            one,
+            speaker=choice.speaker if {labels[number].casefold(), spoken_name(one.speaker)} & named else labels[number],
+        )
+        for number, one in zip(numbers, transcript.utterances, strict=True)
+    ]
+    spoken = [one for one in utterances if any(start <= one.start_s < end for start, end in spans)]
     mine = [one for one in spoken if one.speaker.casefold() == choice.speaker.casefold()]
     if not mine:
         speakers = len({one.speaker for one in spoken})

@@ -86,7 +86,7 @@ class Glove(_FromVectors):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock_if_any(source, out)
         transcript = read_speech(source, clock, self.common.transcript, out)
-        speakers, labels = speaker_labels([utterance.speaker for utterance in transcript.utterances])
+        speakers, labels = speaker_labels([one.speaker for one in transcript.utterances], source.speakers)
         words, utterances = transcript.words(), transcript.utterances_of_words()
         vectors = _load(self.settings, out)
         values, known = look_up([word.text for word in words], vectors)

@@ -198,7 +198,7 @@ def _timetable(pages: Pages, session_id: str, track: str, device: Device | None)
         read = read_transcript(path, allow_malformed=True, speaker_prefixes=pages.speaker_prefixes)
     except (TranscriptError, StudyFileError) as error:
         return Timetable(phases, clips), str(error)
-    numbers, labels = speaker_labels([one.speaker for one in read.utterances])
+    numbers, labels = speaker_labels([one.speaker for one in read.utterances], pages.study.speakers.get(session_id))
     spoken = tuple(
         Spoken(labels[number], one.start_s, one.end_s, one.text)
         for number, one in zip(numbers, read.utterances, strict=True)
