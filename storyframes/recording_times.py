@@ -58,9 +58,9 @@ def _count_steps(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     off = np.abs(length - counts)
     is_pause = is_gap & ((off > 0.4) | (counts > _MOST_LOST))
     short = is_gap & (length < 4.5)
-    are_no_multiples = short.mean() > 0.05 and (off[short] > 0.3).mean() > 0.3
+    are_no_multiples = short.sum() > max(7, 0.05 * len(steps)) and off[short].mean() > 0.19  # by chance 0.25
     are_bursts = is_pause.sum() > 2 and is_pause.mean() > 0.1 and 2 * steps[is_pause].sum() > steps.sum()
-    if are_no_multiples or are_bursts or (length < 0.5).mean() > 0.15:
+    if are_no_multiples or are_bursts or counts[~is_pause].mean() > 2.5:
         return one_each, no_pauses
     return counts, is_pause
 
@@ -68,9 +68,7 @@ def _count_steps(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _single_step(steps: np.ndarray) -> float:
     """The shortest step that is usual: about which, within 45 %, a third of all steps or more are."""
     single = float(np.quantile(steps, 1 / 3, method="lower"))
-    for _ in range(10):  # to the middle of those that are alike
-        single = float(steps[np.abs(steps - single) <= 0.45 * single].mean())
-    return single
+    return float(steps[np.abs(steps - single) <= 0.45 * single].mean())
 
 
 def last_frame_end_s(time: np.ndarray, otherwise: float = 0.0) -> float:

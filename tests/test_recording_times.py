@@ -108,9 +108,15 @@ def test_no_loss_lowers_the_usual_rate(fps: float, count: int, jitter: str, loss
         ([0.04] * 24 + [0.94] + [0.04] * 24, 25),
         ([0.04] * 24 + [0.94] * 3 + [0.04] * 24, 25),
         ([0.1] * 10 + [3600] + [0.1] * 5, 10),
+        ([0.04] * 3 + [0.892] + [0.04] * 3, 25),
+        ([0.04] * 3 + [0.098] + [0.04] * 3, 25),  # a pause that is no whole number of steps
+        ([0.04, 0.078, 0.002] * 40, 25),  # every third frame is late, and none is lost
         # What has no single step keeps the rate over 30 frames, whatever is between them.
         ([1 / 30, 1 / 20] * 100, 24),  # film in 60 fields a second
         ([0, 1 / 15] * 100, 30),  # two frames under one time
+        ([0.01, 0.07] * 100, 25),  # in pairs
+        ([0.001] * 29 + [1.171] + ([0.001] * 29 + [1.171]) * 20, 25),  # thirty at once
+        ([0.01] * 4 + [0.16] + ([0.01] * 4 + [0.16]) * 40, 25),  # five soon after each other
         ([0.001] * 4 + [0.196] + ([0.001] * 4 + [0.196]) * 40, 25),  # frames that arrive in bursts
     ],
 )
@@ -122,9 +128,18 @@ def test_no_rate_is_told_by_frames_of_one_moment() -> None:
     assert [usual_rate(np.array(time), 12.5) for time in ([], [4.0], [4.0, 4.0, 4.0])] == [12.5] * 3
 
 
+def test_late_frames_are_no_lost_ones() -> None:
+    """The times of a camera that loses nothing, each of them off by a fifth of a step and more."""
+    generator = np.random.default_rng(6)
+    for _ in range(10):
+        time = np.sort(np.arange(700) + generator.normal(0, 0.2, 700)) / 25
+        assert usual_rate(time, 1) == pytest.approx(25, rel=0.01)
+
+
 def test_frames_that_arrive_at_random_keep_their_mean_rate() -> None:
-    time = np.cumsum(np.random.default_rng(4).exponential(0.04, 3000))
-    assert usual_rate(time, 1) == pytest.approx(25, rel=0.05)
+    generator = np.random.default_rng(4)
+    for steps in (generator.exponential(0.04, 3000), generator.gamma(5, 0.008, 3000)):
+        assert usual_rate(np.cumsum(steps), 1) == pytest.approx(25, rel=0.05)
 
 
 def test_clips_of_a_camera_that_loses_every_40th_frame_say_so() -> None:
