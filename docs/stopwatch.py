@@ -1,12 +1,14 @@
 """From a folder with recordings to a DataFrame, a report and an epoch of training, and how long each step takes.
 
-    python docs/stopwatch.py FOLDER     # with two or more videos in it; what is made goes into FOLDER/made
+    python docs/stopwatch.py FOLDER     # with two or more videos in it; FOLDER/made is written anew each time
 
 Needs ``pip install 'storyframes[pipeline,report]'``. Features of the sound alone are made: they need no model file.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -38,14 +40,30 @@ def storyframes(*arguments: str) -> None:
         sys.exit(f"storyframes {' '.join(arguments)}\n{done.stdout}{done.stderr}")
 
 
+def prepare(folder: Path) -> tuple[Path, list[Path]]:
+    """An empty FOLDER/made with a configuration and a folder of the recordings; what an earlier run left is removed."""
+    videos = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".avi", ".mp4", ".mkv", ".mov"))
+    if not videos:
+        sys.exit(f"{folder} has no videos (.avi, .mp4, .mkv, .mov): put two or more recordings into it")
+    made = folder / "made"
+    if made.exists() and not (made / "storyframes.toml").exists():
+        sys.exit(f"{made} is not from an earlier run: move it away, this would be written there")
+    shutil.rmtree(made, ignore_errors=True)
+    (made / "study").mkdir(parents=True)
+    (made / "storyframes.toml").write_text(CONFIG)
+    for video in videos:
+        try:
+            os.link(video, made / "study" / video.name)
+        except OSError:  # a file system without links
+            shutil.copy(video, made / "study")
+    return made, videos
+
+
 def main(folder: Path) -> None:
     """All of it, one step after the other."""
     began = time.monotonic()
-    videos = sorted(path for path in folder.iterdir() if path.suffix in (".avi", ".mp4", ".mkv", ".mov"))
-    made = folder / "made"
-    made.mkdir()
-    config, features = made / "storyframes.toml", made / "features"
-    config.write_text(CONFIG)
+    made, videos = prepare(folder)
+    study, config, features = made / "study", made / "storyframes.toml", made / "features"
 
     with step("one recording is a DataFrame"):
         from storyframes import extract
@@ -54,11 +72,11 @@ def main(folder: Path) -> None:
     print(f"          {table.shape[0]} rows, {table.shape[1]} columns")
 
     with step(f"{len(videos)} recordings are a study"):
-        storyframes("init", str(folder), "--videos", f"*{videos[0].suffix}")
+        storyframes("init", str(study), "--videos", "*")
     with step("the study has features and clips"):
-        storyframes("extract", str(folder), str(features), "--config", str(config))
+        storyframes("extract", str(study), str(features), "--config", str(config))
     with step("a report"):
-        storyframes("report", str(folder), str(features), "--config", str(config), "--out", str(made / "report"))
+        storyframes("report", str(study), str(features), "--config", str(config), "--out", str(made / "report"))
     with step("an epoch of training"):
         loss, clips = epoch(features)
     print(f"          {clips} clips, mean loss {loss:.3f}")

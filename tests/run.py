@@ -60,7 +60,7 @@ TOGETHER = {
         "test_outside_passes", "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound",
         "test_tool_input", "test_tool_process", "test_tracks", "test_undefined_sound",
     ),
-    "loading": ("test_loader", "test_three_studies"),
+    "loading": ("test_documented_loop", "test_loader", "test_three_studies"),
     "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
     "scores": (
         "test_benchmark_page", "test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics",

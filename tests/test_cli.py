@@ -252,13 +252,13 @@ def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 def test_the_documented_training_loop(demo) -> None:
     folder = demo[0].parent
     loop, *_ = documented("docs/training.md")
-    assert 40 <= len(loop.splitlines()) <= 60
+    assert 40 <= len(loop.splitlines()) <= 75
     first = run_example(loop, folder)
     assert first.returncode == 0, first.stderr
     assert re.fullmatch(r"(epoch [012]: \d+ of \d+ validation clips right\n){3}", first.stdout)
     again = run_example(loop.replace('EPOCHS = "checkpoint.pt", 3', 'EPOCHS = "checkpoint.pt", 4'), folder)
     assert again.returncode == 0, again.stderr
-    assert re.findall(r"epoch (\d)", again.stdout) == ["2", "3"]  # goes on where the last checkpoint was
+    assert re.findall(r"epoch (\d)", again.stdout) == ["3"]  # the end of epoch 2 was saved
 
 
 @pytest.mark.slow

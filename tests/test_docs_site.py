@@ -122,8 +122,8 @@ def test_the_stopwatch_runs_as_it_stands(installed: Installed, demo_study: Path,
     """From an empty folder with two recordings, by what was installed."""
     folder = tmp_path / "two"
     folder.mkdir()
-    for name in ("p01-s01.avi", "p02-s01.avi"):
-        shutil.copy(demo_study / "videos" / name, folder)
+    for name, written in (("p01-s01.avi", "p01-s01.avi"), ("p02-s01.avi", "P02.AVI")):
+        shutil.copy(demo_study / "videos" / name, folder / written)
     command = [installed.python, ROOT / "docs/stopwatch.py", folder]
     done = subprocess.run(command, cwd=tmp_path, env=clean(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
