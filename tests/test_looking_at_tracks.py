@@ -437,6 +437,9 @@ def test_a_microphones_part_has_sound_and_nothing_of_pictures(dyad: Path, tmp_pa
     assert "No rule is broken" not in part
     assert re.search(r"No finding by \d of 10 rules: silence, clipping", part)
     assert "Not looked at: face lost (no feature tracks a face); " in part
+    study_page = (tmp_path / "site/index.html").read_text()
+    assert "No rule is broken in any session" not in study_page
+    assert "face lost in 1 of 1 session" in study_page
     assert "Loudness" in part
     text = key_tables(summary.facts)
     assert "| listener\\_mic | 1 | listener |" in text

@@ -15,7 +15,8 @@ what they are about:
 
 k is the number of frames of a clip (or of points, with ``rate``), and n the largest number of rows that any clip of
 the study has; with a row for each frame there is no length. Values are as they are stored, also where the mask is
-False: NaN, or the stale landmarks of a lost face.
+False: NaN, or the stale landmarks of a lost face. A row whose mask is True may lack single columns, which are NaN: the
+F0 of sound that is not voiced.
 """
 
 from __future__ import annotations
