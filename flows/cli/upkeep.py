@@ -76,6 +76,9 @@ def verify(
     if not checked:
         shown.print("nothing was verified: no feature has a version")
         raise typer.Exit(1)
+    if not looked_at.is_complete:
+        shown.print(f"{counted(checked, 'feature')} as published, but whether others are lost is not known")
+        raise typer.Exit(1)
     without = f"; {counted(len(looked_at.unpublished), 'feature')} without a version" if looked_at.unpublished else ""
     shown.print(f"[green]sound[/] {counted(checked, 'feature')}: every file is as it was published{without}")
 

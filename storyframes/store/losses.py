@@ -30,11 +30,13 @@ class LookedAt:
         published: by session and feature, the version that is current; empty where the record is damaged.
         unpublished: by session and feature, why there is no version: nothing of it can be sound or damaged.
         remarks: what could not be compared, a sentence each.
+        is_complete: false where sessions of the study are not here, and no table says whether they ever were.
     """
 
     published: dict[tuple[str, str], str] = field(default_factory=dict)
     unpublished: dict[tuple[str, str], str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    is_complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ def find_losses(
         for key in _named_by_clips(storage):
             if key not in looked_at.published and key not in lost and _is_gone(storage, key):
                 lost[key] = f"is gone: {CLIPS} has windows that have it"
-    blocked = {path.split("/")[0] for path in unread}
-    lost = {key: problem for key, problem in lost.items() if key[0] not in blocked}
+    blocked = {"/".join(path.split("/")[:2]) for path in unread}
+    lost = {key: problem for key, problem in lost.items() if not {key[0], "/".join(key)} & blocked}
     there = {session for session, _ in (*looked_at.published, *looked_at.unpublished)}
     by_session: dict[str, list[str]] = {}
     for session, feature in sorted(lost):
@@ -85,21 +87,16 @@ def find_losses(
             f"There is no sound {CATALOGUE}, so what is gone altogether is not known; 'storyframes index' writes it "
             "of what is there."
         )
-    remembered = set() if session_id else _remembered(storage)
-    for session in sorted({*study_sessions} | (remembered if named is None else set())):
-        if (
-            session_id in ("", session)
-            and session not in there
-            and session not in by_session
-            and session not in blocked
-        ):
-            whose = "the study's tables" if session in study_sessions else STUDY
-            yield Loss(session, "", "", f"nothing of the session is here, and it is in {whose}")
-    if named is not None and (absent := sorted(remembered - there - by_session.keys() - {*study_sessions})):
+    for session in sorted({*study_sessions} - there - by_session.keys() - blocked):
+        if session_id in ("", session):
+            yield Loss(session, "", "", "nothing of the session is here, and it is in the study's tables")
+    remembered = set() if session_id or study_sessions else _remembered(storage)
+    if absent := sorted(remembered - there - by_session.keys() - blocked):
+        looked_at.is_complete = named is not None
         shown = ", ".join(absent[:_MOST_NAMED]) + (" …" if len(absent) > _MOST_NAMED else "")
+        since = "or lost before the catalogue was last written" if named is not None else "or lost with the catalogue"
         looked_at.remarks.append(
-            f"Nothing was ever noted of {len(absent)} of the study's sessions ({shown}): never extracted, or lost "
-            "before the catalogue was last written."
+            f"Of {len(absent)} of the study's sessions nothing is here ({shown}): never extracted, {since}."
         )
 
 
@@ -112,7 +109,7 @@ def _gone(storage: Storage, looked_at: LookedAt, named: Mapping[tuple[str, str],
             continue
         if current is None and _is_gone(storage, key):
             gone[key] = f"is gone: the catalogue has the version {version} of it"
-        elif current is not None and storage.info(f"{'/'.join(key)}/{version}/{ZARR_JSON}") is None:
+        elif current is not None and storage.read(f"{'/'.join(key)}/{version}/{ZARR_JSON}") is None:
             gone[key] = (
                 f"the catalogue has the version {version}, which is gone, so readers miss it; {current} is current, "
                 "and 'storyframes index' lets them read that"
