@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 GOES_ON = "what was published stays, the same command goes on from there"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ORDERLY_S = 10.0  # as long as taking down a cluster and a server may well take
+
+_asked_at = 0.0
+
+
+def end_in_order() -> None:
+    """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt or SystemExit, once, and all is taken down.
+
+    Whoever asks again meanwhile changes nothing, as a second exception would break what the first one takes down; who
+    asks after ten seconds more ends the process at once. What a shell started in the background, which ignores Ctrl-C,
+    goes on ignoring it.
+    """
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    global _asked_at
+    again = frame is not None and _asked_at > 0  # without a frame it is the first one, see heeded
+    if again and time.monotonic() - _asked_at < _ORDERLY_S:
+        return
+    if again:
+        os.write(2, f"{described(128 + number)}\n".encode())  # printing could be what was interrupted
+        os._exit(128 + number)
+    _asked_at = _asked_at or time.monotonic()
+    _raise(number)
+
+
+def _raise(number: int) -> NoReturn:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager

@@ -38,8 +38,8 @@ TOGETHER = {
     "small files": (
         "test_agreement", "test_between_moments", "test_clip_filter", "test_compare_ratings",
         "test_curves_dope", "test_enumerations",
-        "test_features", "test_hostile_settings", "test_imports", "test_leaks", "test_looking_at_tracks",
-        "test_mixed", "test_pairs",
+        "test_features", "test_full_places", "test_hostile_settings", "test_imports", "test_leaks",
+        "test_looking_at_tracks", "test_mixed", "test_pairs",
         "test_personas", "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers",
         "test_settings", "test_shards", "test_spec", "test_statistics_docs", "test_study", "test_study_clocks",
         "test_study_tables", "test_tests", "test_transcript", "test_windows",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+_SEEN = {"capture_output": True, "text": True, "cwd": ROOT}
 COMMAND = [sys.executable, "-c", "from flows.cli.entry import main; main()"]
 
 # A program that is hit in the middle of a serializer of pydantic, and makes an error of what comes out of it.
@@ -95,3 +96,57 @@ def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path
     assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
     assert "Traceback" not in shown
     assert "rror" not in shown
+
+
+# A program that is asked to end while it ends: what it takes down is taken down, unless somebody insists.
+_TAKING_DOWN = """
+import os, signal, sys, time
+from flows import interruption
+
+interruption.promise("all is well")
+interruption.end_in_order()
+number, interruption._ORDERLY_S = int(sys.argv[1]), float(sys.argv[2])
+try:
+    os.kill(os.getpid(), number)
+    time.sleep(60)
+except BaseException as error:
+    print(type(error).__name__, flush=True)
+    for _ in range(2):
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+    print("taken down", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SystemExit")])
+def test_who_asks_again_breaks_nothing_that_is_taken_down_and_who_insists_is_heeded(number: int, raised: str) -> None:
+    ended = [
+        subprocess.run([sys.executable, "-c", _TAKING_DOWN, str(int(number)), patience], **_SEEN)
+        for patience in ("60", "0")
+    ]
+    in_order, at_once = [(end.returncode, end.stdout.split("\n"), end.stderr) for end in ended]
+    assert in_order == (0, [raised, "taken down", ""], "")
+    words = "interrupted" if number == signal.SIGINT else "terminated"
+    assert at_once == (128 + number, [raised, ""], f"{words}: all is well\n")
+
+
+@pytest.mark.slow
+def test_three_ctrl_c_of_a_terminal_end_the_workers_without_a_traceback(demo_study: Path, tmp_path: Path) -> None:
+    """A terminal sends each to all processes of the command; the workers are in the middle of their work."""
+    arguments = ["extract", demo_study, tmp_path / "features", "--only", "frames,opensmile"]
+    command = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    shown = ""
+    for line in command.stderr:
+        shown += line
+        if line.startswith("done "):
+            for _ in range(3):
+                os.killpg(command.pid, signal.SIGINT)
+                time.sleep(0.3)
+            break
+    shown += command.stderr.read()
+    assert command.wait(60) == 130
+    assert shown.splitlines()[-1] == "interrupted: what was published stays, the same command goes on from there"
+    assert "Traceback" not in shown
+    assert "KeyboardInterrupt" not in shown

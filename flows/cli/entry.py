@@ -22,7 +22,7 @@ _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 def main() -> None:
     """Entry point of the command line."""
     os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
-    signal.signal(signal.SIGTERM, _on_terminate)
+    interruption.end_in_order()
     for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     # Where the home is read-only Prefect warns, and then does without; what we cannot do without says so itself.
@@ -59,10 +59,6 @@ def _has_home() -> bool:
     except RuntimeError:  # Prefect and model caches ask for it as they are imported
         return False
     return True
-
-
-def _on_terminate(number: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + number)  # so that the cluster and the server are taken down on the way out
 
 
 def _end(code: int) -> NoReturn:

@@ -82,7 +82,9 @@ def _result(run: Callable[[], State]) -> RunResult:
     state = first_word_heard(run)
     result = result_of(state)
     if not isinstance(result, RunResult):
-        sys.exit(f"the run ended as {state.name}: {state.message}")
+        from tasks.tools.disk_space import places_without_room
+
+        sys.exit("\n".join([f"the run ended as {state.name}: {state.message}", *places_without_room()]))
     return result
 
 

@@ -139,6 +139,10 @@ def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
 def describe(error: OSError) -> str:
     """What the system refused, and for which file."""
     why = error.strerror or type(error).__name__
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or why.startswith("No usable temporary directory"):
+        from tasks.tools.disk_space import places_without_room
+
+        why = "; ".join([why, *places_without_room()])
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
     shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
     return f"{shown}: {why[0].lower()}{why[1:]}" if shown else why

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError, Needs, check_needs
 from flows.clusters.settings import LocalCluster
 from storyframes.store.scratch import scratch_folder
+from tasks.tools.disk_space import ENOUGH, places_without_room
 
 _GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)
 _LOOPBACK = "127.0.0.1"
@@ -19,6 +22,8 @@ _LOOPBACK = "127.0.0.1"
 @contextmanager
 def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Connection]:
     workers = local_workers(settings.processors, settings.gpus, needs)
+    if full := places_without_room():
+        raise ClusterError("\n".join(["no worker can be started on this machine:", *full]))
     from distributed import SpecCluster
     from distributed.security import Security
 
@@ -48,21 +53,34 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
         # What workers spill to disk is a person's: a later run removes the folder where this one was killed.
         common["local_directory"] = str(stack.enter_context(scratch_folder("dask")))
         try:
-            cluster = SpecCluster(
-                workers={number: worker(resources) for number, resources in enumerate(workers)},
-                scheduler={"cls": Scheduler, "options": common | {"port": 0}},
-                security=security,
-                silence_logs=logging.ERROR,
-            )
+            with _without_ctrl_c():
+                cluster = SpecCluster(
+                    workers={number: worker(resources) for number, resources in enumerate(workers)},
+                    scheduler={"cls": Scheduler, "options": common | {"port": 0}},
+                    security=security,
+                    silence_logs=logging.ERROR,
+                )
         except RuntimeError as error:
             if "Nanny failed to start" not in str(error):
                 raise
-            raise ClusterError(
-                f"a worker's process died {STARTS} times while it started: out of memory? See 'dmesg', "
-                "and try fewer cpus"
-            ) from error
+            why = "; ".join(places_without_room(ENOUGH)) or "out of memory? See 'dmesg', and try fewer cpus"
+            raise ClusterError(f"a worker's process died {STARTS} times while it started: {why}") from error
         stack.enter_context(cluster)
         yield Connection(cluster.scheduler_address, security)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C from the threads that are started in this block, and from all processes that those ever start.
+
+    A terminal sends it to the workers as well, which would print tracebacks; this process takes them down.
+    """
+    resource_tracker.ensure_running()  # it would let Ctrl-C in again where it is started by one of these threads
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def local_workers(cpus: int, gpus: int, needs: Sequence[Needs]) -> list[dict[str, float]]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from flows.runs.configured_server import ServerError
+from tasks.tools.disk_space import ENOUGH, places_without_room
 from tasks.tools.tool_process import guarded
 
 _START_TIMEOUT_S = 120
@@ -100,6 +101,7 @@ class OwnServer:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _wait_until_healthy(self) -> None:
+        """Wait for it, or say why it does not start; a full disk is named, in the place of what it printed."""
         deadline, starts = time.monotonic() + _START_TIMEOUT_S, 1
         while time.monotonic() < deadline:
             ended = self._process.poll()
@@ -111,6 +113,8 @@ class OwnServer:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):  # noqa: S310
                 return
             time.sleep(0.1)
+        if full := places_without_room(ENOUGH):
+            raise ServerError("\n".join(["the Prefect server did not start:", *full]))
         printed = (self._home / "server.log").read_text(errors="replace").strip()[-1500:]
         raise ServerError(f"the Prefect server did not start (exit {self._process.poll()}); it printed:\n{printed}")
 

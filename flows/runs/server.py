@@ -18,6 +18,7 @@ from flows.runs.configured_server import ServerError, check_server, without_pass
 from flows.runs.own_server import OwnServer
 from flows.runs.recent import end_dead_runs
 from storyframes.store.scratch import scratch_folder
+from tasks.tools.disk_space import places_without_room
 from tasks.tools.reaper import reaper
 
 _QUIET = {
@@ -41,6 +42,7 @@ _NOT_NEEDED = {
 }
 
 
+_ROOM = 2 << 20  # for what it writes while it starts: a database, its log and SQLite's temporary files
 _SAY_WHERE = "set XDG_STATE_HOME to a folder that can be written to"
 # What never goes through a proxy, whatever http_proxy says.
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -77,6 +79,8 @@ def prefect_server(tell: Callable[[str], None] = lambda _: None, *, looking: boo
         yield configured
         return
     tell("starting a Prefect server")
+    if full := places_without_room(_ROOM):
+        raise ServerError("\n".join(["the Prefect server of this run cannot be started:", *full]))
     with contextlib.ExitStack() as stack:
         home, alone = stack.enter_context(_home())
         # Every user of this machine reaches it. Nobody else sees a process's environment.
