@@ -152,6 +152,40 @@ def test_values_are_z_scores_cut_at_8_and_0_where_there_is_none(dataset: ClipDat
     assert torch.equal(given.masks["t"], batch["words_mask"])
 
 
+FAR = {"x": Part("x", ("x", "x_more"), "x_mask", 3), "y": Part("y", ("y",), "y_mask", 1)}
+FAR_BATCH = {  # 1 window of 4 rows; x has 2 columns and 1 of another field, y 1: all far from 0
+    "x": np.array([[[110, -70], [np.nan, -80], [90, np.inf], [104, -60]]], np.float32),
+    "x_more": np.array([[5, 7, 5, 999]], np.float32),
+    "x_mask": np.array([[True, True, True, False]]),
+    "y": np.array([[[42], [44], [40], [44]]], np.float32),
+    "y_mask": np.array([[True, True, False, True]]),
+}
+FAR_MOMENTS = {
+    "x": Moments(np.full(3, 4.0), np.array([100.0, -75.0, 6.0]), np.array([100.0, 100.0, 4.0])),
+    "y": Moments(np.full(1, 4.0), np.array([43.0]), np.array([1.0])),
+}
+
+
+def test_what_is_missing_is_the_mean_and_not_a_z_score_of_0() -> None:
+    """Standard deviations 5, 5, 1 and 0.5: a 0 that was filled in before would be -8, 8, -6 and -8."""
+    batch = {name: torch.from_numpy(values) for name, values in FAR_BATCH.items()}
+    given = Preparation({"v": list(FAR.values())}, FAR_MOMENTS)(batch)
+    expected = [[2, 1, -1, -2], [0, -1, 1, 2], [-2, 0, -1, 0], [0, 0, 0, 2]]
+    np.testing.assert_allclose(given.values["v"][0].numpy(), expected, rtol=1e-6)
+    assert given.masks["v"].tolist() == [[True] * 4]
+    onto = {"v": np.array([[1.0], [10.0], [100.0], [1000.0]])}
+    projected = Preparation({"v": list(FAR.values())}, FAR_MOMENTS, onto=onto)(batch)
+    np.testing.assert_allclose(projected.values["v"][0, :, 0].numpy(), [-2088, 2090, -102, 2000], rtol=1e-6)
+
+
+def test_what_is_missing_is_no_value_of_the_moments() -> None:
+    values, counts = rows_of(FAR_BATCH, FAR["x"])
+    found = Moments.of(values.reshape(-1, 3), counts.reshape(-1, 3))
+    assert found.count.tolist() == [2, 2, 3]
+    np.testing.assert_allclose(found.mean, [100, -75, 17 / 3])
+    np.testing.assert_allclose(found.std, [10, 5, np.std([5, 7, 5])])
+
+
 def test_what_a_killed_process_left_of_a_bank_is_removed_and_what_is_being_made_is_not(
     dataset: ClipDataset, moments, tmp_path: Path
 ) -> None:
