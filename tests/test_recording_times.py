@@ -109,7 +109,7 @@ def test_no_loss_lowers_the_usual_rate(fps: float, count: int, jitter: str, loss
         ([0.04] * 24 + [0.94] * 3 + [0.04] * 24, 25),
         ([0.1] * 10 + [3600] + [0.1] * 5, 10),
         ([0.04] * 3 + [0.892] + [0.04] * 3, 25),
-        ([0.04] * 3 + [0.098] + [0.04] * 3, 25),  # a pause that is no whole number of steps
+        ([0.04] * 15 + [0.098] + [0.04] * 15, 25),  # a pause that is no whole number of steps
         ([0.04, 0.078, 0.002] * 40, 25),  # every third frame is late, and none is lost
         # What has no single step keeps the rate over 30 frames, whatever is between them.
         ([1 / 30, 1 / 20] * 100, 24),  # film in 60 fields a second
