@@ -169,6 +169,7 @@ def test_clips_tables_exports_curves_and_training_agree(extracted: Extracted, tm
         np.testing.assert_array_equal(clip["audio"][:length], values[4 * start : 4 * start + length])
         assert clip["audio_mask"][:length].all()  # a row without an F0 is a row of the sound all the same
     export(store, tmp_path / "out", Format.PARQUET)
+    assert "the F0 of sound that is not voiced" in (tmp_path / "out/README.md").read_text()
     for table, rows in (("opensmile", values), ("opensmile.frame", per_frame)):
         written = pd.read_parquet(tmp_path / f"out/s/{table}.parquet")
         np.testing.assert_array_equal(written["F0final_sma"], rows[:, f0])

@@ -49,8 +49,9 @@ has no times (story texts, arrays of everybody's poses) is not here.
 """
 _MASK = """
 A row whose `mask` is false is not a measurement. What the store has there is given as it is: missing (NaN), or a value
-that must not be used, such as the last position of a face that was lost. So take the rows whose mask is true. Missing
-values of whole numbers are the number that stands under *missing* below.
+that must not be used, such as the last position of a face that was lost. So take the rows whose mask is true. A single
+value that such a row does not have is NaN: the F0 of sound that is not voiced. Missing values of whole numbers are the
+number that stands under *missing* below.
 """
 _DEVICES = """
 Of another camera or microphone (`<feature>@<track>`) `device_time` is as the device counts, `time` in the session's
