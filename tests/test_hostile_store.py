@@ -281,7 +281,15 @@ ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda s: catalogue.replace_table(
             local(s), CATALOGUE, lambda: pa.table({name: pa.array([1]) for name in CHECKED})
         ),
-        "the column 'session_id' is no text",
+        "session_id is int64",
+    ),
+    "caveats of another type": (
+        lambda s: catalogue.replace_table(
+            local(s),
+            CATALOGUE,
+            lambda: pq.read_table(s / CATALOGUE).drop(["stamps"]).append_column("stamps", [[1] * 5]),
+        ),
+        "stamps is int64",
     ),
     "a catalogue with nothing": (
         lambda s: catalogue.replace_table(local(s), CATALOGUE, lambda: pa.table({"x": [1]})), "has no column 'session",

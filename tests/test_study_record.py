@@ -133,7 +133,7 @@ def test_a_study_that_changes_a_little_at_a_time_stays_itself(tmp_path_factory, 
 def test_an_unchanged_study_is_neither_read_again_nor_written(store: Path, tmp_path: Path, monkeypatch) -> None:
     import tasks.study.record as study_record
 
-    monkeypatch.setattr(study_record, "_ends", lambda *_: pytest.fail("a recording was read"))
+    monkeypatch.setattr(study_record, "digest_of_ends", lambda *_: pytest.fail("a recording was read"))
     before = (store / "study.json").stat().st_mtime_ns
     first = load(tmp_path / "first")
     remember_study(local(store), first)

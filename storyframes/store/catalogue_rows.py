@@ -14,8 +14,25 @@ if TYPE_CHECKING:  # whoever reads the records alone needs it not
     import pyarrow as pa
 
 WHOLE_SESSION = "*"  # stands for the features of a session of which not even the names can be read
+_AGAIN = "'storyframes index' writes it again"
 CHECKED = ["session_id", "feature", "version", "path"]
 """The columns that :func:`check_rows` looks at."""
+
+
+def check_types(there: pa.Schema, expected: pa.Schema) -> None:
+    """See that a catalogue's columns are of the types that they are written with; older ones lack some.
+
+    Raises:
+        StoreError: one is not, or those are lacking that every reader needs.
+    """
+    for field in expected:
+        place = there.get_field_index(field.name)
+        if place < 0 and field.name in (*CHECKED, "arrays"):
+            raise StoreError(f"{CATALOGUE} is not one (it has no column {field.name!r}); {_AGAIN}")
+        if place >= 0 and str(there.field(place).type).replace("element:", "item:") != str(field.type).replace(
+            "element:", "item:"
+        ):
+            raise StoreError(f"{CATALOGUE} is not one ({field.name} is {there.field(place).type}); {_AGAIN}")
 
 
 def check_rows(table: pa.Table) -> None:

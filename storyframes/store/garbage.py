@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from storyframes.store import catalogue
+from storyframes.store.catalogue_rows import CHECKED, check_rows
 from storyframes.store.durable import TEMPORARY_SUFFIX
 from storyframes.store.folder_storage import LOCK_SUFFIX
 from storyframes.store.layout import CATALOGUE, VERSION_PATTERN, ZARR_JSON
@@ -104,7 +105,10 @@ def _collect_of(
 def _named(storage: Storage) -> set[str]:
     """The versions that whoever opens the store now will read."""
     content = catalogue.read_table(storage, CATALOGUE)
-    return set() if content is None else set(catalogue.read_parquet(content, CATALOGUE, ["path"])["path"].dropna())
+    if content is None:
+        return set()
+    check_rows(table := catalogue.parse_table(content, CATALOGUE, CHECKED))
+    return set(table["path"].drop_null().to_pylist())
 
 
 def _is_leaving(name: str) -> bool:

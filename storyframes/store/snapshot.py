@@ -13,7 +13,7 @@ import numpy as np
 
 from storyframes.features import STORIES
 from storyframes.store.catalogue import parse_table, read_table, scan, schema, to_table
-from storyframes.store.catalogue_rows import CHECKED, check_rows
+from storyframes.store.catalogue_rows import CHECKED, check_rows, check_types
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, current_path
 from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage
@@ -31,8 +31,13 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
     """
 
     def __init__(self, content: pa.Table | bytes) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         self._content = content
         table = self._columns(CHECKED)
+        there = pq.read_schema(pa.BufferReader(content)) if isinstance(content, bytes) else content.schema
+        check_types(there, schema())
         check_rows(table)
         self._rows = np.flatnonzero(table["version"].is_valid().to_numpy())
         sessions, session_of = _coded(table["session_id"], self._rows)
