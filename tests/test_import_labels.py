@@ -445,6 +445,8 @@ def test_a_column_of_times_that_is_skipped_by_name_is_refused_as_well(tmp_path: 
 def test_numbers_that_are_no_times_are_left_out_as_asked(tmp_path: Path, study: Path) -> None:
     (tmp_path / "x.csv").write_text("session_id,item,count,mood\ns1,3,1,glad\ns2,1,2,sad\n")
     assert run(study, tmp_path / "x.csv", "mood=mood:nominal", skip=["*"]) == ""
+    (tmp_path / "x.csv").write_text("session_id,item,level\ns1,1,4\ns2,2,5\n")  # no pair: level is a label
+    assert run(study, tmp_path / "x.csv", "level=level:interval", skip=["*"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ def report(
     study: StudyArgument,
     features: FeaturesArgument,
     out: Annotated[Path, typer.Option(help="Folder of the site: a new one, an empty one, or an older report.")],
-    with_text: Annotated[bool, typer.Option("--with-text", help="Show the transcripts; speakers as in the feature store.")] = False,
+    with_text: Annotated[
+        bool, typer.Option("--with-text", help="Show the transcripts; speakers as in the feature store.")
+    ] = False,
     with_video: Annotated[bool, typer.Option("--with-video", help="Show frames with landmarks and poses.")] = False,
     check_sound: Annotated[
         bool, typer.Option("--check-sound", help="Decode every recording's sound to find clipped samples.")

@@ -43,7 +43,7 @@ PromptOption = Annotated[
         help="share: what the participant said; reflection: the whole conversation. Without it by the phase's name."
     ),
 ]
-SpeakerOption = Annotated[str, typer.Option(help="The participant among the speakers: a role, a label (speaker_1) or a name.")]
+SpeakerOption = Annotated[str, typer.Option(help="The participant among the speakers: a role, a label or a name.")]
 SplitsOption = Annotated[
     str | None,
     typer.Option(

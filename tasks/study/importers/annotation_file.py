@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -61,7 +61,8 @@ class AnnotationFile:
         origins_s: where the media of the file begin on its clock, if not at 0.
         decimal_commas: a value that is a number has a decimal comma, by what else is in the file.
         columns: of a table, the names in its header.
-        possible_times: columns of a table without known times that may be times; whether their names say so.
+        possible_times: columns of a table without known times that may be times: by each, the columns that it is a
+            start or an end to, itself where its cells are times, and the empty name where its own name says so.
     """
 
     name: str
@@ -73,7 +74,7 @@ class AnnotationFile:
     origins_s: tuple[float, ...] = ()
     decimal_commas: bool = False
     columns: tuple[str, ...] = ()
-    possible_times: Mapping[str, bool] = field(default_factory=dict)
+    possible_times: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 NO_TIMES = "no times"  # the unit of a file that has none

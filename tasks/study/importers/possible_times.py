@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from itertools import permutations
+from operator import le
 
 from tasks.study.importers.annotation_file import ImportFaultError
 from tasks.study.strict_tables import Table, is_empty
@@ -20,33 +21,31 @@ _WORDS = {
 }
 
 
-def possible_times(table: Table, columns: Collection[str]) -> dict[str, bool]:
-    """Which of these columns may be times, in their order, and whether it is their name that says so.
+def possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str]]:
+    """Which of these columns may be times, in their order, and why, as the file of annotations has it.
 
-    Otherwise it is their cells: times of a clock, or the numbers of two columns of which one is never greater than
-    the other.
+    By its name (the empty name), by its cells, which are times of a clock (its own name), or by its numbers, which are
+    never greater than another column's, or never smaller (the other's name).
     """
     cells = {
         name: [str(row.values[place]).strip() for row in table.rows if not is_empty(row.values[place])]
         for place, name in enumerate(table.columns)
         if name in columns
     }
-    by_name = {name for name in cells if _is_name_of_times(name)}
-    clocks = {name for name, of_name in cells.items() if of_name and all(map(_CLOCK.fullmatch, of_name))}
     numbers = {
         name: [float(cell.replace(",", ".")) for cell in of_name]
         for name, of_name in cells.items()
         if of_name and all(map(_NUMBER.fullmatch, of_name))
     }
-    spans = [
-        pair
-        for pair in permutations(numbers, 2)
-        if len(numbers[pair[0]]) == len(numbers[pair[1]])
-        and all(start <= end for start, end in zip(*map(numbers.get, pair), strict=True))
-        and numbers[pair[0]] != numbers[pair[1]]
-    ]
-    found = by_name.union(clocks, *spans)
-    return {name: name in by_name for name in cells if name in found}
+    found: dict[str, set[str]] = {name: set() for name in cells}
+    for name, of_name in cells.items():
+        found[name] |= {""} if _is_name_of_times(name) else set()
+        found[name] |= {name} if of_name and all(map(_CLOCK.fullmatch, of_name)) else set()
+    for (start, starts), (end, ends) in permutations(numbers.items(), 2):
+        if len(starts) == len(ends) and starts != ends and all(map(le, starts, ends)):
+            found[start].add(end)
+            found[end].add(start)
+    return {name: why for name, why in found.items() if why}
 
 
 def _is_name_of_times(name: str) -> bool:

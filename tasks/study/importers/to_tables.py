@@ -108,8 +108,8 @@ def _check_times(file: AnnotationFile, how: Import) -> None:
         raise ImportFaultError(f"{file.name}: has times ({file.unit}): leave --no-times out")
     doubtful = [
         column
-        for column, by_name in file.possible_times.items()
-        if column not in how.targets and (by_name or column not in how.skip)
+        for column, why in file.possible_times.items()
+        if column not in how.targets and ("" in why or (column not in how.skip and {*why} - {*how.targets}))
     ]
     if doubtful and not how.no_times:
         raise ImportFaultError(
