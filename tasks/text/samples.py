@@ -104,7 +104,7 @@ def read_samples(study: Study, store: FeatureStore, choice: SampleChoice) -> Sam
     damaged: dict[str, str] = {}
     for session_id in rated["session_id"].unique():
         try:
-            said[session_id] = _said(study, session_id, choice)
+            said[session_id] = read_said(study, session_id, choice)
         except SampleError as error:
             left_out[session_id] = str(error)
         except (TranscriptError, StudyFileError) as error:
@@ -140,8 +140,13 @@ def _rated(clips: pd.DataFrame, phase: str) -> pd.DataFrame:
     return rated.drop_duplicates(["session_id", "story_id"])
 
 
-def _said(study: Study, session_id: str, choice: SampleChoice) -> str:
-    """What is sent of a session's phase."""
+def read_said(study: Study, session_id: str, choice: SampleChoice) -> str:
+    """What is sent of a session's phase: no name of a speaker is in it.
+
+    Raises:
+        SampleError: there is nothing to send, or its speakers are uncertain.
+        TranscriptError, StudyFileError: the transcript cannot be read.
+    """
     session = study.sessions.get(session_id)
     if session is None:
         raise SampleError("the study has no such session any more")
