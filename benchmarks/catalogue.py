@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, open_store
 from storyframes.store.records import CURRENT, Current, StoredArray, StoredFile
+from storyframes.store.validation import shard_name
 
 SESSIONS = (269, 2_000, 20_000, 100_000)
 _FEATURES = ("frames", "glove", "openface", "opensmile", "resnet50", "sbert")
@@ -60,11 +62,11 @@ def _record(session_id: str, feature: str, number: int) -> Current:
     }
     digest = f"{number:08x}" * 8
     files = {"zarr.json": StoredFile(2_000, digest, 1_700_000_000_000_000_000 + number)}
-    for name in arrays:
+    for name, array in arrays.items():
         files[f"{name}/zarr.json"] = StoredFile(900, digest, 1_700_000_000_000_000_000 + number)
-        files[f"{name}/c/0/0"] = StoredFile(rows * 100, digest, 1_700_000_000_000_000_000 + number)
+        files[f"{name}/{shard_name(array.shape)}"] = StoredFile(rows * 100, digest, 1_700_000_000_000_000_000 + number)
     provenance = {"inputs": {"video": digest}, "settings": {f"setting{i}": i for i in range(12)}, "libraries": digest}
-    version = f"20260101T000000Z-{number:08x}"
+    version = f"20260101T000000Z-{zlib.crc32(f'{session_id}/{feature}/{number}'.encode()):08x}"
     created = "2026-01-01T00:00:00.000000Z"
     quality = {"tracked": 0.97}
     return Current(session_id, feature, version, digest, created, arrays, files, [], quality, provenance, 1)

@@ -55,7 +55,7 @@ def publish(storage: Reading, session: str, feature: str, number: int) -> None:
     """The record of a version, in one step; its arrays are not looked at."""
     written = Current(
         session, feature, f"20260101T000000Z-{number:08x}", f"{number:064}", "2026-01-01T00:00:00.000000Z",
-        {"time": StoredArray((number,), "float64", 60)}, {"zarr.json": StoredFile(number * 1_000, "", 0)},
+        {"time": StoredArray((number,), "float64", 60)}, {"time/c/0": StoredFile(number * 1_000, f"{number:064}", 0)},
         ["clock drifts [a]"] if number % 2 else [], {"words_known": number / 10} if feature == "glove" else {},
         sequence=next(COUNT),
     )  # fmt: skip
