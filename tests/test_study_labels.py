@@ -584,7 +584,9 @@ def test_every_step_of_the_documentation_is_a_study_with_clips(tmp_path: Path) -
     for folder in ("videos", "transcripts"):
         (tmp_path / folder).mkdir()
     for name in ("anna-1", "ben-1", "anna-1-b"):
-        write_video(tmp_path / f"videos/{name}.mp4", "mpeg4", [40 * frame for frame in range(250)])
+        video = write_video(tmp_path / f"videos/{name}.mp4", "mpeg4", [40 * frame for frame in range(250)])
+        with video.open("ab") as file:  # an empty box, so that no recording is a copy of another
+            file.write((8 + len(name)).to_bytes(4, "big") + b"free" + name.encode())
     (tmp_path / "transcripts/anna-1.vtt").write_text("WEBVTT\n\n00:01.000 --> 00:02.000\nhello\n")
     spec, clips = WindowSpec(window_s=2, stride_s=1), []
     for table, content in steps:
@@ -622,7 +624,9 @@ def test_check_says_what_a_study_holds(tmp_path: Path) -> None:
 
 def test_check_finds_phases_and_labels_beyond_the_end_of_their_own_recording(study_copy: Path) -> None:
     """The demo's recordings are 24 s long."""
-    (study_copy / "tracks.csv").write_text("session_id,track,video\np01-s01,b,videos/p01-s02.avi\n")
+    content = (study_copy / "videos/p01-s02.avi").read_bytes()
+    (study_copy / "videos/b.avi").write_bytes(content + b"JUNK\4\0\0\0none")  # another recording, as long
+    (study_copy / "tracks.csv").write_text("session_id,track,video\np01-s01,b,videos/b.avi\n")
     (study_copy / "schemes.csv").write_text("scheme,type,min,max\nvalence,interval,-1,1\n")
     spans = [(0, 24.5, ""), (0, 25.5, ""), (1, 25.5, "b"), (2, 25.5, "main"), (0, 2500, "")]
     rows = "".join(f"p01-s01,valence,0,{start},{end},{track}\n" for start, end, track in spans)

@@ -119,8 +119,8 @@ class ChangingStudy:
         if session_id not in self.study.sessions:
             return
         cameras = {
-            "main": Track(session_id, "main", video="no.mp4"),
-            "cam": Track(session_id, "cam", video="c.mp4", clock="c"),
+            "main": Track(session_id, "main", video=f"{session_id}.mp4"),
+            "cam": Track(session_id, "cam", video=f"{session_id}_c.mp4", clock="c"),
         }
         clocks = {"c": Clock("c", (0.0,), (0.2,))}
         self.study = replace(
@@ -158,4 +158,4 @@ class ChangingStudy:
 
 
 def _session(session_id: str) -> Session:
-    return Session(session_id=session_id, participant_id=f"p{session_id}", video="no.mp4")
+    return Session(session_id=session_id, participant_id=f"p{session_id}", video=f"{session_id}.mp4")

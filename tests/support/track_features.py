@@ -84,16 +84,16 @@ def study_of(clock: Clock | None = None, sessions: tuple[str, ...] = tuple(RATES
     """A camera that is triggered with the session's, one that begins later and drifts, and a lapel of its clock."""
     tracks = {
         session: {
-            "main": Track(session, "main", video="no.mp4"),
-            "twin": Track(session, "twin", video="twin.mp4"),
-            "cam": Track(session, "cam", video="cam.mp4", clock="c"),
-            "lapel": Track(session, "lapel", audio="lapel.wav", clock="c"),
+            "main": Track(session, "main", video=f"{session}.mp4"),
+            "twin": Track(session, "twin", video=f"{session}_twin.mp4"),
+            "cam": Track(session, "cam", video=f"{session}_cam.mp4", clock="c"),
+            "lapel": Track(session, "lapel", audio=f"{session}_lapel.wav", clock="c"),
         }
         for session in sessions
     }
     return Study(
         Path("/nowhere"),
-        {one: Session(session_id=one, participant_id=one, video="no.mp4") for one in sessions},
+        {one: Session(session_id=one, participant_id=one, video=f"{one}.mp4") for one in sessions},
         phases=tuple(Phase(session_id=one, phase="all", start_s=0, end_s=LENGTH_S) for one in sessions),
         tracks=tracks,
         clocks={session: {"c": clock or clock_of()} for session in sessions},
