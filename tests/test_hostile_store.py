@@ -413,7 +413,7 @@ def changed(draw: st.DrawFn, record: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(content=changed(CURRENT) | changed(ATTEMPT))
 def test_any_record_is_one_or_refused(content: dict[str, Any]) -> None:
     try:
@@ -435,7 +435,7 @@ def test_any_record_is_one_or_refused(content: dict[str, Any]) -> None:
                 assert record.status in Status
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     row=st.fixed_dictionaries(
         {
@@ -476,7 +476,7 @@ def other_metadata(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
         return content
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), file=st.sampled_from(["zarr.json", "values/zarr.json", "valid/zarr.json"]))
 def test_any_metadata_of_zarr_is_read_or_refused(made: Path, data: st.DataObject, file: str) -> None:
     path = version(made) / file
