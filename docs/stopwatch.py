@@ -91,14 +91,14 @@ def epoch(features: Path) -> tuple[float, int]:
 
     train = ClipDataset(features, ["audio"], 'split == "train"')
     model = torch.nn.GRU(train.fields["audio"].shape[1], 65, batch_first=True)
-    norm = torch.nn.BatchNorm1d(65, affine=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
     for batch in ClipLoader(train, 8, UniformSampler(train, seed=0)):
-        sound = norm(batch["audio"].nan_to_num().transpose(1, 2)).transpose(1, 2)
-        mask = batch["audio_mask"][:, 1:, None]
-        guess, _ = model(sound[:, :-1])
-        loss = ((guess - sound[:, 1:]) ** 2 * mask).sum() / (mask.sum() * 65)
+        sound, known = batch["audio"], ~batch["audio"].isnan()  # openSMILE has no F0 where nobody speaks, for example
+        centred = sound - sound.nanmean((0, 1))
+        scaled = (centred / centred.square().nanmean((0, 1)).sqrt().clamp(min=1e-6)).nan_to_num()
+        guess, _ = model(scaled[:, :-1])
+        loss = ((guess - scaled[:, 1:]) ** 2)[known[:, 1:]].mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -8,7 +8,8 @@ object store) · `planted_store` (names, dates and places wherever they can stan
 study's features, without any extraction) · `track_features` (those of
 sessions with several devices) · `changing_study` (one that changes in every way that
 a clip index can notice) · `runs` (of models, and their predictions) · `planted_study` (features that tell
-ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups).
+ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups)
+· `curve_studies` (curves of raters beside a video).
 
 Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
 `one_server` (a Prefect server for many commands) · `terminals` (the command in a terminal) · `processes` (those
@@ -24,7 +25,8 @@ environment of its own) ·
 behind a URL, and a BART of random weights) · `hub_server` (as much of the Hugging Face hub as fetching needs).
 
 Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
-way in which writers and gc can meet) · `strangers` (who try the ports of a run; `intruder` is the program).
+way in which writers and gc can meet) · `own_mounts` (a process that sees another
+folder under a path) · `strangers` (who try the ports of a run; `intruder` is the program).
 
 Plug-ins: `plug_ins` (installed, or written by a test) · `bad_extractors` (each breaks one rule of the contract).
 
