@@ -99,10 +99,6 @@ def scheduler_of(folder: Path) -> Iterator[Workers]:
         yield workers
     finally:
         for process in workers.started.values():
-            process.terminate()
+            process.kill()
         for process in workers.started.values():
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(20)
+            process.wait(60)
