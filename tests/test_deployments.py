@@ -121,9 +121,7 @@ def test_a_cancelled_run_leaves_nothing_behind(house: House) -> None:
     house.api.post(f"flow_runs/{run}/set_state", json=cancelling).raise_for_status()
     # On a busy machine it may be Crashed for a moment before it is that, which the server lets nobody change any more.
     until(lambda: house.read(run)["state"]["name"], lambda name: name == "Cancelled")
-    until(
-        lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left, 120
-    )
+    until(lambda: [command for pid, command in family.items() if command_of(pid) == command], lambda left: not left)
 
 
 def processes(text: str) -> list[int]:

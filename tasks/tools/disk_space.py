@@ -38,6 +38,8 @@ def places_without_room(least: int = _NEXT_TO_NOTHING) -> list[str]:
     for name, folder, remedy, needed in _places():
         there = next((each for each in (folder, *folder.parents) if each.is_dir()), Path("/"))
         disk = os.statvfs(there)
+        if disk.f_flag & os.ST_RDONLY:
+            continue  # whoever writes there says so
         free = disk.f_bavail * disk.f_frsize
         if free < min(least, needed):
             found.append(f"{folder} ({name}) has {free:,} bytes free: {remedy}")
