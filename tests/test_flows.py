@@ -150,7 +150,7 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
             file.write(f"{work.cost:g}\n")
         if work.cost == 2:
             time.sleep(4)  # what waited for the clock is submitted meanwhile
-        outcome = Outcome(work.session_id, work.features[0], Status.DONE)
+        outcome = Outcome(work.session_id, work.features[0], Status.MISSING, reason="nothing is extracted here")
         return Completed(data=((outcome,),))
 
     asked = request(small_study, tmp_path / "features", only=["frames", "opensmile"])
