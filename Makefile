@@ -7,13 +7,16 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test docs lint format bench soak lock clean
+.PHONY: demo test quick docs lint format bench soak lock clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
 
 test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
 	@$(BIN)/python tests/run.py
+
+quick: $(VENV)/.dev ## run the tests of what you changed since the last commit, or since BASE
+	@$(BIN)/python tests/quick.py $(BASE)
 
 DEMO := storyframes-demo
 SITE := docs/_build/html
