@@ -297,7 +297,7 @@ def not_in_store(storage: Storage, outcomes: Sequence[Outcome]) -> dict[Outcome,
             why = unreadable.get(path, "is another folder mounted there on a worker?")
             doubts[done] = (
                 f"a worker says that version {done.version} of it is published, but {storage.location} does not have "
-                f"it as this process sees it: {why} Extract again"
+                f"it as this process sees it ({why}): extract again"
             )
     return doubts
 

@@ -121,7 +121,7 @@ def read_everything(store: Path) -> None:
             for name in opened.spec(session, feature).arrays:
                 opened.read(session, feature, array=name)
             opened.attributes(session, feature)
-    opened.catalogue  # noqa: B018
+    opened.catalogue  # noqa: B018 - read for its errors
     opened.clips()
     list(ClipDataset(opened, ["openface", "label"], drop_missing=True))
 
