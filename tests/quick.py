@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("storyframes", "tasks", "flows", "benchmarks", "support")
-ALWAYS = ("tests/test_rooms.py", "tests/test_tests.py")
+ALWAYS = ("tests/project/test_rooms.py", "tests/project/test_tests.py")
 MOST_FILES = 12
 LIMIT_S = 90
 

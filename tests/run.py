@@ -2,11 +2,11 @@
 
     python tests/run.py [--at-once N]
 
-Every file of tests has a process of its own: one process for all of them may die late in the run, where a child ends
-and the kernel cannot say so (docs/facts.md, processes and signals). Those that look at the extracted demo share one,
-so that it is extracted once. So do, by their subject, those that start no cluster, no server and no DataLoader: most
-of their time would go into starting pytest and into imports. Plug-ins bring tests of their own, in plugins/*/tests;
-the others see storyframes as it is without them.
+Tests are in rooms that mirror the code (tests/store, tests/clips, ...). The files of a room share a process: most of
+their time would go into starting pytest and into imports. Those that start clusters, servers or workers have one each,
+because one process for all of them may die late in the run, where a child ends and the kernel cannot say so
+(docs/facts.md, processes and signals). Those that look at the extracted demo share one, so that it is extracted once.
+Plug-ins bring tests of their own, in plugins/*/tests; the others see storyframes as it is without them.
 
 Commands that need a Prefect server and are not about it share one (support/one_server.py).
 
@@ -33,83 +33,48 @@ from support.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
-TOGETHER = {
-    "the demo": ("test_cli", "test_docs_site", "test_report", "test_report_browser", "test_snippets", "test_wheel"),
-    "small files": (
-        "test_agreement", "test_between_moments", "test_clip_filter", "test_compare_ratings",
-        "test_curves_dope", "test_enumerations",
-        "test_features", "test_full_places", "test_hostile_settings", "test_imports", "test_leaks",
-        "test_looking_at_tracks", "test_mixed", "test_pairs",
-        "test_personas", "test_public_docs", "test_quality", "test_records", "test_rooms", "test_samplers",
-        "test_settings", "test_shards", "test_spec", "test_statistics_docs", "test_study", "test_study_clocks",
-        "test_study_tables", "test_tests", "test_transcript", "test_windows",
-    ),
-    "clips": (
-        "test_clip_edges", "test_clip_grid", "test_clip_index", "test_clip_speakers", "test_clip_tracks",
-        "test_clip_windows", "test_clips", "test_explore", "test_face_tracking", "test_feature_tables",
-        "test_foreign_features", "test_foreign_store", "test_index_of_tracks", "test_index_update", "test_label_times",
-        "test_split_spec", "test_unknown_feature", "test_window_labels", "test_windows_in_seconds",
-    ),
-    "documents": (
-        "test_artifacts", "test_compare", "test_deploy_files", "test_docs", "test_doctor", "test_export",
-        "test_heat_map", "test_light_install", "test_release",
-        "test_release_refused", "test_report_light", "test_weights",
-    ),
-    "extractors": (
-        "test_extending", "test_extract", "test_forecast", "test_gather", "test_one_file", "test_openface",
-        "test_outside_passes", "test_plan_order", "test_planning_faults", "test_required_tools", "test_stored_sound",
-        "test_tool_input", "test_tool_process", "test_tracks", "test_undefined_sound",
-    ),
-    "loading": ("test_documented_loop", "test_loader", "test_three_studies"),
-    "recordings": ("test_media", "test_odd_recordings", "test_recording", "test_sound", "test_video_variants"),
-    "scores": (
-        "test_benchmark_page", "test_benchmark_tables", "test_evaluate", "test_intervals", "test_metrics",
-        "test_predictions",
-    ),
-    "stores": (
-        "test_archive", "test_catalogue", "test_embedding_writer", "test_frame_rows", "test_hostile_store",
-        "test_locks", "test_losses", "test_object_errors", "test_old_stores", "test_power_loss", "test_read_ahead",
-        "test_reading", "test_recording_times", "test_reprs", "test_rows", "test_store", "test_store_damage",
-        "test_store_order",
-    ),
-    "studies": (
-        "test_excluded_sessions", "test_import_labels", "test_init", "test_markdown", "test_session_files",
-        "test_spreadsheet_habits", "test_study_check", "test_study_labels", "test_study_record", "test_synthesize",
-    ),
-    "models of texts": ("test_embed_models", "test_embed_sound", "test_embed_text"),
-    "models of pictures": ("test_embed_image_features", "test_embed_images"),
-    "training": (
-        "test_curve_training", "test_models", "test_own_rows", "test_personality", "test_planted", "test_projection",
-        "test_reflection_story", "test_training", "test_training_clips", "test_training_command",
-    ),
-    "texts": (
-        "test_pairs_llm", "test_score_commands", "test_stored_text", "test_text", "test_text_chunks",
-        "test_text_scores",
-    ),
-}  # fmt: skip
+DEMO = (
+    "cli/test_cli.py", "project/test_docs_site.py", "inspect/test_report.py", "inspect/test_report_browser.py",
+    "project/test_snippets.py", "project/test_wheel.py",
+)  # fmt: skip
+# A process each: they start servers, clusters, containers or workers, or change what the whole process has.
+ALONE = set(
+    """
+    benchmark_flow check_extractor clusters container_faults containers deployments environments
+    existing_scheduler extractors_command far_rows faults flows gc_protocol interruption label_curves leftovers
+    locale missing_files object_store openface_binary opensmile outside outside_containers plugin_example
+    plugin_privacy plugin_workers plugins_broken publish resnet50 scale scratch server slurm soak status_now
+    stored_pictures strangers sync sync_study topics unreadable worker_mounts
+    """.split()
+)
 # What took longest when it was last looked at, in this order; whatever is not named comes after.
 LONGEST = (
-    "tests/test_flows.py", "tests/test_deployments.py", "the demo", "tests/test_server.py", "tests/test_faults.py",
-    "tests/dope", "tests/test_resnet50.py", "tests/test_soak.py", "training", "clips", "tests/test_check_extractor.py",
-    "tests/test_slurm.py", "extractors", "plugins/storyframes-mediapipe/tests", "tests/test_plugin_example.py",
-    "tests/test_containers.py", "tests/test_publish.py", "tests/test_leftovers.py", "tests/test_strangers.py",
-    "tests/test_topics.py", "recordings", "tests/test_gc_protocol.py", "texts", "studies", "stores",
-    "tests/test_missing_files.py", "tests/test_object_store.py", "tests/test_sync.py",
-    "tests/test_existing_scheduler.py", "tests/test_outside.py",
-    "tests/test_stored_pictures.py", "tests/test_plugin_privacy.py", "small files", "tests/test_environments.py",
-    "tests/test_clusters.py",
+    "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
+    "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py",
+    "empathy", "clips", "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
+    "extractors", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
+    "tests/tools/test_containers.py", "tests/store/test_publish.py", "tests/flows/test_leftovers.py",
+    "tests/flows/test_strangers.py", "tests/empathy/test_topics.py", "media", "tests/store/test_gc_protocol.py",
+    "embed", "study", "store", "tests/store/test_missing_files.py", "tests/store/test_object_store.py",
+    "tests/media/test_sync.py", "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
+    "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
+    "index", "tests/plugins/test_environments.py", "tests/flows/test_clusters.py",
 )  # fmt: skip
 
 
 def groups() -> dict[str, list[str]]:
-    """What is tested in one process: its name, and the files or folders; in the order in which they begin."""
-    found: dict[str, list[str]] = {name: [] for name in TOGETHER}
-    shared = {file: name for name, files in TOGETHER.items() for file in files}
-    places = [*ROOT.glob("tests/test_*.py"), ROOT / "tests/dope", *ROOT.glob("plugins/*/tests")]
-    for path in sorted(places):
+    """What is tested in one process: its name, and the files; in the order in which they begin."""
+    found: dict[str, list[str]] = {}
+    for path in sorted([*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests")]):
         place = str(path.relative_to(ROOT))
-        found.setdefault(shared.get(path.stem, place), []).append(place)
-    first = {name: place for place, name in enumerate(LONGEST)}
+        if place.removeprefix("tests/") in DEMO:
+            name = "the demo"
+        elif place.startswith("plugins/") or path.stem.removeprefix("test_") in ALONE:
+            name = place
+        else:
+            name = path.parent.name
+        found.setdefault(name, []).append(place)
+    first = {name: rank for rank, name in enumerate(LONGEST)}
     return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
 
 
@@ -124,7 +89,7 @@ def prepare(state: Path) -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], cwd=ROOT, check=False)
     # pytest compiles what may assert in its own way: its plug-ins, 190 modules with those of hypothesis.
     writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_rows.py"]
+    collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/reading/test_rows.py"]
     subprocess.run(collect, cwd=ROOT, env=writing, stdout=subprocess.DEVNULL, check=False)
     code = "from flows.runs.server import prefect_server\nwith prefect_server(): pass"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}

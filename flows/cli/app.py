@@ -3,7 +3,7 @@
 Exit codes: 0 done; 1 some or all sessions failed, or damage was found; 2 bad usage, a bad study or configuration, or
 nothing that could be started; 130 and 143 interrupted by Ctrl-C and by SIGTERM.
 Data goes to stdout, progress and errors to stderr. What takes long to import is imported where it is needed, the tables
-too, as ``tests/test_imports.py`` holds.
+too, as ``tests/cli/test_imports.py`` holds.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 # After Okabe and Ito (2008): told apart by colour-blind readers. Each has a contrast of at least 3:1 with the page's
-# light and with its dark background (tests/test_report.py); the pages set no colour by name.
+# light and with its dark background (tests/inspect/test_report.py); the pages set no colour by name.
 BLUE, ORANGE, GREEN, PINK, GREY = "#1f78b4", "#d55e00", "#008f66", "#b8578f", "#77777c"
 COLOURS = (BLUE, ORANGE, GREEN, PINK, GREY)
 LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#14161a"

@@ -1,0 +1,457 @@
+"""The commands as a person runs them, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from support.commands import ONE_WORKER, storyframes
+from support.stores import catalogue_rows, publish_openface
+from support.terminals import in_terminal
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.cli.terminal import listed
+from tasks.study.load import load_study
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_help_and_version() -> None:
+    shown = storyframes("--help")
+    assert shown.returncode == 0
+    for command in "demo check extract index status verify gc models synthesize".split():
+        assert command in shown.stdout
+    assert re.fullmatch(r"storyframes \d+\.\d+\.\d+\n", storyframes("--version").stdout)
+
+
+def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None:
+    code, shown = in_terminal("--help")
+    panels = ("Start", "Extract", "Look", "Keep and share", "Train and score", "Models and plug-ins")
+    places = [shown.index(f" {panel} ─") for panel in panels]
+    assert code == 0
+    for panel, command in {
+        "Start": "doctor",
+        "Extract": "index",
+        "Look": "compare",
+        "Models and plug-ins": "models",
+    }.items():
+        first = shown.index(f" {panel} ─")
+        end = min((place for place in places if place > first), default=len(shown))
+        assert f"│ {command} " in shown[first:end]
+
+
+def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
+    good = storyframes("check", study_copy)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert "valid" in good.stdout
+    sessions = pd.read_csv(study_copy / "sessions.csv")
+    sessions.loc[0, "video"] = "../[red]x[/red].avi"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    bad = storyframes("check", study_copy)
+    assert bad.returncode == 2
+    assert "[red]x[/red].avi" in bad.stderr  # shown as it is, not as markup
+    assert "never leaves it" in bad.stderr
+    assert bad.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["extract", "demo/study", "{out}", "--session", "p01-s9"], "there is no session 'p01-s9'"),
+        (["extract", "demo/study", "{out}", "--only", "resnet"], "there is no feature 'resnet'"),
+        (["extract", "demo/study", "{out}", "--only", "frames,,dope"], "--only 'frames,,dope': a name is missing"),
+        (["extract", "demo/study", "{out}", "--only", " resnet , frames"], "there is no feature 'resnet'"),
+        (["compare", "{out}", "{out}", "--only", " "], "--only ' ': a name is missing"),
+        (["export", "{out}", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
+        (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
+        (["benchmark", "demo", "--out", "{out}", "--models", "amer,"], "--models 'amer,': a name is missing"),
+        (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
+        (["extract", "demo/nothing", "{out}"], "is not a folder"),
+        (["extract", "demo/study", "demo"], "not a feature store and not empty"),
+        (["extract"], "Missing argument"),
+        (["status", "demo"], "is not a feature store"),
+        (["verify", "demo"], "is not a feature store"),
+        (["gc", "demo"], "is not a feature store"),
+        (["index", "demo/study"], "give either FEATURES or --out"),
+        (["models", "fetch", "resnet"], "there is no model 'resnet'"),
+        (["synthesize", "demo"], "exists and is not empty"),
+        (["nothing"], "No such command"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, [argument.replace("{out}", str(tmp_path / "out")) for argument in arguments])
+    assert result.exit_code == 2, result.stderr
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+_ON_STORES = (
+    "extract demo/study {}",
+    "index demo/study {}",
+    "status {}",
+    "verify {}",
+    "gc {}",
+    "archive {} {}2",
+    "show {} s1",
+)
+
+
+def test_names_are_taken_once_and_without_blanks() -> None:
+    assert listed("--only", ["frames, frames", " dope ,frames", "resnet50"]) == ("frames", "dope", "resnet50")
+    assert listed("--only", None) == ()
+
+
+@pytest.mark.parametrize("command", _ON_STORES)
+def test_a_place_that_cannot_be_a_store_is_one_sentence(tmp_path: Path, command: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").touch()
+    for name in ("loop", "loop/below", "x" * 300, "file/below"):
+        result = CliRunner().invoke(app, command.format(*[tmp_path / name] * 2).split())
+        assert result.exit_code == 2, (name, result.stderr)
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"error {tmp_path}/{name.partition(chr(47))[0][:100]}")
+
+
+@pytest.mark.parametrize("command", ["extract demo/study {}", "index demo/study {}", "extract demo/study {}/new"])
+def test_a_store_on_a_read_only_file_system_is_one_sentence(small_disk: Path, command: str) -> None:
+    from storyframes.store.layout import create_store
+
+    create_store(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    result = CliRunner().invoke(app, command.format(small_disk).split())
+    assert result.exit_code == 2, result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"error {small_disk}")
+    assert "read-only file system" in line
+    assert CliRunner().invoke(app, ["status", str(small_disk)]).exit_code == 0  # looking needs no writing
+
+
+def test_the_clip_index_from_the_tables_alone(study_copy: Path, tmp_path: Path) -> None:
+    for video in (study_copy / "videos").iterdir():
+        video.unlink()  # no video is read
+    result = storyframes("index", study_copy, "--out", tmp_path / "clips.parquet")
+    assert result.returncode == 0
+    assert "54 clips of 120 frames, stride 15" in result.stdout
+    assert len(pd.read_parquet(tmp_path / "clips.parquet")) == 54
+
+
+def test_synthesize_makes_a_valid_study(tmp_path: Path) -> None:
+    assert storyframes("synthesize", tmp_path / "s", "--sessions", 2, "--seconds", 2, "--seed", 1).returncode == 0
+    assert storyframes("check", tmp_path / "s").returncode == 0
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_a_terminal_is_filled_up_to_a_hundred_columns(columns: int) -> None:
+    code, shown = in_terminal("models", "list", columns=columns)
+    assert code == 0
+    assert "resnet50-v1" in shown
+    assert max(map(len, shown.splitlines())) <= min(columns, 100)
+
+
+@pytest.mark.parametrize("columns", [None, "40"])
+def test_nothing_is_wrapped_where_there_is_no_terminal(study_copy: Path, tmp_path: Path, columns: str | None) -> None:
+    # Paths and messages longer than any terminal: in tables, sentences, usage errors and help.
+    deep = tmp_path.joinpath(*["a folder with a long name"] * 6)
+    deep.mkdir(parents=True)
+    study = study_copy.rename(deep / "study")
+    more = {"COLUMNS": columns} if columns else {}
+    assert f"valid {study}\n" in storyframes("check", study, environment=more).stdout
+    (deep / "features").mkdir()
+    (deep / "features/x").touch()
+    refused = storyframes("extract", study, deep / "features", environment=more)
+    assert f"error {deep}/features is not a feature store and not empty" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    models = storyframes("models", "list", environment=more).stdout
+    assert max(map(len, models.splitlines())) > 100
+    assert len(models.splitlines()) == 4 + 7
+    wrong = storyframes("extract", study, deep / "features", f"--{'nope' * 50}", environment=more)
+    assert f"No such option: --{'nope' * 50}" in wrong.stderr
+    explained = storyframes("gc", "--help", environment=more).stdout
+    assert "Keep what was current or touched this recently." in explained
+
+
+# --- the main job ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(extracted_demo) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    return extracted_demo
+
+
+@pytest.mark.slow
+def test_the_demo(demo) -> None:
+    folder, result = demo
+    assert result.returncode == 0, result.stderr
+    assert "vision (120, 2762) float32" in result.stdout
+    assert "untrained weights" in result.stdout
+    assert "demo word vectors" in result.stdout
+    assert "20 extracted, 0 up to date, 0 without input, 0 failed; the clip index has 54 clips" in result.stdout
+    assert "Traceback" not in result.stderr
+    code, shown = in_terminal("status", folder / "features")
+    assert (code, max(map(len, shown.splitlines())) <= 100) == (0, True)
+    for path in (folder / "features").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.slow
+def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path: Path) -> None:
+    folder, _ = demo
+    clips = folder / "features/clips.parquet"
+    rows, before = catalogue_rows(folder / "features"), (clips.stat().st_mtime_ns, clips.read_bytes())
+    environment = os.environ | {"PREFECT_API_URL": "http://127.0.0.1:9/api", "XDG_STATE_HOME": str(tmp_path)}
+    arguments = [folder / "study", folder / "features", "--config", folder / "storyframes.toml"]
+    code = "import sys; from flows.cli.app import app; app(standalone_mode=False); print(*sys.modules)"
+    command = [sys.executable, "-c", code, "extract", *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "planning …\n0 features are due, 20 need nothing done\n"
+    *_, said, imported = result.stdout.splitlines()
+    assert said == ("This run: 0 extracted, 20 up to date, 0 without input, 0 failed; the clip index has 54 clips.")
+    heavy = {"dask", "distributed", "openvino", "prefect", "prefect_dask", "sqlalchemy", "torch"}
+    assert heavy & {module.partition(".")[0] for module in imported.split()} == set()
+    assert list(tmp_path.iterdir()) == []  # no server's database, so no run either
+    assert (clips.stat().st_mtime_ns, clips.read_bytes()) == before
+    assert catalogue_rows(folder / "features") == rows  # the file may note that new records are settled by now
+
+
+@pytest.mark.slow
+def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
+    folder, _ = demo
+    forced = ("--session", "p01-s02", "--only", "opensmile", "--force", "--config", folder / "storyframes.toml")
+    result = storyframes("extract", folder / "study", folder / "features", *forced, environment=shared_server)
+    assert result.returncode == 0
+    assert "1 feature is due, 1 needs nothing done" in result.stderr
+    assert "done p01-s02/opensmile: 2396 rows" in result.stderr
+
+
+def documented(page: str) -> list[str]:
+    """The Python examples of a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+@pytest.mark.slow
+def test_the_documented_training_loop(demo) -> None:
+    folder = demo[0].parent
+    loop, *_ = documented("docs/training.md")
+    assert 40 <= len(loop.splitlines()) <= 75
+    first = run_example(loop, folder)
+    assert first.returncode == 0, first.stderr
+    assert re.fullmatch(r"(epoch [012]: \d+ of \d+ validation clips right\n){3}", first.stdout)
+    again = run_example(loop.replace('EPOCHS = "checkpoint.pt", 3', 'EPOCHS = "checkpoint.pt", 4'), folder)
+    assert again.returncode == 0, again.stderr
+    assert re.findall(r"epoch (\d)", again.stdout) == ["3"]  # the end of epoch 2 was saved
+
+
+@pytest.mark.slow
+def test_the_other_examples_of_training(demo) -> None:
+    _, *examples = documented("docs/training.md")
+    assert len(examples) == 4
+    # One process, which imports torch once; each has its own names, and a traceback says which one it was.
+    each = (
+        f"exec(compile({code!r}, 'example {n}', 'exec'), {{'__name__': '__main__'}})" for n, code in enumerate(examples)
+    )
+    result = run_example("\n".join(each) + "\nprint('all four')", demo[0].parent)
+    assert (result.returncode, result.stdout.endswith("all four\n")) == (0, True), result.stderr
+
+
+@pytest.mark.slow
+def test_a_model_of_ones_own_is_scored_as_documented(demo, tmp_path: Path) -> None:
+    ridge, cosine, *_ = documented("docs/benchmark.md")
+    code = f"{ridge}\n{cosine}".replace("storyframes-demo/features", str(demo[0] / "features"))
+    result = run_example(code, tmp_path)
+    assert result.returncode == 0, result.stderr
+    scored = storyframes("evaluate", tmp_path / "runs", "--split", "val")
+    assert scored.returncode == 0, scored.stderr
+    assert "| ridge (label rating) | a | 1 |" in scored.stdout
+    assert "| cosine, untrained | t | 1 |" in scored.stdout
+    assert "| mean of train |" in scored.stdout
+
+
+@pytest.mark.slow
+def test_the_example_of_batches(demo) -> None:
+    (example,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]
+    result = run_example(example, demo[0].parent)
+    assert result.returncode == 0, result.stderr
+    assert "torch.Size([16, 120, 2762])" in result.stdout
+
+
+@pytest.mark.slow
+def test_the_benchmark_as_documented(demo) -> None:
+    commands = re.findall(
+        r"^\$ storyframes (train|evaluate) (.+)$", (ROOT / "docs/everyday.md").read_text(), re.MULTILINE
+    )
+    assert [name for name, _ in commands] == ["train", "evaluate"]
+    results = [storyframes(name, *shlex.split(more), folder=demo[0].parent) for name, more in commands]
+    assert [result.returncode for result in results] == [0, 0], results[0].stderr + results[1].stderr
+    assert results[0].stderr.count("epoch 1 of 1: train_mse") == 3  # of three seeds
+    assert "| EF-LSTM | v+a+t | 3 |" in results[1].stdout
+    assert "untrained weights" in results[1].stdout
+    files = [path for path in (demo[0].parent / "runs").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    transcripts = [path.read_text() for path in (ROOT / "demo/study/transcripts").iterdir()]
+    said = [text.encode() for one in transcripts for text in re.findall(r'"text": "(.{20,})"', one)]
+    assert len(said) > 5
+    assert [text for path in files for text in said if text in path.read_bytes()] == []
+
+
+@pytest.mark.slow
+def test_status_for_people_and_for_scripts(demo) -> None:
+    folder, _ = demo
+    shown = storyframes("status", folder / "features")
+    assert shown.returncode == 0
+    assert "20 done" in shown.stdout
+    assert "resnet50: untrained weights (p01-s01, p01-s02, p02-s01)" in shown.stdout
+    as_json = storyframes("status", folder / "features", "--json")
+    assert as_json.stderr == ""
+    entries = json.loads(as_json.stdout)
+    assert len(entries) == 20
+    assert {entry["status"] for entry in entries} == {"done"}
+
+
+@pytest.mark.slow
+def test_verify_before_and_after_a_flipped_byte(demo) -> None:
+    folder, _ = demo
+    sound = storyframes("verify", folder / "features")
+    assert (sound.returncode, "20 features" in sound.stdout) == (0, True)
+    (shard,) = (folder / "features/p02-s01/resnet50").glob("*/values/c/0/0")
+    content = bytearray(shard.read_bytes())
+    content[100_000] ^= 1
+    shard.write_bytes(content)
+    damaged = storyframes("verify", folder / "features")
+    assert damaged.returncode == 1
+    assert "p02-s01" in damaged.stdout
+    assert "checksum" in damaged.stdout
+    content[100_000] ^= 1
+    shard.write_bytes(content)
+
+
+@pytest.mark.slow
+def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path, shared_server) -> None:
+    (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
+    only = ("--only", "openface", *ONE_WORKER)
+    result = storyframes("extract", study_copy, tmp_path / "features", *only, environment=shared_server)
+    assert result.returncode == 1
+    assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
+    assert "5 extracted, 0 up to date, 0 without input, 1 failed" in result.stdout
+    assert storyframes("verify", tmp_path / "features").returncode == 0
+
+
+def test_status_is_shown_again_until_it_is_interrupted(store_root: Path) -> None:
+    publish_openface(store_root, "s1", 30)
+    command = [sys.executable, "-m", "flows.cli", "status", str(store_root), "--watch", "--every", "0.2"]
+    # A terminal, as a watch is drawn in one.
+    ours, theirs = pty.openpty()
+    watching = subprocess.Popen(command, cwd=ROOT, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    read_until(ours, b"1 done")
+    publish_openface(store_root, "s2", 30)
+    read_until(ours, b"2 done")
+    watching.send_signal(signal.SIGINT)
+    _, errors = watching.communicate()
+    os.close(ours)
+    assert (watching.returncode, errors) == (0, b"")
+
+
+def read_until(terminal: int, wanted: bytes) -> None:
+    shown = b""
+    while wanted not in shown:
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+@pytest.mark.slow
+def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
+    (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
+    root = tmp_path / "features"
+    assert storyframes("extract", study_copy, root, "--only", "openface", "--session", "p01-s01").returncode == 1
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(root), "--only", "resnet50"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in killed.stderr:
+        if "are due" in line:
+            break
+    killed.kill()
+    killed.communicate()
+    result = storyframes("runs", "--limit", "2", "--json")
+    assert result.returncode == 0, result.stderr
+    runs = json.loads(result.stdout)
+    assert [(run["flow"], run["state"]) for run in runs] == [
+        ("extract-study", "Crashed"),
+        ("extract-study", "PartialSuccess"),
+    ]
+    assert runs[0]["message"] == "the command was killed"
+    assert runs[1]["message"] == "1 extracted, 0 up to date, 0 without input, 1 failed"
+
+
+def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+
+    from flows.cli.tables.runs import runs_table
+    from flows.cli.terminal import WIDTH
+    from flows.runs.recent import Run
+
+    console = Console(width=WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
+    console.print(runs_table([Run("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)]))
+    shown = console.export_text()
+    assert "2026-11-22 01:30" in shown
+    assert "1 h 2 min" in shown
+    assert "[red]no" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+@pytest.mark.slow
+def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
+    """A file that is gone is made again by the next extraction, one that rots unseen only by force."""
+    from flows.cli.repair_advice import repair_advice
+    from storyframes.store import maintenance
+    from storyframes.store.layout import create_store
+    from tasks.extract import extract
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.planning.plan import plan_extraction
+    from tasks.planning.selection import Selection
+
+    root, study = tmp_path / "features", load_study(study_copy)
+    storage = create_store(root)
+    settings = ExtractorsSettings(features=("frames",))
+
+    def due() -> list[str]:
+        return [unit.name for unit in plan_extraction(study, str(root), settings, Selection()).work]
+
+    for unit in plan_extraction(study, str(root), settings, Selection()).work:
+        extract(unit)
+    gone, rotten = (next(root.glob(f"{name}/frames/*/time/c/0")) for name in ("p01-s01", "p01-s02"))
+    gone.unlink()
+    status = rotten.stat()
+    rotten.write_bytes(bytes([rotten.read_bytes()[0] ^ 1]) + rotten.read_bytes()[1:])
+    os.utime(rotten, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert repair_advice(storage, list(maintenance.verify(storage))) == [
+        "The next 'storyframes extract' makes again what is missing or was changed.",
+        "Sizes and times of p01-s02/frames are as they were published, so only force makes it again: "
+        "'storyframes extract' with --session p01-s02 --only frames --force.",
+    ]
+    assert due() == ["p01-s01/frames"]  # the advice is true

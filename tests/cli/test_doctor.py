@@ -1,0 +1,168 @@
+"""The doctor tells what is here and what to do about what is not; it names nobody's home, and calls nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from support.openface_tools import script
+from support.plug_ins import installed, write
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.doctor import machine
+from storyframes.store.layout import create_store
+from tasks.models import weights
+
+ROOT = Path(__file__).parents[2]
+# Everything that the process connects to, said at its end.
+WATCHED = """
+import atexit, socket, sys
+called = []
+for name in ("connect", "connect_ex"):
+    def watched(self, address, plain=getattr(socket.socket, name)):
+        called.append(address[:2] if isinstance(address, tuple) else "a socket of this machine")
+        return plain(self, address)
+    setattr(socket.socket, name, watched)
+atexit.register(lambda: print(*dict.fromkeys(map(str, called)), sep="; ", file=sys.stderr))
+from flows.cli.entry import main
+main()
+"""
+
+
+def told(*arguments: object) -> tuple[int, dict[str, tuple[str, str, str]]]:
+    done = CliRunner().invoke(app, ["doctor", "--json", *map(str, arguments)])
+    return done.exit_code, by_subject(done.stdout)
+
+
+def by_subject(text: str) -> dict[str, tuple[str, str, str]]:
+    return {one["about"]: (one["state"], one["what"], one["advice"]) for one in json.loads(text)["findings"]}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "someone"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    return folder
+
+
+def test_it_says_what_is_here_and_how_to_get_the_rest(home: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4096")
+    glove = weights.MODELS["glove-840b"].path
+    glove.parent.mkdir(parents=True)
+    glove.write_text("here")
+    create_store(tmp_path / "features")
+    code, said = told(tmp_path / "features")
+    assert code == 0
+    assert str(home) not in json.dumps(said)
+    assert said["cache"][1].startswith("~/.cache/storyframes, ")
+    assert said["models"] == ("here", "glove-840b", "")
+    assert said["model glove-6b"][2] == "'storyframes models fetch glove-6b' (862.2 MB), if you want it"
+    assert said["model dope"][2] == "put it at ~/.cache/storyframes/models/DOPE_v1_0_0.pth.tgz, if you want it"
+    assert "the plug-in storyframes-mediapipe (docs/mediapipe.md)" in said["faces"][2]
+    assert said["processors"][0] == "gap"
+    assert "OMP_NUM_THREADS=4096" in said["processors"][1]
+    assert said["extractor resnet50"][0] == "gap"
+    assert "opensmile" in said["extractors"][1]
+    assert said["feature store"][1].startswith(f"{tmp_path}/features, ")
+    assert said["Prefect"][0] == "here"
+    shown = CliRunner().invoke(app, ["doctor"])
+    assert shown.exit_code == 0
+    assert "→ 'storyframes models fetch resnet50-v1' (102.5 MB), if you want it" in shown.stdout
+
+
+def test_what_was_asked_for_and_cannot_work_ends_with_1(home: Path, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(
+        'features = ["frames", "opensmile", "openface"]\n[openface]\nbackend = "binary"\nbinary = "/no/such"\n'
+    )
+    code, said = told("--config", config)
+    assert code == 1
+    assert said["extractor openface"] == ("fault", "[openface] binary = '/no/such' is not an executable file", "")
+    assert said["extractor resnet50"][0] == "gap"  # nobody asked for it
+    assert "faces" not in said
+    config.write_text('features = ["frames", "opensmile"]\n')
+    assert told("--config", config)[0] == 0
+    code, said = told(tmp_path / "absent")
+    assert (code, said["feature store"][0]) == (1, "fault")
+    config.write_text("featrues = 1\n")
+    done = CliRunner().invoke(app, ["doctor", "--config", str(config)])
+    assert (done.exit_code, "featrues: there is no such key" in done.stderr) == (2, True)
+
+
+def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> None:
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))  # and nobody listens there
+    port = taken.getsockname()[1]
+    there = installed(write(tmp_path / "installed", "some-plug-in", {"odd": "odd_one:Odd"}, odd_one="raise OSError(5)"))
+    script(tmp_path, "echo 'NVIDIA H100, 80 GiB'\n").rename(tmp_path / "nvidia-smi")
+    url = f"http://me:sesame@127.0.0.1:{port}/api"
+    environment = os.environ | there | {"PATH": str(tmp_path), "PREFECT_API_URL": url, "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", WATCHED, "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == f"('127.0.0.1', {port})"
+    said = by_subject(done.stdout)
+    state, what, advice = said["Prefect"]
+    assert (state, what.endswith(f"server http://127.0.0.1:{port}/api: it cannot be used")) == ("gap", True)
+    assert "start it, correct PREFECT_API_URL" in advice
+    assert "sesame" not in done.stdout
+    assert said["plug-in that cannot be used"][1:] == (
+        "some-plug-in 1.0: odd: cannot be loaded (OSError: 5)",
+        "mend it, or 'pip uninstall some-plug-in'",
+    )
+    assert "NVIDIA H100, 80 GiB" in said["GPU"][1]
+    assert said["container engines"][:2] == ("gap", "none")
+    assert "apt install podman" in said["container engines"][2]
+    taken.close()
+
+
+def of_machine(about: str) -> tuple[str, str, str]:
+    (found,) = [one for one in machine.look(None) if one.about == about]
+    return str(found.state), found.what, found.advice
+
+
+def test_a_temporary_folder_that_is_not_the_one_that_was_named(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "absent"))
+    state, what, advice = of_machine("temporary folder")
+    assert (state, f"TMPDIR={tmp_path}/absent cannot be used" in what) == ("gap", True)
+    assert "TMPDIR" in advice
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert of_machine("temporary folder")[0] == "here"
+
+
+def test_a_disk_that_takes_nothing_is_told(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # Python tries each folder by writing a few bytes
+    try:
+        state, what, advice = of_machine("temporary folder")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (state, "none that can be written to" in what, "TMPDIR" in advice) == ("gap", True, True)
+
+
+def test_little_room_and_little_memory_are_gaps(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(machine, "_LITTLE", 2**62)  # more than any machine has
+    for about in ("temporary folder", "cache", "memory"):
+        state, _, advice = of_machine(about)
+        assert (state, bool(advice)) == ("gap", True), about
+    monkeypatch.setattr(machine, "_LITTLE", 0)
+    create_store(tmp_path / "features")
+    monkeypatch.setattr(machine.os, "access", lambda path, mode: False)  # root may write everywhere
+    found = {one.about: one for one in machine.look(str(tmp_path / "features"))}
+    assert (found["cache"].state, "cannot be written to" in found["cache"].what) == ("gap", True)
+    assert (found["feature store"].is_fault, bool(found["feature store"].advice)) == (True, True)
+    assert found["memory"].state == "here"

@@ -1,0 +1,269 @@
+"""What `pip install .` alone brings is enough to read clips."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Collection
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from support.runs import leave_runs
+from support.synthetic_features import StudySpec, write_features
+
+import storyframes
+
+ROOT = Path(__file__).parents[2]
+
+ONLY_WHAT_IS_DECLARED = """
+import importlib.abc, sys
+
+allowed = set(sys.argv[2].split(","))
+
+class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        root = name.partition(".")[0]
+        hidden = root not in allowed and not root.startswith("_sysconfigdata")  # that name tells the platform
+        return None if hidden else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
+"""
+
+READ_A_CLIP = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+from storyframes import ClipDataset, ClipLoader, UniformSampler
+from pathlib import Path
+from storyframes.clips.named_inputs import INPUTS
+from storyframes.store.layout import StoreError
+
+dataset = ClipDataset(sys.argv[1], [*INPUTS, "openface", "resnet50", "dope"], 'face_tracked >= 0')
+sample = dataset[next(iter(UniformSampler(dataset)))]
+print(sample["vision"].shape, len(sample) == len(dataset.fields))
+from storyframes import FeatureStore
+from storyframes.export.formats import Format
+from storyframes.export.run import export
+for to in ("parquet", "csv", "npy"):
+    export(FeatureStore(sys.argv[1]), Path(sys.argv[1]).parent / to, Format(to), features=["glove"], rate=15)
+try:
+    export(FeatureStore(sys.argv[1]), Path(sys.argv[1]).parent / "mat", Format.MAT)
+except StoreError as error:
+    print(error)
+session = FeatureStore(sys.argv[1]).session("s00")
+for call in (lambda: ClipLoader(dataset, 4), session.to_xarray, lambda: session.to_polars("openface")):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+)
+
+RUN_STATISTICS = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+from flows.cli.entry import main
+
+study = sys.argv[1]
+is_missing_one = "statsmodels" not in sys.argv[2].split(",")
+for command in (
+    ["agreement", study],
+    ["agreement", "docs/examples/ratings.csv"],
+    ["compare-ratings", "docs/examples/model.csv", "--by", "question"],
+    ["pairs", "evaluate", "docs/examples/pairs.csv", "--cosine", "sbert"],
+    ["mixed", "docs/examples/stories.csv", "--outcome", "empathy", "--predictor", "similarity"],
+)[-1 if is_missing_one else 0:]:
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print("ended with", ended.code)
+"""
+)
+
+RUN_COMMANDS = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+from flows.cli.entry import main
+
+runs = sys.argv[1]
+how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1 --out".split()
+train = ["train", runs + "/../features", *how, runs + "/../trained"]
+for command in (["--help"], ["evaluate", runs], ["check", runs], train):
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print("ended with", ended.code, "loaded", sorted({"torch", "prefect", "dask", "av"} & set(sys.modules)))
+"""
+)
+
+
+READ_A_STORE = (
+    ONLY_WHAT_IS_DECLARED
+    + """
+import json
+from flows.cli.entry import main
+
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["storyframes", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        print(*command[:1], "ended with", ended.code, flush=True)
+"""
+)
+
+
+def light_modules(*extras: str, without: Collection[str] = ()) -> set[str]:
+    """Importable names: the standard library's, and those of the declared dependencies and of all that these need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {normal(Requirement(text).name): text for text in project["dependencies"]}
+    wanted, distributions = [text for name, text in declared.items() if name not in without], set()
+    for extra in extras:
+        wanted += project["optional-dependencies"][extra]
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = normal(requirement.name)
+        if name in distributions or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        distributions.add(name)
+        wanted += metadata.requires(name) or []
+    modules = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if distributions & {normal(owner) for owner in owners}
+    }
+    assert {"numpy", "pandas", "pyarrow", "zarr"} <= modules
+    return modules | set(sys.stdlib_module_names) | {"storyframes"}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
+    study = write_features(tmp_path / "features", StudySpec(sessions=1))
+    modules = light_modules(without=("rich", "typer"))  # of the command alone: no reader imports them
+    assert not {"torch", "pydantic", "xarray", "prefect", "typer", "rich"} & modules
+    command = [sys.executable, "-c", READ_A_CLIP, str(study.root), ",".join(sorted(modules))]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    shape, matlab, *told = result.stdout.splitlines()
+    assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
+    assert shape == "(13, 2762) True"
+    assert told == [
+        "ClipLoader needs PyTorch: pip install 'storyframes[loader]'",
+        "to_xarray needs xarray: pip install 'storyframes[explore]'",
+        "to_polars needs polars: pip install 'storyframes[export]'",
+    ]
+
+
+def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
+    root, out = str(write_features(tmp_path / "features", StudySpec(sessions=2)).root), str(tmp_path)
+    texts = "".join(f'{name} = "CC0-1.0"\n' for name in ("title", "description", "license", "version"))
+    Path(f"{out}/release.toml").write_text(f'{texts}authors = ["A"]\n[features]\nframes = "all"\n')
+    modules = light_modules()
+    assert not {"torch", "prefect", "dask", "cv2", "av", "scipy", "h5py", "jinja2"} & modules
+    light = [
+        ["--help"], ["status", root], ["status", root, "--json"], ["show", root, "s00"],
+        ["show", root, "s00", "--json"],
+        ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
+        ["archive", root, f"{out}/archive"], ["export", root, f"{out}/a"], ["export", root, f"{out}/b", "--to", "csv"],
+        ["export", root, f"{out}/c", "--to", "npy"], ["doctor", root], ["doctor", root, "--json"],
+        ["release", root, f"{out}/given", "--config", f"{out}/release.toml"], ["release", "verify", f"{out}/given"],
+    ]  # fmt: skip
+    pipeline = [
+        ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],
+        ["index", "demo/study", root], ["extract-file", "a.avi", "--features", "frames"], ["extractors", "list"],
+        ["models", "list"], ["runs"], ["demo", f"{out}/demo"], ["synthesize", f"{out}/s"], ["compare", root, root],
+        ["overlay", "demo/study", root, "s00", "--out", "a.png"],
+    ]  # fmt: skip
+    beside = {
+        "report": ["report", "demo/study", root, "--out", "r"],
+        "view": ["view", "demo/study", root, "s00", "--out", "r"],
+    }
+    command = [sys.executable, "-c", READ_A_STORE, json.dumps([*light, *pipeline, *beside.values()])]
+    command.append(",".join(sorted(modules | {"flows", "tasks"})))
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    ends = [line.split(" ended with ") for line in result.stdout.splitlines() if " ended with " in line]
+    assert ends == [[name, "0"] for name, *_ in light] + [[name, "2"] for name, *_ in [*pipeline, *beside.values()]], (
+        result.stderr
+    )
+    assert "the pipeline is not installed (av is not there): this installation reads and keeps stores" in result.stdout
+    told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
+    extras = ["pipeline"] * len(pipeline) + [f"pipeline,{extra}" for extra in beside]  # all that is missing, at once
+    assert told == [f"pip install 'storyframes[{extra}]'" for extra in extras], result.stderr
+
+
+def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
+    """And the command completes itself in a shell that it was installed into."""
+    there = tmp_path / "bin/storyframes"
+    there.parent.mkdir()
+    there.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m storyframes "$@"\n')
+    there.chmod(0o700)
+    path = f"{there.parent}{os.pathsep}{os.environ['PATH']}"
+    home = os.environ | {"HOME": str(tmp_path), "PATH": path}
+
+    def bash(text: str) -> str:
+        command = ["bash", "-c", f"{text}; true"]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=home).stdout
+
+    assert bash("storyframes --version") == f"storyframes {storyframes.__version__}\n"
+    assert "completion installed" in bash("storyframes --install-completion")
+    script = tmp_path / ".bash_completions/storyframes.sh"
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+    typed = "COMP_WORDS=(storyframes extrac) COMP_CWORD=1; _storyframes_completion storyframes extrac storyframes"
+    completed = bash(f"source {shlex.quote(str(script))}; {typed}; echo ${{COMPREPLY[*]}}").split()
+    assert completed == ["extract", "extract-file", "extractors"]
+
+
+def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:
+    modules = light_modules("train")
+    assert {"torch", "scipy", "sklearn", "pydantic", "typer", "rich"} <= modules
+    assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
+    runs = leave_runs(tmp_path / "runs", seeds=1)
+    write_features(tmp_path / "features", StudySpec(sessions=3))
+    command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | {"flows", "tasks"}))]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert "| EF-LSTM | v+a+t | 1 |" in result.stdout
+    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
+    unloaded = ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
+    assert ends == [*unloaded, "ended with 0 loaded ['torch']"], result.stderr
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    assert told.startswith("error this command needs ")
+    assert told.endswith(": pip install 'storyframes[pipeline]'")
+    assert (tmp_path / "trained/story_share/ef_lstm/v+a+t/0/predictions.parquet").exists()
+
+
+@pytest.mark.parametrize("missing", ["", "statsmodels"])
+def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\n")
+    (tmp_path / "labels.csv").write_text("session_id,scheme,value,rater_id\ns,mood,up,a\ns,mood,up,b\n")
+    modules = light_modules("statistics")
+    assert not {"torch", "prefect", "dask", "sklearn", "cv2", "av"} & modules
+    allowed = ",".join(sorted((modules | {"flows", "tasks"}) - {missing}))
+    command = [sys.executable, "-c", RUN_STATISTICS, str(tmp_path), allowed]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
+    assert ends == (["ended with 2"] if missing else ["ended with 0"] * 5), result.stderr
+    told = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    assert told == (["error this needs statsmodels: pip install 'storyframes[statistics]'"] if missing else [])
+
+
+def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
+    modules = light_modules("train") - {"scipy"}
+    command = [sys.executable, "-c", RUN_COMMANDS, str(tmp_path), ",".join(sorted(modules | {"flows", "tasks"}))]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert "error this needs scipy: pip install 'storyframes[train]'" in result.stderr.splitlines()

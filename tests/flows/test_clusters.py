@@ -1,0 +1,245 @@
+"""What the work runs on: descriptions of clusters, what they can do, and a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+from support.commands import storyframes
+from support.processes import command_line, wait_for
+
+from flows.clusters.connection import Connection, wait_for_workers
+from flows.clusters.dask_cluster import dask_cluster
+from flows.clusters.local import local_workers
+from flows.clusters.needs import ClusterError, check_needs
+from flows.clusters.settings import (
+    ClusterSettingsError,
+    ExistingScheduler,
+    Kubernetes,
+    LocalCluster,
+    Slurm,
+    load_cluster,
+)
+
+ROOT = Path(__file__).parents[2]
+CLUSTERS = ROOT / "deploy" / "clusters"
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("local", LocalCluster), ("address", ExistingScheduler), ("slurm", Slurm), ("kubernetes", Kubernetes)],
+)
+def test_the_examples_are_valid(name: str, kind: type) -> None:
+    assert isinstance(load_cluster(str(CLUSTERS / f"{name}.yaml")), kind)
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert sorted(path.stem for path in CLUSTERS.iterdir()) == ["address", "kubernetes", "local", "slurm"]
+
+
+def test_an_address_needs_no_file() -> None:
+    assert load_cluster("tls://node1:8786") == ExistingScheduler(kind="address", address="tls://node1:8786")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: slrum\n", "Input tag 'slrum' found using 'kind' does not match any of the expected tags: 'local'"),
+        ("kind: local\nworkers: 3\n", "local.workers: Extra inputs are not permitted"),
+        ("kind: slurm\ncpu: {count: 0}\n", "slurm.cpu.count: Input should be greater than or equal to 1"),
+        ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
+        ("kind: [\n", "is not YAML"),
+        ("just text\n", "the cluster: Input should be"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(ClusterSettingsError) as error:
+        load_cluster(str(path))
+    assert message in str(error.value)
+
+
+def test_a_configuration_means_this_machine_unless_it_says_otherwise() -> None:
+    from flows.settings import Settings
+
+    assert Settings.model_validate({"cluster": {"cpus": 3}}).cluster == LocalCluster(cpus=3)
+    there = {"kind": "address", "address": "tls://node1:8786"}
+    assert Settings.model_validate({"cluster": there}).cluster == ExistingScheduler(**there)
+
+
+def test_neither_a_file_nor_an_address() -> None:
+    with pytest.raises(ClusterSettingsError, match=r"is neither an address \(tls://host:port\) nor a file"):
+        load_cluster("node1:8786")
+
+
+# --- what a cluster can do -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpus", "needs", "workers"),
+    [
+        (4, [1] * 10, [1, 1, 1, 1]),
+        (4, [1, 1], [1, 1]),
+        (4, [2, 1, 1, 1], [2, 2]),
+        (5, [2] * 9 + [1] * 9, [2, 2, 1]),
+        (8, [4] * 3 + [1] * 9, [4, 4]),
+        (2, [2, 1, 1, 1], [2]),
+    ],
+)
+def test_local_workers_have_the_processors_that_their_tasks_take(cpus: int, needs: list[int], workers: list) -> None:
+    got = local_workers(cpus, 0, [{"CPU": need} for need in needs])
+    assert got == [{"CPU": width} for width in workers]
+    assert sum(worker["CPU"] for worker in got) <= cpus
+
+
+def test_a_gpu_has_a_process_of_its_own_that_other_work_stays_out_of() -> None:
+    needs = [{"CPU": 1}] * 5 + [{"GPU": 1}] * 5
+    assert local_workers(2, 1, needs) == [{"CPU": 1}, {"CPU": 1}, {"GPU": 1}]
+    assert local_workers(2, 4, [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]) == [{"CPU": 1}, {"GPU": 1}, {"GPU": 1}]
+    assert local_workers(2, 1, [{"CPU": 1}]) == [{"CPU": 1}]
+
+
+@pytest.mark.parametrize(
+    ("needs", "message"),
+    [
+        ([{"CPU": 1}, {"CPU": 4}], r"a feature asks for 4 CPU, but no worker has that \(there is: CPU 2\)"),
+        ([{"CPU": 1}, {"GPU": 1}], r"a feature asks for 1 GPU, but no worker has that \(there is: CPU 2\)"),
+    ],
+)
+def test_what_cannot_be_met_is_an_error_before_anything_starts(needs, message: str) -> None:
+    with pytest.raises(ClusterError, match=message):
+        local_workers(2, 0, needs)
+
+
+def test_sessions_that_share_a_gpu_find_one() -> None:
+    check_needs([{"GPU": 0.5}], [{"CPU": 1}, {"GPU": 1}])
+
+
+def test_workers_without_resources_can_do_nothing() -> None:
+    with pytest.raises(ClusterError, match="a worker that declares no resources"):
+        check_needs([{"CPU": 1}], [{}])
+
+
+def test_no_scheduler_at_the_address() -> None:
+    with pytest.raises(ClusterError, match=r"there is no Dask scheduler at tcp://127\.0\.0\.1:9"):
+        wait_for_workers(Connection("tcp://127.0.0.1:9"), [{"CPU": 1}], 0)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    before = set(children())
+    killed: list[int] = []
+
+    def kill_the_first() -> None:
+        # The first child may be another one than the worker: multiprocessing's resource tracker, a fork before exec.
+        wait_for(workers)
+        for pid in workers():
+            killed.append(pid)
+            os.kill(pid, signal.SIGKILL)
+
+    def workers() -> list[int]:
+        return [pid for pid in set(children()) - before if "spawn_main" in command_line(pid)]
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    with dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]) as connection, connection.client() as client:
+        killer.join()
+        (pid,) = client.run(os.getpid).values()
+        assert killed
+        assert pid not in killed
+
+
+def children() -> list[int]:
+    return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+
+
+@pytest.mark.slow
+def test_workers_that_never_start_are_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import flows.clusters.dask_parts
+
+    monkeypatch.setattr(flows.clusters.dask_parts, "Worker", DyingWorker)
+    with (
+        pytest.raises(ClusterError, match="a worker's process died 5 times while it started: out of memory"),
+        dask_cluster(LocalCluster(cpus=1), [{"CPU": 1}]),
+    ):
+        pass
+
+
+class DyingWorker:
+    def __init__(self, **options: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: Path, shared_server) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f'[dope]\ndevice = "cuda"\nmodel = "{__file__}"\n')
+    asked = ("--only", "dope", "--config", config)
+    result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
+    assert result.returncode == 1
+    assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())
+
+
+# --- Kubernetes ------------------------------------------------------------------------------------------------------
+
+
+def published_schema(kind: str) -> dict:
+    """The operator's own schema of a resource, as its package ships it."""
+    import dask_kubernetes
+
+    folder = Path(dask_kubernetes.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
+    document = yaml.safe_load((folder / f"{kind}.yaml").read_text())
+    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def strict(schema):
+    """Properties that the schema does not know are mistakes (Kubernetes drops them in silence)."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: strict(value) for key, value in schema.items()}
+    if "properties" in result and not result.get("x-kubernetes-preserve-unknown-fields"):
+        result.setdefault("additionalProperties", False)
+    return result
+
+
+def test_the_manifests_are_what_the_operator_understands() -> None:
+    import jsonschema
+
+    from flows.clusters.kubernetes import cluster_manifest, gpu_pod
+
+    settings = load_cluster(str(CLUSTERS / "kubernetes.yaml"))
+    manifest = cluster_manifest(settings)
+    schema = published_schema("daskcluster")
+    body = {key: manifest[key] for key in ("spec",)}
+    jsonschema.validate(body, strict({"type": "object", "properties": {"spec": schema["properties"]["spec"]}}))
+    group = {"spec": {"cluster": "storyframes", "worker": {"replicas": 2, "spec": gpu_pod(settings)}}}
+    group_schema = published_schema("daskworkergroup")
+    jsonschema.validate(group, strict({"type": "object", "properties": {"spec": group_schema["properties"]["spec"]}}))
+    assert json.dumps(manifest)
+    worker = manifest["spec"]["worker"]["spec"]["containers"][0]
+    assert worker["args"][-1] == "4GiB"
+    assert worker["securityContext"]["runAsNonRoot"]
+    assert gpu_pod(settings)["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+def test_a_slip_in_a_manifest_is_caught_by_the_schema() -> None:
+    import jsonschema
+
+    from flows.clusters.kubernetes import cluster_manifest
+
+    manifest = cluster_manifest(load_cluster(str(CLUSTERS / "kubernetes.yaml")))
+    manifest["spec"]["worker"]["spec"]["containers"][0]["envFrm"] = []
+    schema = published_schema("daskcluster")["properties"]["spec"]
+    with pytest.raises(jsonschema.ValidationError, match="envFrm"):
+        jsonschema.validate(manifest["spec"], strict(schema))

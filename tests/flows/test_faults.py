@@ -1,0 +1,237 @@
+"""What goes wrong at night, with a real Prefect server and real worker processes: the state tells the truth, and no
+feature is lost or half-visible."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from support.prefect_runs import extract, request
+from support.processes import wait_for
+from support.stores import local
+
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+# Finds its input and output, then does what its first lines say, then replays what OpenFace wrote for this recording.
+_TOOL = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -f) input=$2; shift;; -out_dir) out=$2; shift;; esac; shift; done
+name=${{input##*/}}; stem=${{name%.*}}
+echo $$ >> {folder}/pids
+{first}
+gunzip -c {recorded}/$stem.csv.gz > $out/$stem.csv
+"""
+
+
+def openface(folder: Path, recorded: Path, first: str) -> dict[str, dict[str, object]]:
+    """A configuration whose OpenFace does ``first`` and then replays."""
+    tool = folder / "FeatureExtraction"
+    tool.write_text(_TOOL.format(folder=folder, recorded=recorded, first=first))
+    tool.chmod(0o755)
+    return {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
+
+
+@pytest.fixture
+def recorded(small_study: Path) -> Path:
+    return small_study / "openface"
+
+
+def versions(root: Path) -> dict[str, int]:
+    """How many versions there are of each feature, current or not."""
+    counts: dict[str, int] = {}
+    for group in root.glob("*/*/*/zarr.json"):
+        feature = group.parent.parent
+        counts[f"{feature.parent.name}/{feature.name}"] = counts.get(f"{feature.parent.name}/{feature.name}", 0) + 1
+    return counts
+
+
+def current(root: Path, feature: str) -> list[str]:
+    return [e.current.version for e in catalogue.scan(local(root)) if e.feature == feature and e.current]
+
+
+def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
+    server,
+    small_study: Path,
+    recorded: Path,
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "features"
+    # Its parent is the Dask worker; the other features of both sessions are done in the same two workers.
+    once = f"sleep 2; if [ $stem = s0001 ] && mkdir {tmp_path}/killed 2>/dev/null; then kill -9 $PPID; exit 1; fi"
+    state, report = extract(
+        small_study, root, openface(tmp_path, recorded, once), only=["openface", "opensmile", "sbert"]
+    )
+    assert (tmp_path / "killed").exists()
+    assert (state.name, report.failed) == ("Completed", ())
+    expected = {f"s000{n}/{feature}" for n in (1, 2) for feature in ("frames", "openface", "opensmile", "sbert")}
+    assert versions(root) == dict.fromkeys([*expected, "stories/sbert"], 1)
+    # The tool ran once for each session, and once more for the one whose worker died.
+    assert len((tmp_path / "pids").read_text().split()) == 3
+    assert not list(maintenance.verify(local(root)))
+
+
+def test_a_hung_tool_is_ended_and_leaves_no_process(
+    server,
+    small_study: Path,
+    recorded: Path,
+    tmp_path: Path,
+) -> None:
+    sections = openface(tmp_path, recorded, "[ $stem = s0001 ] && exec sleep 1000")
+    sections["openface"] |= {"timeout_s": 2, "timeout_s_per_video_s": 0.1}
+    root = tmp_path / "features"
+    state, report = extract(small_study, root, sections, only=["openface"])
+    assert state.name == "PartialSuccess"
+    (failure,) = report.failed
+    assert (failure.session_id, failure.feature) == ("s0001", "openface")
+    assert "2 s" in failure.reason
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (tmp_path / "pids").read_text().split())
+    entries = {(entry.session_id, entry.feature): entry for entry in catalogue.scan(local(root))}
+    assert entries["s0001", "openface"].attempt.reason == failure.reason
+
+
+def test_a_full_disk_loses_nothing_and_says_so(server, small_study: Path, small_disk: Path, tmp_path: Path) -> None:
+    root = small_disk / "features"
+    sections = {"resnet50": {"allow_untrained": True}, "cluster": {"cpus": 1}}
+    state, report = extract(small_study, root, sections, only=["frames"])
+    assert state.name == "Completed"
+    before = current(root, "frames")
+    (small_disk / "filler").write_bytes(
+        b"x" * (os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize - 60_000)
+    )
+    state, report = extract(small_study, root, sections, only=["openface"])
+    assert state.name == "PartialSuccess"
+    assert {(o.session_id, o.feature) for o in report.failed} == {("s0001", "openface"), ("s0002", "openface")}
+    assert all(f"disk of the feature store is full: make room at {root}" in outcome.reason for outcome in report.failed)
+    assert not list(maintenance.verify(local(root)))
+    assert current(root, "frames") == before
+    (small_disk / "filler").unlink()
+    state, report = extract(small_study, root, sections, only=["openface"])
+    assert (state.name, report.submitted) == ("Completed", 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
+    small_study: Path,
+    recorded: Path,
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    root = tmp_path / "features"
+    ask = request(small_study, root, openface(tmp_path, recorded, "exec sleep 1000"))
+    command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
+    command += ["--only", "openface", "--only", "opensmile"]
+    # Whatever it starts inherits this mark.
+    mark = f"STORYFRAMES_TEST_MARK={tmp_path}"
+    environment = os.environ | dict([mark.split("=", 1)])
+    run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    pids = tmp_path / "pids"
+    wait_for(lambda: pids.exists() and pids.read_text())
+    run.send_signal(number)
+    run.wait(60)
+    assert run.returncode == (143 if number is signal.SIGTERM else -number)
+    wait_for(lambda: not marked(mark), "something outlived the run")
+    assert not list(maintenance.verify(local(root)))
+    again = request(small_study, root, only=["openface", "opensmile"])
+    result = subprocess.run(
+        [*command[:-6], "--config", str(again.config), *command[-4:]], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    assert " 0 failed" in result.stdout
+    assert FeatureStore(root).features("s0001") == ["frames", "openface", "opensmile"]
+    assert "s0001/frames" not in result.stderr  # what the first run published was not done again
+
+
+def marked(mark: str) -> list[str]:
+    """The processes that carry this mark in their environment."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                continue
+    return found
+
+
+def test_the_server_restarted_in_mid_run_costs_nothing(
+    small_study: Path,
+    recorded: Path,
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/api"
+    environment = os.environ | {
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+    }
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui", "--port", str(port)]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(lambda: healthy(url))
+        return process
+
+    root = tmp_path / "features"
+    pause = f"until [ -e {tmp_path}/go ]; do sleep .1; done"
+    ask = request(small_study, root, openface(tmp_path, recorded, pause))
+    command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
+    server_process = start()
+    try:
+        run = subprocess.Popen(
+            [*command, "--only", "openface", "--only", "opensmile"],
+            cwd=ROOT, env=os.environ | {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true"},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        pids = tmp_path / "pids"
+        wait_for(lambda: pids.exists() and pids.read_text())
+        # Logs from the workers' processes reach the server, with the session and the feature in every line.
+        wait_for(lambda: any(log["task_run_id"] and "s0001/frames: done" in log["message"] for log in logs(url)))
+        server_process.kill()  # the tool runs; it ends while the server is away
+        server_process.wait()
+        (tmp_path / "go").touch()
+        time.sleep(3)
+        server_process = start()
+        output, _ = run.communicate()
+        assert run.returncode == 0, output
+        assert " 0 failed" in output
+        assert ask_server(url, "flow_runs", {"sort": "START_TIME_DESC", "limit": 2})[-1]["state"]["name"] == "Completed"
+    finally:
+        server_process.kill()
+        server_process.wait()
+    assert set(versions(root).values()) == {1}
+    assert {entry.status for entry in catalogue.scan(local(root))} == {Status.DONE}
+
+
+def healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def ask_server(url: str, what: str, wanted: dict[str, object]) -> list[dict]:
+    body = json.dumps(wanted).encode()
+    asked = urllib.request.Request(f"{url}/{what}/filter", body, {"Content-Type": "application/json"}, method="POST")
+    with urllib.request.urlopen(asked, timeout=10) as response:
+        return json.load(response)
+
+
+def logs(url: str) -> list[dict]:
+    return ask_server(url, "logs", {"limit": 200})

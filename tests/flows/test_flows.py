@@ -1,0 +1,421 @@
+"""The flows on a real Prefect server and real Dask worker processes, one server for all tests of this file."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.opened_files import below, files_opened
+from support.planted_study import QUICK, Planted, planted
+from support.prefect_runs import extract, request
+from support.processes import wait_for
+from support.stores import catalogue_rows, local
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.cli.run import run_extraction
+from flows.clusters.dask_cluster import DASK
+from flows.runs.recent import recent_runs
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.records import Status
+from tasks.empathy.grid import TrainingUnit, train_unit
+from tasks.empathy.run_folder import RunName
+from tasks.empathy.settings import ModelName, load_train_settings
+
+pytestmark = pytest.mark.slow
+ONE: dict[str, dict[str, object]] = {"cluster": {"cpus": 1}}  # a worker less to start, where it is not about them
+
+
+@pytest.fixture
+def given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work whose worker died is not given to three more, each of which takes seconds to start.
+
+    That it is given to more, and then done, is in test_faults.py.
+    """
+    monkeypatch.setitem(DASK, "distributed.scheduler.allowed-failures", 0)
+
+
+@pytest.fixture(scope="module")
+def extracted(server, small_study: Path, tmp_path_factory):
+    root = tmp_path_factory.mktemp("features") / "features"
+    state, report = extract(small_study, root, ONE)  # one worker imports the networks, not two
+    return root, state, report
+
+
+def test_a_study_becomes_features_and_clips(extracted) -> None:
+    root, state, report = extracted
+    assert (state.name, report.submitted, report.failed) == ("Completed", 14, ())
+    store = FeatureStore(root)
+    assert store.sessions == ["s0001", "s0002"]
+    assert store.features("s0001") == ["frames", "glove", "openface", "opensmile", "resnet50", "sbert"]
+    clips = store.clips()
+    assert len(clips) == report.clips > 0
+    clip = clips.iloc[0]
+    assert store.read(clip["session_id"], "vision", clip["start_frame"], clip["stop_frame"]).shape == (15, 2762)
+    assert clip["face_tracked"] == 1
+    having = [name for name in clips.columns if name.startswith("has_") and name != "has_dope"]
+    assert clips[having].all(axis=None)
+    assert not clips["has_dope"].any()
+
+
+def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, small_study, monkeypatch) -> None:
+    import flows.cluster_work
+
+    root, _, _ = extracted
+    monkeypatch.setattr(flows.cluster_work, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
+    rows, clips = catalogue_rows(root), (root / "clips.parquet").stat().st_mtime_ns
+    state, report = extract(small_study, root)
+    assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
+    assert (root / "clips.parquet").stat().st_mtime_ns == clips
+    assert catalogue_rows(root) == rows  # the file may note that records which were new are settled by now
+    without_server = run_extraction(request(small_study, root), Console(file=io.StringIO()))
+    assert replace(without_server, seconds=0) == replace(report, seconds=0)
+
+
+def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_it_asks(
+    server: str, study_copy: Path, tmp_path: Path
+) -> None:
+    from tasks.study.load import load_study
+
+    with files_opened() as opened:
+        load_study(study_copy)
+    once = below(opened, study_copy)
+    console = Console(record=True, width=200, file=io.StringIO())
+    on_a_gpu = {"resnet50": {"allow_untrained": True, "device": "cuda"}}  # refused before any worker is started
+    with files_opened() as opened, pytest.raises(SystemExit, match="no worker has that"):
+        run_extraction(request(study_copy, tmp_path / "features", on_a_gpu, only=["resnet50"]), console)
+    again = below(opened, study_copy)
+    assert {table: again[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")} == {
+        table: once[table] for table in ("sessions.csv", "phases.csv", "ratings.csv")
+    }
+    said = console.export_text().splitlines()
+    assert f"asking the Prefect server at {server} …" in said
+    assert "starting a Prefect server …" not in said
+
+
+def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
+    from flows.cluster_work import result_of
+    from flows.study import extract_session
+
+    root, _, _ = extracted
+    before = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
+    state = extract_session("s0002", request(small_study, root, only=["opensmile"], force=True), return_state=True)
+    report = result_of(state)
+    assert (state.name, report.submitted) == ("Completed", 1)
+    after = FeatureStore(root).catalogue.set_index(["session_id", "feature"])["version"]
+    assert list(after.index[after != before]) == [("s0002", "opensmile")]
+
+
+def test_the_run_leaves_a_table_on_the_server(extracted) -> None:
+    from prefect.artifacts import Artifact
+
+    artifact = Artifact.get("extraction")
+    assert artifact.description
+    assert '"session"' in artifact.data
+    assert "garden" not in artifact.data
+    assert "| extracted |" in Artifact.get("summary").data
+    assert "| session" in Artifact.get("study").data or "| sessions |" in Artifact.get("study").data
+
+
+def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
+    server, small_study: Path, tmp_path: Path
+) -> None:
+    from dataclasses import replace
+
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+    from prefect.states import Completed
+
+    from flows.clusters.settings import LocalCluster
+    from flows.work import do_work
+    from tasks.extract import Outcome
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
+
+    began = tmp_path / "began"
+
+    @task(cache_policy=NO_CACHE)
+    def note(bundle):
+        import time
+
+        (work,) = bundle.units
+        with began.open("a") as file:
+            file.write(f"{work.cost:g}\n")
+        if work.cost == 2:
+            time.sleep(4)  # what waited for the clock is submitted meanwhile
+        outcome = Outcome(work.session_id, work.features[0], Status.MISSING, reason="nothing is extracted here")
+        return Completed(data=((outcome,),))
+
+    asked = request(small_study, tmp_path / "features", only=["frames", "opensmile"])
+    plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
+    clock = plan.work[0]
+    assert clock.features == ("frames",)
+    waits = next(unit for unit in plan.work if unit.features == ("opensmile",) and unit.session_id == clock.session_id)
+    free = replace(waits, source=replace(waits.source, session_id="another"))
+    places = (clock, waits, free, free, waits, free)  # the cost tells which it is
+    do_work([replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note)
+    assert began.read_text().split() == ["0", "2", "1", "3", "4", "5"]
+
+
+def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
+    from support.studies import one_session_study
+
+    from flows.cluster_work import result_of
+    from flows.study import extract_session
+
+    data = shared / "data/openface"
+    transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 4, "text": "the garden"}]}'
+    study = one_session_study(
+        tmp_path / "study", data / "face15fps_480p_audio.avi", data / "face15fps_480p_audio.csv", transcript
+    )
+    state = extract_session("s1", request(study, tmp_path / "features", ONE), return_state=True)
+    assert state.name == "Completed"
+    rows = {outcome.feature: outcome.rows for outcome in result_of(state).outcomes}
+    assert rows == {"frames": 180, "openface": 180, "resnet50": 180, "opensmile": 1196, "glove": 2, "sbert": 1}
+    assert FeatureStore(tmp_path / "features").read("s1", "vision", 60, 180).shape == (120, 2762)
+
+
+def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    (study / "videos/s0001.avi").write_bytes(b"not a video")
+    state, report = extract(study, tmp_path / "features", ONE, only=["openface", "opensmile"])
+    assert state.name == "PartialSuccess"
+    assert state.is_failed()
+    assert {(o.session_id, o.feature) for o in report.failed} == {
+        ("s0001", "frames"),
+        ("s0001", "openface"),
+        ("s0001", "opensmile"),
+    }
+    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "openface", "opensmile"]
+    assert FeatureStore(tmp_path / "features").sessions == ["s0002"]
+
+
+def test_a_file_that_is_missing_makes_the_run_a_partial_success(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    (study / "videos/s0001.avi").unlink()
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"])
+    assert (state.name, report.good) == ("PartialSuccess", False)
+    assert {(o.session_id, o.feature, o.reason) for o in report.failed} == {
+        ("s0001", feature, "videos/s0001.avi: the file does not exist") for feature in ("frames", "opensmile")
+    }
+    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "opensmile"]
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"], session_ids=("s0002",))
+    assert (state.name, report.good) == ("Completed", True)
+
+
+def test_absurd_phases_of_one_session_leave_the_others_their_clips(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    phases = (study / "phases.csv").read_text().splitlines()
+    assert phases[1].startswith("s0001,")
+    phases[1] = "s0001,warm_up,0,1700000000000"
+    (study / "phases.csv").write_text("\n".join([phases[0], phases[1], *phases[5:]]) + "\n")
+    state, report = extract(study, tmp_path / "features", ONE, only=["frames"])
+    assert (state.name, report.good, report.failed) == ("PartialSuccess", False, ())
+    assert list(report.excluded) == ["s0001"]
+    assert "no clips of s0001" in str(report)
+    assert set(FeatureStore(tmp_path / "features").clips()["session_id"]) == {"s0002"}
+    state, report = extract(study, tmp_path / "features", ONE, only=["frames"], session_ids=("s0002",))
+    assert (state.name, report.excluded) == ("Completed", {})
+
+
+def test_a_study_of_which_nothing_can_be_extracted_fails(server, small_study: Path, tmp_path: Path) -> None:
+    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    for video in (study / "videos").iterdir():
+        video.write_bytes(b"")
+    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"])
+    assert state.name == "Failed"
+    assert len(report.failed) == 4
+
+
+@pytest.mark.usefixtures("given_up_at_once")
+def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_study: Path, tmp_path: Path) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text("#!/bin/sh\ncase $* in *s0001*) kill -9 $PPID;; esac\n")  # its parent is the Dask worker
+    tool.chmod(0o755)
+    root = tmp_path / "features"
+    deadly = {"openface": {"backend": "binary", "binary": str(tool), "loads": [str(tool)]}}
+    state, report = extract(small_study, root, deadly, only=["openface", "opensmile"])
+    assert state.name == "PartialSuccess"
+    failed = {(o.session_id, o.feature): o.reason for o in report.failed}
+    assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
+    assert failed["s0001", "openface"].startswith("every worker that tried it died, also when it ran alone")
+    assert "wrote no CSV" in failed["s0002", "openface"]
+    entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(local(root))}
+    assert entries["s0001", "openface"] is Status.FAILED
+    assert entries["s0001", "opensmile"] is entries["s0002", "opensmile"] is Status.DONE
+
+
+def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    root = tmp_path / "features"
+    code = (
+        "from pathlib import Path; import sys; from support.prefect_runs import extract;"
+        f"state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), {ONE}, only=['openface', 'opensmile']);"
+        "sys.exit(0 if state.name == 'Completed' else 1)"
+    )
+    command = [sys.executable, "-c", f"if __name__ == '__main__':\n    {code}", str(small_study), str(root)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    assert [run.wait(200) for run in runs] == [0, 0]
+    from storyframes.store import maintenance
+
+    assert not list(maintenance.verify(local(root)))
+    assert all(entry.status is Status.DONE for entry in catalogue.scan(local(root)))
+    assert FeatureStore(root).sessions == ["s0001", "s0002"]
+
+
+def _publish_and_say_nothing(bundle):
+    from prefect.states import Completed
+
+    from tasks.extract import extract
+
+    for unit in bundle.units:
+        extract(unit)
+    return Completed(message="frames: 45 rows")  # its data went with the worker
+
+
+def _publish_elsewhere(bundle):
+    from dataclasses import replace
+
+    from flows.in_turn import do_in_turn
+    from flows.work import describe
+    from tasks.extract import extract
+
+    return do_in_turn(bundle, lambda unit: extract(replace(unit, store=f"{unit.store}-of-this-worker")), describe)
+
+
+def _say_nothing(bundle):
+    from prefect.states import Completed
+
+    return Completed(message="frames: 45 rows")
+
+
+@pytest.mark.parametrize(
+    ("does", "status", "reason"),
+    [
+        (_publish_and_say_nothing, Status.DONE, ""),
+        (_publish_elsewhere, Status.FAILED, "a worker says that version"),
+        (_say_nothing, Status.FAILED, "the task ended as Completed, and what came of it was lost with its worker"),
+    ],
+)
+def test_what_the_store_has_is_done_whatever_became_of_the_workers(
+    server, small_study: Path, tmp_path: Path, does, status: Status, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.clusters.settings import LocalCluster
+    from flows.work import do_work
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
+
+    asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
+    from storyframes.store.layout import create_store
+
+    monkeypatch.setattr("flows.cluster_work.PATIENCE_S", 0)
+    create_store(asked.features)
+    plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
+    (outcome,) = do_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
+    assert (outcome.status, outcome.rows > 0) == (status, status is Status.DONE)
+    assert outcome.reason.startswith(reason) if reason else not outcome.reason
+    (entry,) = catalogue.scan(local(tmp_path / "features"))
+    assert entry.status is status
+
+
+@pytest.mark.usefixtures("given_up_at_once")
+def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
+    server, small_study: Path, tmp_path: Path
+) -> None:
+    """Of twelve units in four tasks: the 2nd raises, the 5th kills its worker; each other is extracted, and once."""
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    from flows.clusters.settings import LocalCluster
+    from flows.in_turn import do_in_turn
+    from flows.work import describe, do_work
+    from storyframes.store.layout import create_store
+    from tasks.planning.plan import plan_extraction
+    from tasks.study.load import load_study
+
+    begun = tmp_path / "begun"
+
+    @task(name="extract", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
+    def extract_or_die(bundle):
+        import os
+        import signal
+
+        from tasks.extract import extract
+
+        def do(unit):
+            with begun.open("a") as file:
+                file.write(f"{unit.session_id}\n")
+            if unit.session_id == "s05":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if unit.session_id == "s02":
+                raise ValueError("what somebody said")
+            return extract(unit)
+
+        return do_in_turn(bundle, do, describe)
+
+    asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
+    create_store(asked.features)
+    (clock,) = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection).work
+    names = [f"s{number:02d}" for number in range(1, 13)]
+    work = [replace(clock, source=replace(clock.source, session_id=name)) for name in names]
+    told: list[str] = []
+    outcomes = do_work(work, LocalCluster(cpus=1), lambda outcome: told.append(outcome.session_id), extract_or_die)
+    assert (sorted(told), len(outcomes)) == (names, 12)
+    failed = {outcome.session_id: outcome.reason for outcome in outcomes if outcome.failed}
+    assert failed.pop("s02") == "the task raised ValueError"
+    assert failed.pop("s05").startswith("every worker that tried it died, also when it ran alone")
+    assert failed == {}
+    assert Counter(begun.read_text().split()) == Counter([*names, "s05"])
+    entries = {entry.session_id: entry.status for entry in catalogue.scan(local(tmp_path / "features"))}
+    assert entries == {name: Status.FAILED if name in ("s02", "s05") else Status.DONE for name in names}
+    wait_for(lambda: _task_runs().get("s01/frames and 2 more"))
+    state = _task_runs()["s01/frames and 2 more"]
+    assert (state.name, state.is_failed()) == ("PartialSuccess", True)
+    assert state.message == "1 of 3 failed: s02/frames: the task raised ValueError"
+
+
+def _task_runs():
+    """By name, the state of the task runs that have ended."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        return {run.name: run.state for run in client.read_task_runs() if run.state and run.state.is_final()}
+
+
+def test_a_grid_of_models_is_trained_and_what_fails_stops_nothing_else(server: str, tmp_path: Path) -> None:
+    features, out, config = tmp_path / "features", tmp_path / "runs", tmp_path / "storyframes.toml"
+    planted(features, Planted(participants=10, sessions=1, windows=2))
+    config.write_text(QUICK.format(vision="nothing"))
+    before = RunName("story_share", ModelName.AMER, ("t",), 0)
+    assert not train_unit(TrainingUnit(str(features), before, load_train_settings(config), out)).failed
+    grid = ["--models", "amer", "--modalities", "t,v,a", "--seeds", "0", "--config", str(config), "--json"]
+    done = CliRunner().invoke(app, ["benchmark", str(features), "--out", str(out), *grid])
+    assert done.exit_code == 1, done.output
+    runs = {run["modalities"]: run for run in json.loads(done.stdout.splitlines()[-1])["runs"]}
+    assert {key: (run["status"], run["trained_now"]) for key, run in runs.items()} == {
+        "t": ("done", False),
+        "v": ("failed", True),
+        "a": ("done", True),
+    }
+    assert "no input 'nothing'" in runs["v"]["reason"]
+    assert len(list(out.rglob("model.safetensors"))) == 2
+    (newest,) = recent_runs(1)
+    assert (newest.flow, newest.state, newest.message) == (
+        "train-benchmark", "PartialSuccess", "1 trained, 1 done before, 1 failed"
+    )  # fmt: skip
+    scored = CliRunner().invoke(app, ["evaluate", str(out), "--format", "csv"])
+    assert (scored.exit_code, len(scored.stdout.splitlines()) > 2) == (0, True), scored.output

@@ -1,0 +1,346 @@
+"""The Prefect server that a command starts or uses: reached without a proxy, apart from any other's database, kept
+alive, and asked before anything is planned."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from support.commands import storyframes
+
+from flows.runs.configured_server import ServerError, check_server
+from flows.runs.server import prefect_server
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
+    """A web server that answers everything alike: where it listens, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.requestline)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_CONNECT = do_PATCH = do_GET  # noqa: N815
+
+        def log_message(self, *arguments: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+# --- one that is configured ---
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, b'"3.8.0"', "has version 3.8.0"),
+        (200, b'"3.99.1"', None),  # Prefect's servers know their older clients
+        (200, b'"2.20.1"', "has version 2.20.1"),
+        (200, b'"4.0.0"', "has version 4.0.0"),
+        (200, b"<html>", "no Prefect server's API"),
+        (200, b'{"a": 1}', "no Prefect server's API"),
+        (404, b"", "no Prefect server's API (404)"),
+        (401, b"", "does not let us in (401): set PREFECT_API_AUTH_STRING"),
+        (503, b"", "does not work (503)"),
+    ],
+)
+def test_a_configured_server_is_asked_who_it_is(
+    status: int, body: bytes, says: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import prefect
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if b"3.8.0" in body:
+        monkeypatch.setattr(prefect, "__version__", "3.9.1")  # older than this one
+    with answering(status, body) as (there, _):
+        url = f"http://somebody:secret@{there}/api"
+        expected = pytest.raises(ServerError) if says else contextlib.nullcontext()
+        with temporary_settings({PREFECT_API_URL: url}), expected as raised:
+            check_server(url)
+    if says:
+        assert says in str(raised.value)
+        assert "secret" not in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "url"),
+    [
+        ("runs", "http://127.0.0.1:9/api"),
+        ("extract", "http://127.0.0.1:9/api"),
+        ("extract", "127.0.0.1:4200/api"),
+    ],
+)
+def test_a_server_that_cannot_be_reached_is_one_sentence_before_anything_is_extracted(
+    demo_study: Path, tmp_path: Path, url: str, command: str
+) -> None:
+    arguments = [command] if command == "runs" else [command, demo_study, tmp_path / "features"]
+    refused = storyframes(*arguments, environment={"PREFECT_API_URL": url})
+    *before, said = refused.stderr.splitlines()
+    assert refused.returncode == 2
+    assert before == ([] if command == "runs" else ["planning …", f"asking the Prefect server at {url} …"])
+    assert said.startswith("error ")
+    assert refused.stdout == ""
+
+
+# --- one of the command's own ---
+
+
+@pytest.mark.slow
+def test_nothing_on_loopback_goes_through_a_proxy(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with answering(502, b"") as (there, asked):
+        names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+        proxies = dict.fromkeys(names, f"http://{there}")
+        arguments = ("extract", study, tmp_path / "features", "--only", "frames")
+        result = storyframes(*arguments, environment=proxies | {"no_proxy": "", "NO_PROXY": "example.org"})
+        assert result.returncode == 0, result.stderr
+        assert asked == []
+
+
+def test_hosts_that_were_spared_from_the_proxy_still_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    from urllib.request import proxy_bypass
+
+    from flows.runs.server import spare_loopback
+
+    monkeypatch.setenv("no_proxy", "example.org, .inner")
+    monkeypatch.setenv("NO_PROXY", "")
+    spare_loopback()
+    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == "example.org,.inner,127.0.0.1,localhost,::1"
+    bypassed = [host for host in ("127.0.0.1:4200", "a.inner", "example.com") if proxy_bypass(host)]
+    assert bypassed == ["127.0.0.1:4200", "a.inner"]
+
+
+@pytest.mark.slow
+def test_the_database_of_another_server_is_left_alone(tmp_path: Path) -> None:
+    """Called by today's name of the setting and by its former one."""
+    names = ("PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
+    environment = {name: f"sqlite+aiosqlite:///{tmp_path}/theirs.{number}.db" for number, name in enumerate(names)}
+    environment["PREFECT_MESSAGING_BROKER"] = "nobody.has.this"
+    result = storyframes("runs", "--json", environment=environment)
+    assert result.returncode == 0, result.stderr
+    json.loads(result.stdout)
+    assert not list(tmp_path.glob("theirs.*"))
+
+
+# --- killed in mid-run ---
+
+
+def small_study(folder: Path) -> Path:
+    from tasks.media.synthesize import SyntheticStudy, write_study
+
+    write_study(folder, SyntheticStudy(sessions=1, seconds=2, width=64, height=48))
+    return folder
+
+
+def own_server_of(pid: int) -> list[int]:
+    """The server of a command: its child that is one."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            with contextlib.suppress(OSError):
+                if b"prefect\0server" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
+
+
+def run_until_openface_waits(tmp_path: Path, **environment: str) -> subprocess.Popen[str]:
+    """An extraction in whose middle OpenFace waits for a file ``go``."""
+    study = small_study(tmp_path / "study")
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text(
+        f"""#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -out_dir) out=$2; shift;; esac; shift; done
+touch {tmp_path}/waits; until [ -e {tmp_path}/go ]; do sleep .1; done
+gunzip -c {study}/openface/s0001.csv.gz > $out/s0001.csv
+"""
+    )
+    tool.chmod(0o755)
+    config = tmp_path / "storyframes.toml"
+    config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
+    arguments = ["extract", study, tmp_path / "features", "--config", config, "--only", "openface"]
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    run = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "waits").exists():
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    return run
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_its_own_server_is_killed(tmp_path: Path) -> None:
+    run = run_until_openface_waits(tmp_path)
+    (server,) = own_server_of(run.pid)
+    os.kill(server, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    printed, errors = run.communicate()
+    assert run.returncode == 0, errors
+    assert "2 extracted, 0 up to date, 0 without input, 0 failed; the clip index has" in printed
+    assert "Traceback" not in errors
+    known = storyframes("runs", "--json", "--limit", "1")
+    assert [run["state"] for run in json.loads(known.stdout)] == ["Completed"]
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_before_the_run_begins_is_waited_for(demo_study: Path, tmp_path: Path) -> None:
+    arguments = ["extract", demo_study, tmp_path / "features", "--only", "frames", "--session", "p01-s01"]
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in run.stderr:
+        if "starting the run" in line:
+            break
+    (server,) = own_server_of(run.pid)
+    os.kill(server, signal.SIGKILL)
+    _, errors = run.communicate()
+    assert (run.returncode, "Traceback" in errors) == (0, False), errors
+
+
+@pytest.mark.slow
+def test_a_run_whose_server_does_not_stay_alive_ends_with_its_tables_written(tmp_path: Path) -> None:
+    run = run_until_openface_waits(tmp_path, PREFECT_CLIENT_MAX_RETRIES="1")
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.2):
+            for server in own_server_of(run.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(server, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        printed, errors = run.communicate()
+    finally:
+        over.set()
+        killer.join()
+    assert run.returncode == 1
+    assert "Traceback" not in errors
+    assert "Prefect server died again and again: extract again, what was published stays" in printed
+    assert (tmp_path / "features/catalogue.parquet").exists()
+    assert (tmp_path / "features/clips.parquet").exists()
+    assert "1 done" in printed  # the frame times, which the server outlived
+
+
+@pytest.mark.parametrize("home", ["a file", "below a file"])
+def test_a_home_that_cannot_be_used_is_one_sentence(tmp_path: Path, demo_study: Path, home: str) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" if home == "a file" else tmp_path / "file" / "home"
+    environment = {"XDG_STATE_HOME": "", "HOME": str(place), "PREFECT_HOME": str(tmp_path / "prefect")}
+    refused = storyframes("extract", demo_study, tmp_path / "features", environment=environment)
+    assert refused.returncode == 2
+    *before, said = refused.stderr.splitlines()
+    assert before == ["planning …", "starting a Prefect server …"]
+    assert said.startswith(f"error Prefect's database cannot be kept in {place}")
+    assert said.endswith("set XDG_STATE_HOME to a folder that can be written to")
+
+
+def test_a_home_on_a_read_only_file_system_is_one_sentence(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    refused = storyframes("runs", environment={"XDG_STATE_HOME": "", "HOME": str(small_disk)})
+    assert refused.returncode == 2
+    *before, said = refused.stderr.splitlines()
+    assert before == []
+    assert said.startswith(f"error Prefect's database cannot be kept in {small_disk}")
+    assert "Read-only file system" in said
+
+
+@pytest.mark.parametrize("command", [("runs",), ("models", "list")])
+def test_a_user_without_a_home_is_one_sentence(command: tuple[str, ...]) -> None:
+    nobody_known = ["unshare", "--user", "--map-user=54321"]  # no HOME, and no line in the table of users
+    environment = {name: value for name, value in os.environ.items() if name != "HOME" and "XDG" not in name}
+    words = [*nobody_known, str(Path(sys.executable).with_name("storyframes")), *command]
+    refused = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].startswith("error this user has no home folder: set HOME")
+    assert "Traceback" not in refused.stderr
+
+
+# --- the runs that a server knows ---
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with prefect_server() as url:
+        yield url
+
+
+@pytest.mark.slow
+def test_only_a_run_whose_process_is_known_to_be_dead_is_ended_and_looking_ends_none(server: str, monkeypatch) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Completed, Running
+
+    from flows.runs import recent as runs
+    from flows.study import extract_study
+
+    code = "from flows.runs.recent import own_tag; print(own_tag())"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    dead, alive = printed.strip(), runs.own_tag()
+    head, machine, boot, namespace, pid, started = dead.split(":")
+    other_boot = f"{head}:{machine}:other:{namespace}:{pid}:{started}"
+    other_machine = f"{head}:another:other:{namespace}:{pid}:{started}"
+    other_container = f"{head}:{machine}:{boot}:1:{pid}:{started}"
+    tagged = {
+        "dead": dead, "alive": alive, "restarted": other_boot, "elsewhere": other_machine,
+        "in a container": other_container, "untagged": "nightly", "nonsense": f"{head}:x",
+    }  # fmt: skip
+    with get_client(sync_client=True) as client:
+        for name, tag in tagged.items():
+            client.create_flow_run(extract_study, name=name, tags=[tag], state=Running())
+        client.create_flow_run(extract_study, name="over", tags=[dead], state=Completed())
+
+        def states() -> dict[str, str]:
+            return {run.name: run.state.name for run in client.read_flow_runs()}
+
+        before = states()
+        monkeypatch.setattr(runs, "_machine", lambda: machine or "this one")
+        killed = {"dead"} | ({"restarted"} if machine else set())
+        assert {run.name for run in runs.recent_runs(50) if run.state == "Crashed" and run.name in tagged} == killed
+        assert states() == before
+        assert runs.end_dead_runs() == len(killed)
+        assert states() == before | dict.fromkeys(killed, "Crashed")
+
+
+@pytest.mark.slow
+def test_what_is_scheduled_for_tomorrow_is_no_last_run(server: str) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Scheduled
+
+    from flows.runs.recent import recent_runs
+    from flows.study import extract_study
+
+    now = datetime.now(UTC)
+    with get_client(sync_client=True) as client:
+        for name, hours in (("tomorrow", 24), ("late", -1)):
+            state = Scheduled(scheduled_time=now + timedelta(hours=hours))
+            client.create_flow_run(extract_study, name=name, state=state)
+    shown = {run.name for run in recent_runs(200)}
+    assert "late" in shown
+    assert "tomorrow" not in shown

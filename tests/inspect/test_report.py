@@ -1,0 +1,433 @@
+"""The report's pages: what they say, what they never hold, and that they are made whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stores import local, publish_openface
+from support.terminals import in_terminal
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.features import FEATURES
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.publish import FeatureWriter, record_attempt
+from storyframes.store.records import Status
+from tasks.inspect.report.chart import embed_json
+from tasks.inspect.report.facts import read_facts
+from tasks.inspect.report.folder import ReportError, new_site
+from tasks.inspect.report.key_tables import key_tables
+from tasks.inspect.report.matrix import CellState, build_matrix
+from tasks.inspect.report.session_page import Disclosure, ReportOptions
+from tasks.inspect.report.site import build_report
+from tasks.planning.wanted import Wanted
+from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
+
+HOSTILE = "<script>window.hacked=1</script>"
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def extractors(demo: Path):
+    from flows.settings import load_settings
+
+    return load_settings(demo / "storyframes.toml")
+
+
+def build(demo: Path, out: Path, options: ReportOptions):
+    study, store = load_study(demo / "study"), FeatureStore(demo / "features")
+    return build_report(study, store, extractors(demo), out, options)
+
+
+@pytest.fixture(scope="module")
+def demo(extracted_demo) -> Path:
+    folder, result = extracted_demo
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(demo: Path, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("report") / "site"
+    result = run("report", demo / "study", demo / "features", "--out", out, "--config", demo / "storyframes.toml")
+    assert result.exit_code == 0, result.output
+    assert "features done │ 20" in result.stdout
+    return out
+
+
+# --- privacy ---
+
+
+def spoken_words(demo: Path) -> set[str]:
+    """Words of the transcripts and of the stories that no page has a reason to hold."""
+    stories = pd.read_csv(demo / "study/stories.csv")
+    text = " ".join(stories["text"]) + " "
+    for path in (demo / "study/transcripts").iterdir():
+        text += " ".join(one["text"] for one in json.loads(path.read_text())["utterances"]) + " "
+    common = {"have", "from", "there", "what", "when", "with", "that", "this", "them", "they", "never", "keep", "after"}
+    ids = set(re.findall(r"[a-z]{4,}", " ".join(stories["story_id"])))  # st-garden: an id, which pages do show
+    return {word.lower() for word in re.findall(r"[A-Za-z]{4,}", text)} - common - ids
+
+
+@pytest.mark.slow
+def test_nothing_that_was_said_or_seen_is_in_the_report(demo: Path, site: Path) -> None:
+    words = spoken_words(demo)
+    assert {"grandfather", "neighbour", "cried"} <= words
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) == 4
+    our_own = "\n".join(
+        path.read_text()
+        for path in (Path(__file__).parents[2] / "tasks/inspect/report").rglob("*.*")
+        if path.suffix != ".pyc"
+    ).lower()
+    telling = {word for word in words if not re.search(rf"\b{word}\b", our_own)}
+    assert len(telling) > 60  # the others are words of the pages too
+    for page in pages:
+        text = page.read_text()
+        shown = set(re.findall(r"[a-z]{4,}", re.sub(r'"bdata":"[^"]*"', "", text.lower())))
+        assert not shown & telling, page
+        assert "data:image" not in text
+        assert "<img" not in text
+    names = {path.suffix for path in site.rglob("*") if path.is_file()}
+    assert not names & {".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".mp4", ".avi", ".wav"}
+
+
+@pytest.mark.slow
+def test_text_and_pictures_where_they_are_asked_for(demo: Path, tmp_path: Path) -> None:
+    summary = build(demo, tmp_path / "site", ReportOptions(Disclosure(text=True, video=True)))
+    assert summary.problems == {}
+    page = (tmp_path / "site/sessions/p01-s01.html").read_text()
+    assert "Last week I walked home" in page
+    pictures = re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]+)"', page)
+    assert len(pictures) == 8
+    for name, alt in pictures:
+        assert (tmp_path / "site/sessions" / name).read_bytes()[:2] == b"\xff\xd8"
+        assert "p01-s01" in alt
+    index = (tmp_path / "site/index.html").read_text()
+    assert "This report holds transcripts of 3 of 3 sessions." in index
+    assert "This report holds pictures of 3 of 3 sessions." in index
+
+
+def test_pictures_are_claimed_only_where_there_are_some(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    """Nothing was extracted that could be drawn on a frame, so a report that was asked for pictures has none."""
+    from tasks.extractors.registry import ExtractorsSettings
+
+    study, store = load_study(demo_study), FeatureStore(store_root)
+    options = ReportOptions(Disclosure(text=True, video=True))
+    summary = build_report(study, store, ExtractorsSettings(), tmp_path / "s", options)
+    assert (summary.quoted, summary.pictured) == (3, 0)
+    index = (tmp_path / "s/index.html").read_text()
+    assert "This report holds transcripts of 3 of 3 sessions." in index
+    assert "This report holds no pictures: they were asked for, and no session has any." in index
+    assert "<img" not in (tmp_path / "s/sessions/p01-s01.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_site_is_its_owners_and_needs_no_network(site: Path) -> None:
+    for path in [site, *site.rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+    assert len(list(site.rglob("plotly*.js"))) == 1
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert not re.search(r"(src|href)=[\"']?(https?:)?//", text)
+        assert "Content-Security-Policy" in text
+        for target in re.findall(r'(?:src|href)="([^"#:]+)"', text):
+            assert (page.parent / target).exists(), target
+
+
+# --- content ---
+
+
+@pytest.mark.slow
+def test_the_study_page_says_what_there_is(site: Path) -> None:
+    page = (site / "index.html").read_text()
+    for title in (
+        "Session lengths",
+        "Words per session",
+        "Labels of empathy",
+        "Clips by empathy and split",
+        "Traits",
+        "States over the study",
+    ):
+        assert title in page
+    assert "54 clips: reflection 27, story_share 27." in page
+    assert "No participant is in two splits" in page
+    assert page.count('href="sessions/') == 3
+    assert "untrained" in page
+    for one in (page, (site / "sessions/p01-s01.html").read_text()):
+        assert ">caveats</th>" in one
+        assert '<td class="text">demo word vectors</td>' in one
+
+
+@pytest.mark.slow
+def test_a_participant_in_two_splits_is_an_alarm(demo: Path, tmp_path: Path) -> None:
+    study, store = load_study(demo / "study"), FeatureStore(demo / "features")
+    clips = store.clips()
+    clips.loc[clips.index[0], "split"] = "test"
+
+    class Leaking(FeatureStore):
+        def clips(self) -> pd.DataFrame:
+            return clips
+
+    person = clips["participant_id"].iloc[0]
+    leaking = Leaking(demo / "features")
+    facts = read_facts(study, leaking, extractors(demo))
+    assert set(facts.leaked) == {person}
+    build_report(study, leaking, extractors(demo), tmp_path / "site")
+    assert f"{person} is in test and in" in (tmp_path / "site/index.html").read_text()
+    assert f"✗ {person} is in" in key_tables(facts)
+    assert read_facts(study, store, extractors(demo)).leaked == {}
+
+
+@pytest.mark.slow
+def test_a_changed_transcript_makes_its_features_stale(demo: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo / "study", tmp_path / "study")
+    changed = tmp_path / "study/transcripts/p01-s02.json"
+    changed.write_text(changed.read_text() + "\n")
+    matrix = read_facts(load_study(tmp_path / "study"), FeatureStore(demo / "features"), extractors(demo)).matrix
+    stale = {key for key, cell in matrix.cells.items() if cell.state is CellState.STALE}
+    assert stale == {("p01-s02", "glove"), ("p01-s02", "sbert")}
+    assert not (demo / "features/p01-s02/glove/attempt.json").exists()  # looking notes nothing
+
+
+def test_every_state_of_a_feature(store_root: Path) -> None:
+    for session_id in ("done", "old", "kept", "unknown"):
+        publish_openface(store_root, session_id, 60)
+    record_attempt(local(store_root), "lost", "openface", Status.FAILED, "a <b>reason</b>", "")
+    record_attempt(local(store_root), "kept", "openface", Status.FAILED, "broke", "")
+    record_attempt(local(store_root), "bare", "openface", Status.MISSING, "no csv", "")
+    wanted = [
+        Wanted(session_id, "openface", "e" * 64 if session_id == "old" else "f" * 64)
+        for session_id in ("done", "old", "kept", "lost", "bare", "new")
+    ]
+    wanted += [Wanted("unknown", "openface", "", "no model"), Wanted("done", "glove", "f" * 64)]
+    matrix = build_matrix(["new"], catalogue.scan(local(store_root)), wanted)
+    states = {session: matrix.cells[session, "openface"].state for session in matrix.sessions}
+    assert states == {
+        "new": CellState.ABSENT,
+        "bare": CellState.SKIPPED,
+        "done": CellState.DONE,
+        "kept": CellState.FAILED,
+        "lost": CellState.FAILED,
+        "old": CellState.STALE,
+        "unknown": CellState.DONE,
+    }
+    assert matrix.cells["kept", "openface"].kept
+    assert matrix.cells["lost", "openface"].rows == 0
+    assert matrix.cells["unknown", "openface"].reason == "cannot be compared here: no model"
+    assert matrix.cells["old", "glove"].state is CellState.NOT_ASKED
+    assert matrix.features == ("openface", "glove")
+
+
+def test_looking_downloads_no_model_and_tells_no_folder(demo_study: Path, store_root: Path, monkeypatch) -> None:
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.models import weights
+
+    def download(*_: object) -> str:
+        raise AssertionError("a download was started")
+
+    monkeypatch.setattr(weights, "_download", download)
+    monkeypatch.setenv("TORCH_HOME", str(store_root.parent / "nothing"))
+    publish_openface(store_root, "p01-s01", 60)
+    given = ExtractorsSettings.model_validate({"glove": {"vectors": "/home/somebody/private/vectors.txt"}})
+    cells = read_facts(load_study(demo_study), FeatureStore(store_root), given).matrix.cells
+    assert "resnet50-0676ba61.pth is not on this machine" in cells["p01-s01", "resnet50"].reason
+    assert "vectors.txt" in cells["p01-s01", "glove"].reason
+    assert not [cell.reason for cell in cells.values() if "/home" in cell.reason]
+
+
+@pytest.mark.slow
+def test_the_key_tables_are_markdown_that_shows_what_it_says(demo: Path) -> None:
+    facts = read_facts(load_study(demo / "study"), FeatureStore(demo / "features"), extractors(demo))
+    text = key_tables(facts)
+    assert "| 3 | 2 | 0.02 | 54 | " in text
+    assert "| resnet50 | 3 |" in text
+    cells = dict(facts.matrix.cells)
+    cells["p01-s01", "glove"] = dataclasses.replace(
+        cells["p01-s01", "glove"], state=CellState.FAILED, reason=f"{HOSTILE} | [x](y)\nz"
+    )
+    failing = dataclasses.replace(facts, matrix=dataclasses.replace(facts.matrix, cells=cells))
+    (line,) = [line for line in key_tables(failing).splitlines() if "p01-s01" in line]
+    assert "<script>" not in line
+    assert r"\| \[x\](y) z" in line
+
+
+def test_the_key_tables_need_no_plotting_library() -> None:
+    modules = "tasks.inspect.report.key_tables, tasks.inspect.report.facts"
+    code = f"import sys, {modules}; print(*({{'plotly', 'jinja2'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"
+
+
+# --- made whole or not at all ---
+
+
+def test_a_failed_build_leaves_the_old_site_and_nothing_else(tmp_path: Path) -> None:
+    with new_site(tmp_path / "site") as folder:
+        (folder / "index.html").write_text("first")
+    with pytest.raises(RuntimeError), new_site(tmp_path / "site") as folder:
+        (folder / "index.html").write_text("second")
+        assert not list(tmp_path.glob("site/second"))
+        raise RuntimeError
+    assert (tmp_path / "site/index.html").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    with new_site(tmp_path / "site") as folder:
+        (folder / "index.html").write_text("third")
+    assert (tmp_path / "site/index.html").read_text() == "third"
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_full_disk_leaves_no_half_site(small_disk: Path, demo_study: Path, store_root: Path) -> None:
+    result = run("report", demo_study, store_root, "--out", small_disk / "site")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_folder_that_is_no_report_is_left_alone(tmp_path: Path, demo_study: Path, store_root: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("x")
+    with pytest.raises(ReportError, match="exists and is not a report"), new_site(tmp_path / "mine"):
+        pass
+    result = run("report", demo_study, store_root, "--out", tmp_path / "mine")
+    assert result.exit_code == 2
+    assert (tmp_path / "mine/thesis.txt").read_text() == "x"
+
+
+def test_a_study_without_any_feature(demo_study: Path, store_root: Path, tmp_path: Path) -> None:
+    result = run("report", demo_study, store_root, "--out", tmp_path / "site")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "site/index.html").read_text()
+    assert page.count('<td class="absent"') == 20
+    about = (tmp_path / "site/sessions/p01-s01.html").read_text()
+    assert "Nothing can be drawn" in about
+    assert str(store_root.parent) not in about  # a page that is handed on does not tell where things lie
+
+
+def test_a_damaged_session_does_not_cost_the_others_their_pages(
+    demo_study: Path, store_root: Path, tmp_path: Path
+) -> None:
+    for session_id in ("p01-s01", "p01-s02"):
+        with FeatureWriter(local(store_root), session_id, FEATURES["frames"]) as out:
+            out.write("time", np.arange(60) / 15)
+            out.publish("f", {})
+        publish_openface(store_root, session_id, 60)
+    catalogue.compact(local(store_root))
+    (array,) = (store_root / "p01-s01/openface").glob("*/values")
+    shutil.rmtree(array)
+    result = run("report", demo_study, store_root, "--out", tmp_path / "site")
+    assert result.exit_code == 0, result.output
+    assert "Nothing can be drawn" in (tmp_path / "site/sessions/p01-s01.html").read_text()
+    assert 'id="timeline"' in (tmp_path / "site/sessions/p01-s02.html").read_text()
+
+
+# --- hostile text ---
+
+
+def hostile_study(root: Path) -> Study:
+    """Names that the study's own validation would refuse: the pages do not rely on it."""
+    session = Session.model_construct(session_id="s1", participant_id=HOSTILE, video="v.avi", transcript=None)
+    phases = (Phase.model_construct(session_id="s1", phase=HOSTILE, start_s=0.0, end_s=2.0),)
+    surveys = tuple(
+        Survey.model_construct(participant_id=HOSTILE, timepoint=point, scale=HOSTILE, score=1.0)
+        for point in (Timepoint.PRE, Timepoint.POST)
+    )
+    return Study(root, {"s1": session}, phases, surveys=surveys)
+
+
+def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) -> None:
+    from tasks.extractors.registry import ExtractorsSettings
+    from tasks.index import write_clip_index
+
+    with FeatureWriter(local(store_root), "s1", FEATURES["frames"]) as out:
+        out.write("time", np.arange(60) / 15)
+        out.publish("f", {})
+    with FeatureWriter(local(store_root), "s1", FEATURES["sbert"]) as out:
+        out.attributes["speakers"] = [HOSTILE]
+        out.write("values", np.ones((1, 384), np.float32))
+        out.write("start", np.array([0.5]))
+        out.write("end", np.array([1.5]))
+        out.write("speaker", np.zeros(1, np.int16))
+        out.write("frame_utterance", np.zeros(60, np.int32))
+        out.publish("f", {})
+    record_attempt(local(store_root), "s1", "glove", Status.FAILED, HOSTILE, "")
+    catalogue.compact(local(store_root))
+    clip = {"clip_id": "c", "session_id": "s1", "participant_id": HOSTILE, "phase": HOSTILE, "story_id": HOSTILE}
+    clip |= {"position": 1, "empathy": 3, "split": HOSTILE, "start_frame": 0, "stop_frame": 15, "start_s": 0.0}
+    clip |= {"stop_s": 1.0, "face_tracked": None, "words": None}
+    index = pd.DataFrame([clip, clip | {"split": "test"}])
+    write_clip_index(index, local(store_root))
+    video = tmp_path / "v.avi"
+    video.write_bytes(b"x")
+    study = hostile_study(tmp_path)
+    build_report(study, FeatureStore(store_root), ExtractorsSettings(), tmp_path / "site")
+    for page in (tmp_path / "site/index.html", tmp_path / "site/sessions/s1.html"):
+        text = page.read_text()
+        assert "<script>window" not in text
+        assert "&lt;script&gt;window" in text
+        assert text.count("<script") == text.count("</script>")
+        for block in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL):
+            json.loads(block)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
+def test_embedded_json_comes_back_and_never_ends_its_element(content: object) -> None:
+    embedded = str(embed_json(content))
+    assert json.loads(embedded) == content
+    assert not set(embedded) & set("<>&")
+
+
+# --- in the terminal ---
+
+
+@pytest.mark.slow
+def test_show_for_people_and_for_scripts(demo: Path) -> None:
+    shown = run("show", demo / "features", "p01-s01")
+    assert shown.exit_code == 0
+    assert "head pitch" in shown.stdout
+    assert "caveats" in shown.stdout
+    assert "demo word vectors" in " ".join(shown.stdout.split())
+    assert set("▁█") <= set(shown.stdout)
+    assert "no rule is broken" in shown.stdout
+    code, drawn = in_terminal("show", demo / "features", "p01-s01")
+    assert (code, max(map(len, drawn.splitlines())) <= 100) == (0, True)
+    content = json.loads(run("show", demo / "features", "p01-s01", "--json").stdout)
+    assert content["frames"] == 360
+    assert {one["feature"]: one["status"] for one in content["features"]}["openface"] == "done"
+    by_name = {one["name"]: one for one in content["curves"]}
+    tracked = FeatureStore(demo / "features").read("p01-s01", "openface", array="valid").mean()
+    assert by_name["head pitch"]["present"] == pytest.approx(tracked)
+    assert run("show", demo / "features", "p01-s09").exit_code == 2
+
+
+@pytest.mark.slow
+def test_the_rerun_recording_has_everything_on_one_timeline(demo: Path, tmp_path: Path) -> None:
+    from rerun.chunk import RrdReader
+
+    arguments = ("view", demo / "study", demo / "features", "p01-s01", "--out")
+    result = run(*arguments, tmp_path / "x.rrd")
+    assert result.exit_code == 0, result.output
+    assert "360 frames" in result.stdout
+    assert (tmp_path / "x.rrd").stat().st_mode & 0o077 == 0
+    schema = RrdReader(tmp_path / "x.rrd").store().schema()
+    paths = {"/video/frame", "/video/landmarks", "/curves/head/pitch", "/curves/sound/loudness_db"}
+    assert paths <= set(schema.entity_paths())
+    assert [column.name for column in schema.index_columns()] == ["time"]
+    assert run(*arguments, tmp_path / "y.rrd", "--without-video").exit_code == 0
+    without = RrdReader(tmp_path / "y.rrd").store().schema()
+    assert set(schema.entity_paths()) - set(without.entity_paths()) == {"/video/frame"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.rrd", "y.rrd"]

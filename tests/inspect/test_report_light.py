@@ -1,0 +1,166 @@
+"""The report stays light and readable: long curves, many sessions, colours on light and on dark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.stores import local, publish_openface
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.features import FEATURES
+from storyframes.store import catalogue
+from storyframes.store.publish import FeatureWriter
+from tasks.inspect.report.bars import bars, stacked
+from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUND
+from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
+from tasks.inspect.report.matrix import build_matrix
+from tasks.planning.wanted import Wanted
+from tasks.study.load import Session, Study
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_short_curves_are_drawn_as_they_are() -> None:
+    time, values = np.arange(3000) / 15, np.sin(np.arange(3000))
+    drawn = thin(time, values)
+    assert drawn.rows == 1
+    assert drawn.note == ""
+    np.testing.assert_array_equal(drawn.y, values.astype(np.float32))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(3001, 40_000), st.integers(0, 2**32 - 1))
+def test_no_extreme_of_a_long_curve_is_lost(rows: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    time, values = np.arange(rows) / 15, generator.normal(size=rows)
+    values[generator.uniform(size=rows) < 0.1] = np.nan
+    gap = generator.integers(0, rows // 2)
+    values[gap : gap + rows // 10] = np.nan
+    drawn = thin(time, values)
+    assert len(drawn.x) <= 3002
+    assert drawn.note == f"smallest and largest of each {drawn.rows} rows"
+    assert (np.diff(drawn.x) >= 0).all()
+    for start in range(0, rows, drawn.rows):
+        block = values[start : start + drawn.rows]
+        points = drawn.y[2 * (start // drawn.rows) :][:2]
+        if np.isnan(block).all():
+            assert np.isnan(points).all()
+        else:
+            assert {np.float32(np.nanmin(block)), np.float32(np.nanmax(block))} == set(points.tolist())
+    x, maxima, behind = bucket_max(time, values[:, None])
+    assert maxima.shape == (1, len(x) - 1)  # x are the buckets' ends, so that each is drawn where its rows are
+    np.testing.assert_allclose(x, np.append(time[::behind], rows / 15), rtol=1e-6)
+    assert np.nanmax(maxima) == np.float32(np.nanmax(values))
+    flags = (values > 0).astype(np.float64)
+    _, means, behind = bucket_mean(time, flags[:, None])
+    assert means[0, 0] == np.float32(flags[:behind].mean())
+    assert means[0, -1] == np.float32(flags[behind * (means.shape[1] - 1) :].mean())
+
+
+@pytest.mark.slow
+def test_a_session_of_29_minutes_stays_light(store_root: Path, demo_study: Path, tmp_path: Path) -> None:
+    rows, hops = 26_100, 174_000
+    generator = np.random.default_rng(0)
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["frames"]) as out:
+        out.write("time", np.arange(rows) / 15)
+        out.publish("f", {})
+    publish_openface(store_root, "p01-s01", rows)
+    with FeatureWriter(local(store_root), "p01-s01", FEATURES["opensmile"]) as out:
+        columns = list(FEATURES["opensmile"].columns)
+        out.write("values", generator.uniform(0.01, 0.02, (hops, 65)).astype(np.float32), columns)
+        out.write("time", np.arange(hops) / 100)
+        out.write("per_frame", np.zeros((rows, 65), np.float32), columns)
+        out.publish("f", {})
+    catalogue.compact(local(store_root))
+    result = run("report", demo_study, store_root, "--out", tmp_path / "site")
+    assert result.exit_code == 0, result.output
+    page = tmp_path / "site/sessions/p01-s01.html"
+    assert page.stat().st_size < 1_000_000
+    assert "smallest and the largest value of each 18 frames" in page.read_text()
+
+
+def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) -> None:
+    from tasks.inspect.report.facts import study_facts
+    from tasks.inspect.report.pages import render
+    from tasks.inspect.report.site import gather_reasons
+    from tasks.inspect.report.study_charts import study_charts
+
+    ids = [f"p{number // 7:02d}-s{number:03d}" for number in range(269)]
+    sessions = {one: Session.model_construct(session_id=one, participant_id=one[:3], video="v.avi") for one in ids}
+    wanted = [Wanted(one, feature, "f" * 64) for one in ids for feature in FEATURES]
+    matrix = build_matrix(ids, [], wanted)
+    facts = study_facts(Study(tmp_path, sessions), [], None, matrix)
+    page = render(
+        "study.html",
+        root="",
+        name="big",
+        facts=facts,
+        charts=study_charts(facts),
+        agreement=[],
+        pages=set(ids),
+        findings={},
+        reasons=gather_reasons(matrix),
+        quality=None,
+        notes=[],
+        not_looked_at={},
+        unjudged=[],
+    )
+    assert page.count("<tr>") > 269
+    assert len(page.encode()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "names", [["calm", "tense"], [f"{n}" for n in range(40)], ["a label of many words", "<b>b</b>"]]
+)
+def test_names_of_labels_are_read_however_many_and_long(names: list[str]) -> None:
+    """Few and short ones stand below their bars; else the bars lie, with room for each, and long names are cut."""
+    counts = pd.DataFrame({"train": range(len(names)), "val": 1}, index=names)
+    lie = len(names) > 2 or len(names[0]) > 9
+    for chart in (
+        bars("key", "title", "alt", ("act", "how often"), dict.fromkeys(names, 2), COLOURS[0]),
+        stacked("key", "title", "act", counts, ("train", "val")),
+    ):
+        assert {bar.orientation for bar in chart.figure.data} == {"h" if lie else "v"}
+        axis = chart.figure.layout.yaxis if lie else chart.figure.layout.xaxis
+        assert len(axis.tickvals) == len(names)
+        assert max(map(len, axis.ticktext)) <= 24
+        assert chart.height >= (20 * len(names) if lie else 200)
+        assert [row[0] for row in chart.rows] == names
+        assert len(chart.alt) < 200
+
+
+# --- contrast ---
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_colours_are_seen_on_light_and_on_dark() -> None:
+    for colour in COLOURS:
+        for background in (LIGHT_BACKGROUND, DARK_BACKGROUND):
+            assert contrast(colour, background) >= 3, (colour, background)
+    css = (Path(__file__).parents[2] / "tasks/inspect/report/assets/report.css").read_text()
+    for block in re.findall(r":root(?::not\(\.paper\))? \{(.*?)\}", css, re.DOTALL):
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
+        assert colours["paper"] in (LIGHT_BACKGROUND, DARK_BACKGROUND)
+        for paper in ("paper", "band"):
+            for text, at_least in (("ink", 7), ("soft", 7), ("link", 4.5), ("good", 4.5), ("warn", 4.5), ("bad", 4.5)):
+                assert contrast(colours[text], colours[paper]) >= at_least, (text, paper)
+        assert contrast(colours["bad"], colours["alarm"]) >= 4.5

@@ -1,0 +1,182 @@
+"""What a study will take: the sums, the samples they are measured on, the command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recordings import write_recording
+
+from tasks.extractors.base import Input
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.media.recording import read_frame_times
+from tasks.media.sound import read_audio
+from tasks.planning.forecast import Recording, forecast, longest_worker
+from tasks.planning.rates import Rate, measure_rates
+from tasks.planning.sample import Sample, SampleError, cut_recording, cut_table, cut_transcript
+from tasks.study.load import load_study
+from tasks.study.transcript import read_transcript
+
+ROOT = Path(__file__).parents[2]
+
+
+def sessions(rates: list[Rate], *lengths_s: float) -> list[Recording]:
+    """Of sessions without other tracks, of which everything can be made."""
+    return [
+        Recording("main", length_s, frozenset(["frames", *(rate.feature for rate in rates)])) for length_s in lengths_s
+    ]
+
+
+def test_the_sums() -> None:
+    rates = [
+        Rate("frames", task_s=0.3, cpu_s=0.1, task_bytes=1000, bytes=10),
+        Rate("resnet50", start_s=5, task_s=0.8, cpu_s=1.0, bytes=100),
+        Rate("dope", reason="there is no model"),
+    ]
+    result = forecast(rates, sessions(rates, 100, 200, 0), workers=1)  # the third counts as 150
+    assert (result.sessions, result.tracks, result.recorded_s) == (3, 0, 450)
+    frames, resnet50, dope = result.features
+    assert (frames.cpu_s_per_minute, frames.cpu_s, frames.bytes) == (6, pytest.approx(45.9), 7500)
+    assert (resnet50.cpu_s_per_minute, resnet50.cpu_s, resnet50.bytes) == (60, pytest.approx(452.4), 45_000)
+    assert (dope.cpu_s, dope.bytes, dope.reason) == (0, 0, "there is no model")
+    assert result.bytes == 52_500
+    assert result.wall_s == pytest.approx(result.cpu_s) == pytest.approx(45.9 + 452.4 + 5 + 6 * 0.2)
+
+
+def test_two_workers_are_twice_as_fast_where_the_work_divides() -> None:
+    rates = [Rate("resnet50", cpu_s=1.0)]
+    one, two = (forecast(rates, sessions(rates, *[1000] * 8), workers).wall_s for workers in (1, 2))
+    assert one / two == pytest.approx(2)
+    three = forecast(
+        rates, sessions(rates, *[1000] * 4), workers=3
+    ).wall_s  # one of the three has two of the four sessions
+    assert three == pytest.approx(2 * 1000.2)
+    alone = forecast(rates, sessions(rates, 1000), workers=2).wall_s  # but a lone session is shared
+    assert alone == pytest.approx(500.1)
+
+
+@given(units=st.lists(st.floats(0, 100), min_size=1, max_size=40), workers=st.integers(1, 8))
+def test_the_last_worker_ends_within_one_unit_of_the_mean(units: list[float], workers: int) -> None:
+    bound = sum(units) / workers
+    ends = longest_worker(units, workers)
+    assert max(bound, max(units)) <= ends * (1 + 1e-9) + 1e-9
+    assert ends <= bound + max(units) + 1e-9
+
+
+def test_samples_are_what_the_recording_begins_with(demo_study: Path, tmp_path: Path) -> None:
+    video = demo_study / "videos/p01-s01.avi"
+    cut_recording(video, tmp_path / "cut.avi", 3)
+    frames = read_frame_times(tmp_path / "cut.avi")
+    assert (len(frames.time), frames.truncated) == (45, False)
+    assert sum(len(block.samples) for block in read_audio(tmp_path / "cut.avi", 16_000)) == pytest.approx(
+        48_000, abs=2000
+    )
+    cut_table(demo_study / "openface/p01-s01.csv.gz", tmp_path / "cut.csv.gz", 45)
+    import gzip
+
+    with gzip.open(tmp_path / "cut.csv.gz") as file:
+        assert len(file.readlines()) == 46
+    cut_transcript(demo_study / "transcripts/p01-s01.json", tmp_path / "cut.json", 3, 24)
+    (utterance,) = read_transcript(tmp_path / "cut.json").utterances
+    assert utterance.end_s == pytest.approx(3)
+
+
+@pytest.mark.parametrize(("owner", "mode"), [(0, 0o644), (0, 0o600), (12345, 0o440), (12345, 0o600)])
+def test_who_may_read_a_recording_may_read_its_cut(demo_study: Path, tmp_path: Path, owner: int, mode: int) -> None:
+    video = Path(shutil.copy(demo_study / "videos/p01-s01.avi", tmp_path / "a.avi"))
+    video.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(video, owner, owner)
+    before = os.umask(0o077)
+    try:
+        cut_recording(video, tmp_path / "cut.avi", 1)
+    finally:
+        os.umask(before)
+    cut = (tmp_path / "cut.avi").stat()
+    assert (cut.st_uid, cut.st_mode & 0o777) == (video.stat().st_uid, mode | 0o600)
+
+
+@pytest.mark.parametrize("suffix", ["avi", "mp4", "mkv", "ts"])
+def test_a_cut_of_a_recording_wherever_its_clock_begins(tmp_path: Path, suffix: str) -> None:
+    video = write_recording(tmp_path / f"v.{suffix}", 50, picture_at_s=3.0 if suffix in ("mkv", "ts") else 0.0)
+    cut_recording(video, tmp_path / f"cut.{suffix}", 1)
+    assert len(read_frame_times(tmp_path / f"cut.{suffix}").time) == 25
+
+
+def test_what_cannot_be_cut_is_an_error(tmp_path: Path) -> None:
+    for name, cut, why in (
+        ("a.avi", cut_recording, "is not a media file that FFmpeg can read"),
+        ("a.csv.gz", cut_table, "no sample of it can be cut \\(Not a gzipped file"),
+    ):
+        (tmp_path / name).write_bytes(b"neither this nor that")
+        with pytest.raises(SampleError, match=f"{name}: {why}"):
+            cut(tmp_path / name, tmp_path / f"cut-{name}", 3)
+
+
+@pytest.mark.parametrize("kind", Input)
+def test_every_input_of_a_recording_can_be_cut(demo_study: Path, tmp_path: Path, kind: Input) -> None:
+    """The stories are no session's, and a curve is not measured."""
+    session = load_study(demo_study).sessions["p01-s01"]
+    sample = Sample(tmp_path, seconds=2, of_s=24)
+    if kind in (Input.STORIES, Input.CURVE):
+        with pytest.raises(SampleError, match="stories.csv: there is no way to cut a sample of such an input"):
+            sample.cut(kind, demo_study / "stories.csv", 30)
+        return
+    original = demo_study / (getattr(session, kind) or session.video)
+    cut = sample.cut(kind, original, 30)
+    assert cut.path.stem.split(".")[0] == original.stem.split(".")[0]  # errors name the file by it
+    assert 0 < cut.bytes < original.stat().st_size
+    match kind:
+        case Input.VIDEO:
+            assert len(read_frame_times(cut.path).time) == 30
+        case Input.AUDIO:
+            assert sum(len(block.samples) for block in read_audio(cut.path, 16_000)) == pytest.approx(32_000, rel=0.05)
+        case Input.OPENFACE:
+            assert len(gzip.decompress(cut.path.read_bytes()).splitlines()) == 31
+        case Input.TRANSCRIPT:
+            assert max(one.end_s for one in read_transcript(cut.path).utterances) <= 2
+
+
+def test_rates_of_the_demo_study(demo_study: Path) -> None:
+    study = load_study(demo_study)
+    settings = ExtractorsSettings(features=("frames", "openface", "opensmile", "glove"))
+    rates = {rate.feature: rate for rate in measure_rates(study, "p01-s01", settings, 8, lambda _: None)}
+    assert list(rates) == ["frames", "openface", "opensmile", "glove"]
+    assert rates["glove"].reason
+    assert rates["openface"].bytes == pytest.approx(15 * (714 * 4 + 1 + 4), rel=0.1)
+    assert rates["frames"].bytes == pytest.approx(15 * 8, rel=0.1)
+    assert 0.001 < rates["opensmile"].cpu_s < 1
+
+
+@pytest.mark.slow
+def test_the_command(demo_study: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('features = ["frames", "opensmile", "glove"]\n')
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "plan",
+        str(demo_study),
+        "--config",
+        str(config),
+        "--seconds",
+        "4",
+    ]
+    done = subprocess.run([*command, "--workers", "3"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "3 sessions, 72 s of recordings: about" in done.stdout
+    assert "with 3 workers" in done.stdout
+    assert "glove is not in these sums" in done.stdout
+    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, cwd=ROOT).stdout)
+    assert told["recorded_s"] == pytest.approx(72)
+    assert [feature["feature"] for feature in told["features"]] == ["frames", "opensmile", "glove"]
+    assert told["wall_s"] > 0 < told["bytes"]

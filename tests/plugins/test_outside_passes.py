@@ -1,0 +1,144 @@
+"""A program outside in a pass over the frames with others, and what is left of it when a pass or a process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.outside_programs import SHADES, Ground, frames_plug_in, with_numpy
+from support.processes import alive, wait_for
+
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.publish import FeatureWriter
+from tasks.extractors.base import CommonSettings, ExtractionError, Extractor
+from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
+from tasks.extractors.outside.environment import Requirements, install_environment
+from tasks.media.recording import FrameBatch
+
+FRAMES = 45
+
+
+class Mean(FrameExtractor):
+    """Inside this process; fails at frame ``fails_at``."""
+
+    spec = FeatureSpec("mean", "", {"values": ArraySpec(Axis.FRAME, "float32", "")})
+    version = 1
+    fails_at = FRAMES + 1
+
+    def rows(self, batch: FrameBatch) -> np.ndarray:
+        if batch.first <= self.fails_at < batch.first + len(batch):
+            raise ExtractionError("the inner one failed")
+        return batch.rgb.mean(axis=(1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Requirements:
+    requirements = with_numpy(tmp_path_factory.mktemp("pins"))
+    install_environment(requirements)
+    return requirements
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Ground:
+    return Ground(tmp_path / "ground", FRAMES)
+
+
+def run_pass(ground: Ground, *classes: type[Extractor]) -> dict[str, str]:
+    """One pass for all of them; by feature, what went wrong, and what was published."""
+    extractors = [cls(cls.Settings(), CommonSettings()) for cls in classes]
+    said = {}
+    writers = {one: FeatureWriter(LocalStorage(ground.root), "s", one.spec) for one in extractors}
+    for out in writers.values():
+        out.__enter__()
+    for one, failure in run_frame_pass(ground.source, writers).items():
+        said[one.name] = str(failure or writers[one].publish("f" * 64, {}).rows)
+    for out in writers.values():
+        out.__exit__(None, None, None)
+    return said
+
+
+PID = "import os\nopen({path!r}, 'w').write(str(os.getpid()))\n"
+
+
+def pid_of(path: Path) -> int:
+    return int(path.read_text())
+
+
+def test_it_shares_the_pass_with_others(ground: Ground, tmp_path: Path, environment: Requirements) -> None:
+    assert run_pass(ground, frames_plug_in(tmp_path, SHADES, environment), Mean) == {"shades": "45", "mean": "45"}
+
+
+def test_when_it_fails_the_others_go_on(ground: Ground, tmp_path: Path, environment: Requirements) -> None:
+    code = "import sys\nfrom storyframes_outside import job\nnext(job.frames()); sys.exit(3)"
+    said = run_pass(ground, frames_plug_in(tmp_path, code, environment), Mean)
+    assert said == {"shades": "its program ended with 3", "mean": "45"}
+
+
+def test_when_another_fails_it_goes_on(ground: Ground, tmp_path: Path, environment: Requirements) -> None:
+    failing = type("Failing", (Mean,), {"fails_at": 20})
+    said = run_pass(ground, frames_plug_in(tmp_path, SHADES, environment), failing)
+    assert said == {"shades": "45", "mean": "the inner one failed"}
+
+
+def test_when_the_video_fails_it_is_ended(ground: Ground, tmp_path: Path, environment: Requirements) -> None:
+    """A video whose last frames do not decode: the program waits for frames that never come."""
+    pid = tmp_path / "pid"
+    video = ground.study / "s.avi"
+    content = bytearray(video.read_bytes())
+    middle = content.index(b"idx1") * 2 // 3
+    content[middle : middle + 4000] = bytes(4000)
+    video.write_bytes(content)
+    said = run_pass(ground, frames_plug_in(tmp_path, PID.format(path=str(pid)) + SHADES, environment), Mean)
+    assert said["shades"] == said["mean"]
+    assert "s.avi" in said["mean"] or "decode" in said["mean"]
+    wait_for(lambda: not pid.exists() or not alive(pid_of(pid)))
+
+
+WORKER = """
+import sys
+from pathlib import Path
+sys.path[:0] = ["tests", "tests/support"]
+from support.outside_programs import Ground, Requirements, frames_plug_in
+ground = Ground(Path(sys.argv[1]) / "ground", 45)
+environment = Requirements("borrowed", Path(sys.argv[2]))
+ground.extract(frames_plug_in(Path(sys.argv[1]), Path(sys.argv[3]).read_text(), environment))
+"""
+HANGS = """
+import os, subprocess
+from storyframes_outside import job
+next(job.frames())
+child = subprocess.Popen(["/bin/sleep", "1000"])
+with open({path!r} + ".new", "w") as file:
+    file.write(f"{{os.getpid()}} {{child.pid}}")
+os.rename({path!r} + ".new", {path!r})
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_all_it_started_and_its_folder_go_with_the_worker(
+    tmp_path: Path, environment: Requirements, deadly: signal.Signals
+) -> None:
+    temporary, pids, code = tmp_path / "temporary", tmp_path / "pids", tmp_path / "code.py"
+    temporary.mkdir()
+    code.write_text(HANGS.format(path=str(pids)))
+    command = [sys.executable, "-c", WORKER, str(tmp_path), str(environment.pins), str(code)]
+    worker = subprocess.Popen(
+        command,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_for(lambda: pids.exists() or worker.poll() is not None)
+    assert list(temporary.glob("storyframes-outside-*"))
+    worker.send_signal(deadly)
+    worker.wait()
+    wait_for(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
+    wait_for(lambda: not list(temporary.glob("storyframes-outside-*")))

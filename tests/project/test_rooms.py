@@ -1,0 +1,113 @@
+"""The house holds together: imports point down from floor to floor, and run in circles nowhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FLOORS = ("flows", "tasks", "storyframes")  # from the top
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the three floors, a package under its own name."""
+    found = {}
+    for floor in FLOORS:
+        for path in (ROOT / floor).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of ours that a file imports, wherever in it; not those that only a type checker reads."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                if name in MODULES or node.module in MODULES:
+                    yield name if name in MODULES else node.module
+
+
+GRAPH = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    """The room that a module is in; one that stands on a floor by itself is its own."""
+    parts = module.split(".")
+    return ".".join(parts[:2])
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(MODULES) > 150
+    assert "tasks.extractors.registry" in GRAPH["tasks.extract"]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+
+
+def test_no_import_points_up_a_floor() -> None:
+    for module, imported in GRAPH.items():
+        floor = FLOORS.index(module.split(".")[0])
+        for name in imported:
+            assert FLOORS.index(name.split(".")[0]) >= floor, f"{module} imports {name}"
+
+
+def test_the_benchmark_stands_beside_extraction() -> None:
+    """What trains and scores needs of the tasks the study's tables alone, and nothing that extracts needs it."""
+    inside = {name for name in GRAPH if room(name) == "tasks.empathy"}
+    used = {room(each) for name in inside for each in GRAPH[name] if each.startswith("tasks.")}
+    assert used == {"tasks.empathy", "tasks.study", "tasks.strict_settings"}
+    users = {room(name) for name in set(GRAPH) - inside if GRAPH[name] & inside and name.startswith("tasks.")}
+    assert users <= {"tasks.text", "tasks.inspect"}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle(GRAPH) == []
+
+
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    rooms: dict[str, set[str]] = {}
+    for module, imported in GRAPH.items():
+        rooms.setdefault(room(module), set()).update(room(name) for name in imported if room(name) != room(module))
+    assert circle(rooms) == []
+
+
+@pytest.mark.parametrize("package", sorted(name for name, path in MODULES.items() if path.name == "__init__.py"))
+def test_every_room_has_a_map_that_names_what_is_in_it(package: str) -> None:
+    if "." not in package:
+        return  # a floor: docs/design.md is its map
+    text = ast.get_docstring(ast.parse(MODULES[package].read_text())) or ""
+    for module, path in MODULES.items():
+        inside = module.rpartition(".")[0] == package
+        if inside and path.name != "__main__.py":
+            assert module.rpartition(".")[2] in text, f"{package} does not say what {module} is"
+
+
+def test_the_design_names_every_room_and_file_below_a_floor() -> None:
+    tree = (ROOT / "docs/design.md").read_text().split("```")[1]
+    named = set(re.findall(r"\w+", tree))
+    below = {module.split(".")[1] for module in MODULES if "." in module}
+    assert "clips" in below
+    assert sorted(below - named - {"__main__"}) == []

@@ -1,0 +1,133 @@
+"""What the pages tell to type: examples in Python are run, or there is a reason; commands and settings exist."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import re
+import shlex
+import shutil
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+)
+# By page and what the example says: the test that runs it as it stands.
+RUN_BY = {
+    ("docs/everyday.md", "ClipLoader"): "test_the_example_of_batches",
+    ("docs/everyday.md", "store.read("): "test_examples_that_need_the_demo",
+    ("README.md", "storyframes.extract("): "test_the_example_of_the_readme",
+    ("docs/benchmark.md", "Ridge"): "test_a_model_of_ones_own_is_scored_as_documented",
+    ("docs/benchmark.md", "def cosine"): "test_a_model_of_ones_own_is_scored_as_documented",
+    ("docs/benchmark.md", "implied_prevalence"): "test_examples_that_need_nothing",
+    ("docs/extending.md", ""): "test_the_page_s_code_keeps_the_contract",
+    ("docs/one-file.md", "talk.mp4"): "test_one_file_in_one_line_as_documented",
+    ("docs/statistics.md", "persona_prompt"): "test_examples_that_need_nothing",
+    ("docs/three-studies.md", ""): "test_the_walk",
+    ("docs/training.md", "CHECKPOINT"): "test_the_documented_training_loop",
+    ("docs/training.md", ""): "test_the_other_examples_of_training",
+}
+NOT_RUN = {
+    ("docs/everyday.md", "extract_study"): "starts a server and workers; tests/flows/test_flows.py makes the same call",
+    ("docs/design.md", "class Extractor"): "an outline of a class, not something to type",
+    ("docs/dope.md", "DopeDetector"): "its model has to be got from its authors",
+}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
+
+
+def kind(page: str, code: str) -> str:
+    """The test that runs an example, or why none does; the entry that says most of it."""
+    told = {words: what for (of, words), what in {**RUN_BY, **NOT_RUN}.items() if of == page and words in code}
+    return told[max(told, key=len)] if told else ""
+
+
+@pytest.mark.parametrize(("page", "code"), PYTHON, ids=[f"{page}-{n}" for n, (page, _) in enumerate(PYTHON)])
+def test_every_example_is_run_or_has_a_reason(page: str, code: str) -> None:
+    ast.parse(textwrap.dedent(code))
+    assert kind(page, code), f"say in {Path(__file__).name} which test runs it"
+
+
+def test_what_is_named_is_there() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in RUN_BY.values() if f"def {name}(" not in tests] == []
+    used = {what for page, code in PYTHON if (what := kind(page, code))}
+    assert {*RUN_BY.values(), *NOT_RUN.values()} - used == set()
+
+
+def examples(test: str) -> list[str]:
+    return [code for page, code in PYTHON if kind(page, code) == test]
+
+
+@pytest.mark.parametrize("code", examples("test_examples_that_need_nothing"))
+def test_examples_that_need_nothing(code: str) -> None:
+    exec(compile(code, "example", "exec"), {})
+
+
+@pytest.mark.parametrize("code", examples("test_examples_that_need_the_demo"))
+def test_examples_that_need_the_demo(code: str, extracted_demo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(extracted_demo[0].parent)
+    exec(compile(code, "example", "exec"), {})
+
+
+def test_the_example_of_the_readme(extracted_demo, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(extracted_demo[0].parent)
+    (code,) = examples("test_the_example_of_the_readme")
+    exec(compile(code, "example", "exec"), {})
+    assert capsys.readouterr().out.strip() == code.rpartition("# ")[2].strip() == "(2396, 67)"
+
+
+def test_one_file_in_one_line_as_documented(demo_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(demo_study / "videos/p01-s01.avi", "talk.mp4")
+    Path("talk.csv").write_bytes(gzip.decompress((demo_study / "openface/p01-s01.csv.gz").read_bytes()))
+    (code,) = examples("test_one_file_in_one_line_as_documented")
+    said: dict = {}
+    exec(compile(code, "example", "exec"), said)
+    assert said["talk"].to_pandas("opensmile").filter(like="_sma").shape == (2396, 65)
+    assert len(said["talk"].to_pandas("openface.gaze")) == 360
+
+
+def test_every_command_and_option_exists() -> None:
+    from typer.main import get_command
+
+    from flows.cli.app import app
+
+    unknown, seen, app_command = [], 0, get_command(app)
+    for page in PAGES:
+        fenced = "\n".join(re.findall(r"```\w*\n(.*?)```", (ROOT / page).read_text().replace("\\\n", " "), re.DOTALL))
+        for line in re.findall(r"^(?:[$#] )?storyframes (.+)$", fenced, re.MULTILINE):
+            command, words = app_command, shlex.split(line, comments=True)
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            # A group that is called by itself does what one of its commands does.
+            called = [command, *getattr(command, "commands", {}).values()]
+            options = {name for one in called for each in one.params for name in [*each.opts, *each.secondary_opts]}
+            asked = {word.partition("=")[0] for word in words if word.startswith("--")}
+            seen += 1
+            if command is app_command or asked - options - {"--help"}:
+                unknown.append(f"{page}: storyframes {line}")
+    assert unknown == []
+    assert seen > 60
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")])
+def test_every_setting_that_is_shown_exists(page: str) -> None:
+    from flows.settings import Settings
+
+    plug_ins = {"mediapipe"}  # with sections of their own, which exist where they are installed
+    for code in blocks(page, "toml"):
+        said = tomllib.loads(code.replace('revision = "…"', f'revision = "{"0" * 40}"'))  # for the reader to fill in
+        settings = {name: section for name, section in said.items() if name not in plug_ins}
+        if "project" not in settings and page != "docs/release.md":  # another file than a configuration
+            Settings.model_validate(settings)

@@ -1,0 +1,147 @@
+"""The tests keep to their rules: what they share is in tests/support, what they use is public, no clock judges."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted({*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")} - {ROOT / "tests/run.py"})
+CUTTING = {"split", "rsplit", "partition", "rpartition", "index", "find"}
+OURS = {"flows", "tasks", "storyframes", "benchmarks"}
+CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "getrusage"}
+CLOCKS |= {f"{clock}_ns" for clock in CLOCKS}
+# Said in pieces, so that this file does not find itself at fault.
+ANOTHER, CONFTEST, PRIVATE, TESTS = "test" + "_flows", "conf" + "test", "_" + "private", "te" + "sts"
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Every import, wherever it is: the module, and the name out of it (none where the module itself is imported)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (("." * node.level + (node.module or ""), alias.name) for alias in node.names)
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """Every call: the last part of the function's name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            yield node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+
+
+def code_in_strings(tree: ast.AST) -> str:
+    """What tests run in other processes is written in strings."""
+    return "\n".join(
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def cuts_source(tree: ast.AST) -> bool:
+    """Whether a piece is cut out of this very file, or of one whose name ends in .py; reading it whole is no fault."""
+    for node in ast.walk(tree):
+        whole = None
+        if isinstance(node, ast.Subscript):
+            whole = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTTING:
+            whole = node.func.value
+        if isinstance(whole, ast.Call) and ast.unparse(whole.func).endswith("read_text"):
+            names = [part.value for part in ast.walk(whole) if isinstance(part, ast.Constant)]
+            if "Path(__file__).read_text" in ast.unparse(whole) or any(str(name).endswith(".py") for name in names):
+                return True
+    return False
+
+
+def faults(text: str) -> list[str]:
+    """What a file of tests does that it should not."""
+    tree = ast.parse(text)
+    found = []
+    imported = list(imports(tree))
+    for line in code_in_strings(tree).splitlines():
+        for words in (part.split() for part in line.split(";")):
+            imported += [(words[1], "")] if len(words) > 1 and words[0] in ("from", "import") else []
+    for module, name in imported:
+        last = module.rpartition(".")[2]
+        if last.startswith(("test_", "conftest")) or module == "tests" or module.startswith("tests."):
+            found.append(
+                f"imports from {module}: what files of tests share is in tests/support, fixtures in a conftest.py"
+            )
+        if module.partition(".")[0] in OURS and (name.startswith("_") or last.startswith("_")):
+            found.append(f"imports {name or last} of {module}, which is private: there is a public way, or should be")
+    if cuts_source(tree):
+        found.append("cuts a piece out of source text: import what it needs")
+    for name in calls(tree):
+        if name in ("getsource", "getsourcelines"):
+            found.append(f"reads source text with {name}: import what it needs")
+        if name in CLOCKS:
+            found.append(f"asks a clock with {name}: wait with support.processes.wait_for; what is fast is benchmarks'")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_keeps_to_the_rules(path: Path) -> None:
+    found = faults(path.read_text())
+    if "support" in path.relative_to(ROOT).parts:
+        found = [fault for fault in found if not fault.startswith("asks a clock")]  # waiting has an end there
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"from {ANOTHER} import server",
+        f"from {TESTS}.{ANOTHER} import server",
+        f"def test():\n    import {ANOTHER} as t",
+        f"CODE = 'import sys; from {ANOTHER} import extract'",
+        f"CODE = '''\nimport sys\nfrom {ANOTHER} import extract\n'''",
+        f"from {CONFTEST} import ROOT",
+        "from tasks.index import _table",
+        f"from storyframes.store.{PRIVATE} import Store",
+        "import inspect\ninspect.getsource(len)",
+        "Path(__file__).read_text().split('def f')",
+        "(ROOT / 'tasks/extract.py').read_text()[100:]",
+        "import time\nbegan = time.monotonic()",
+        "from time import process_time\nassert process_time() < 3",
+    ],
+)
+def test_each_rule_is_held(text: str) -> None:
+    assert len(faults(text)) == 1
+
+
+def test_what_is_allowed() -> None:
+    assert faults("from support.stores import local\nfrom tasks.index import write_clip_index\nimport __future__") == []
+    assert faults("(Path(__file__).parents[1] / 'docs/store.md').read_text()\nos.utime(path, (time.time(), 0))") == []
+
+
+@pytest.mark.parametrize("room", sorted(ROOT.glob("tests/support/**/__init__.py")), ids=str)
+def test_every_room_of_support_has_a_map_that_names_what_is_in_it(room: Path) -> None:
+    text = ast.get_docstring(ast.parse(room.read_text())) or ""
+    inside = [path for path in room.parent.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    missing = {path.stem for path in inside if path.name != "__init__.py" and f"`{path.stem}`" not in text}
+    assert missing == set()
+
+
+def test_all_tests_are_run_and_each_once() -> None:
+    groups = runpy.run_path(str(ROOT / "tests/run.py"))["groups"]()
+    run = [ROOT / place for places in groups.values() for place in places]
+    files = [path for place in run for path in ([place] if place.is_file() else place.rglob("test_*.py"))]
+    assert sorted(files) == sorted(path for path in FILES if path.name.startswith("test_"))
+
+
+def test_what_the_order_names_exists() -> None:
+    runner = runpy.run_path(str(ROOT / "tests/run.py"))
+    stems = {path.stem.removeprefix("test_") for path in ROOT.glob("tests/*/test_*.py")}
+    assert runner["ALONE"] <= stems
+    assert [name for name in runner["DEMO"] if not (ROOT / "tests" / name).exists()] == []
+    assert set(runner["LONGEST"]) <= set(runner["groups"]())
+
+
+def test_no_room_of_tests_has_more_than_20_files() -> None:
+    rooms = Counter(path.parent.name for path in ROOT.glob("tests/*/test_*.py") if path.parent.name != "empathy")
+    assert [room for room, count in rooms.items() if count > 20] == []

@@ -1,0 +1,300 @@
+"""gc beside writers and readers, at no grace at all: no current version ever lacks a file, and no reader gets others'
+values. Every way of meeting once, then ways drawn at random, then real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
+
+from storyframes.features import FEATURES
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path
+from storyframes.store.location import open_storage
+from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
+from storyframes.store.records import Current, Status
+from storyframes.store.snapshot import Snapshot
+from storyframes.store.storage import Storage, StorageError
+
+ROOT = Path(__file__).parents[2]
+
+
+def orphan(storage: Storage, number: int) -> None:
+    """What a writer leaves that is killed before it publishes."""
+    out = FeatureWriter(storage, "a", FEATURES["frames"])
+    folder = storage.work_folder(out.path)
+    (folder / "time").mkdir()
+    (folder / "time/zarr.json").write_text("{}")
+    storage.commit(folder, out.path)
+
+
+def gc(storage: Storage) -> list[str]:
+    return [removal.path for removal in maintenance.collect(storage, grace_s=-5)]
+
+
+def read(storage: Storage) -> str:
+    """What a reader gets, who opens the store and reads all."""
+    store = FeatureStore.__new__(FeatureStore)
+    try:
+        store.__setstate__({"storage": storage, "versions": Snapshot.of(storage), "kept": (None, 0)})
+        values = store.read("a", "frames", array="time")
+    except (StoreError, StorageError):
+        return "an error"
+    return "its values" if set(values) == {float(len(values))} else f"wrong values {values}"
+
+
+def check_whole(storage: Storage) -> None:
+    """The current version has all its files."""
+    path = current_path("a", "frames")
+    current = Current.parse(storage.read(path), path)
+    for name, file in (current.files if current else {}).items():
+        info = storage.info(f"a/frames/{current.version}/{name}")
+        assert info is not None, f"current.json names {current.version}, and {name} is gone"
+        assert info.bytes == file.bytes
+
+
+def beginning(place: Callable[[], Storage]) -> Storage:
+    """A store with an older version, a current one, and what a killed writer left."""
+    storage = place()
+    storage.replace(ZARR_JSON, ROOT_GROUP)
+    publish(storage, 1)
+    publish(storage, 2)
+    catalogue.compact(storage)
+    orphan(storage, 3)
+    return storage
+
+
+def copies(storage: Storage, place: Callable[[], Storage]) -> Callable[[], Storage]:
+    """Makes stores that are as this one is now."""
+    contents = {path: storage.read(path) for path in storage.files()}
+
+    def copy() -> Storage:
+        made = place()
+        for path, content in contents.items():
+            if folder := made.local(path):
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.write_bytes(content)
+            else:
+                made.replace(path, content)
+        return made
+
+    return copy
+
+
+@pytest.fixture(params=["folder", "object store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch) -> Callable[[], Storage]:
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # no power is lost here, and it takes most of the time
+    counter = iter(range(1_000_000))
+    if request.param == "folder":
+        return lambda: TurnsInAFolder(tmp_path / f"store-{next(counter)}")
+    return TurnsInMemory
+
+
+def turns_of(work: Callable[[Storage], Any], storage: Storage) -> int:
+    count = 0
+
+    def choose(running: list[int]) -> int:
+        nonlocal count
+        count += 1
+        return running[0]
+
+    take_turns([lambda: work(storage)], choose)
+    return count
+
+
+def test_a_writer_and_gc_meet_in_every_way(place: Callable[[], Storage]) -> None:
+    """One of them is interrupted anywhere by the other, which is interrupted anywhere as well."""
+    again = copies(beginning(place), place)
+    writing, removing = turns_of(lambda storage: publish(storage, 4), again()), turns_of(gc, again())
+    assert writing > 8
+    assert removing > 6
+    outcomes = {
+        meet(again(), [0] * before + [1] * during + [0] * writing)
+        for before in range(writing + 1)
+        for during in range(1, removing + 8)  # as many more as it takes to remove what the writer writes
+    }
+    # In a folder a living writer is known; in an object store it may have to begin again.
+    assert outcomes == ({str} if again().knows_the_living else {str, RemovedError})
+
+
+def meet(storage: Storage, order: list[int]) -> type:
+    """A writer (0) and gc (1) take turns in this order; whether the writer published, or has to begin again."""
+    published, removed = take_turns(
+        [lambda: publish(storage, 4), lambda: gc(storage)], in_order(order), lambda: check_whole(storage)
+    )
+    assert isinstance(published, str | RemovedError), repr(published)
+    assert isinstance(removed, list), repr(removed)
+    entry = catalogue.read_entry(storage, "a", "frames")
+    assert entry is not None
+    assert entry.current is not None
+    assert entry.current.fingerprint == ("2" if isinstance(published, RemovedError) else "4")
+    check_whole(storage)
+    return type(published)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_many_of_each_meet_at_random(place: Callable[[], Storage], data: st.DataObject) -> None:
+    storage = beginning(place)
+    works = {
+        "writer": lambda: publish(storage, 5),
+        "another": lambda: publish(storage, 6),
+        "gc": lambda: gc(storage),
+        "another gc": lambda: gc(storage),
+        "index": lambda: catalogue.compact(storage),
+        "reader": lambda: read(storage),
+        "failure": lambda: record_attempt(storage, "a", "frames", Status.FAILED, "why", ""),
+    }
+    chosen = data.draw(st.lists(st.sampled_from(sorted(works)), min_size=2, max_size=5))
+    # Long runs of one with rare changes find more than a change at every step.
+    runs = data.draw(st.lists(st.tuples(st.integers(0, len(chosen) - 1), st.integers(1, 25)), max_size=30))
+    order = [number for number, length in runs for _ in range(length)]
+    answers = take_turns([works[name] for name in chosen], in_order(order), lambda: check_whole(storage))
+    for name, answer in zip(chosen, answers, strict=True):
+        if "reader" in name:
+            assert answer in {"its values", "an error"}
+        else:
+            assert not isinstance(answer, Exception) or isinstance(answer, RemovedError), (name, repr(answer))
+    catalogue.compact(storage)
+    assert not list(maintenance.verify(storage))
+    assert read(storage) == "its values"
+    gc(storage)
+    current = catalogue.read_entry(storage, "a", "frames").current.version
+    assert {path.split("/")[2] for path in storage.files() if path.count("/") > 2} == {current}
+
+
+def test_a_superseded_version_stays_while_the_catalogue_names_it(place: Callable[[], Storage]) -> None:
+    """A run publishes for hours before the catalogue is written: who opens the store meanwhile reads the older ones."""
+    again = copies(beginning(place), place)
+    for before in range(turns_of(gc, again()) + 1):
+        gc_meets_a_writer(again(), before)
+
+
+def gc_meets_a_writer(storage: Storage, before: int) -> None:
+    take_turns([lambda: gc(storage), lambda: publish(storage, 7)], in_order([0] * before + [1] * 1000))
+    assert read(storage) == "its values"
+
+
+def test_a_tool_that_runs_for_days_keeps_its_empty_folder(store_root: Path) -> None:
+    import os
+
+    storage = open_storage(store_root)
+    with FeatureWriter(storage, "a", FEATURES["frames"]) as out:
+        os.utime(out.folder, (0, 0))
+        assert gc(storage) == []
+        assert out.folder.is_dir()
+        out.write("time", np.zeros(3))
+        out.publish("f", {})
+    assert not list(store_root.rglob(f".{out.version}.lock"))
+    catalogue.compact(storage)
+    assert list(FeatureStore(store_root).read("a", "frames", array="time")) == [0, 0, 0]
+
+
+def test_a_dry_run_removes_nothing_and_names_the_same(place: Callable[[], Storage]) -> None:
+    storage = beginning(place)
+    would = [removal.path for removal in maintenance.collect(storage, grace_s=-5, dry_run=True)]
+    assert len(would) == 2
+    assert gc(storage) == would
+
+
+def test_an_answer_that_is_lost_is_no_failure() -> None:
+    """The put of current.json succeeds and its answer does not arrive: the retry sees its own work."""
+
+    class LosesAnAnswer(TurnsInMemory):
+        lost = False
+
+        def _put(self, path: str, data: Any, mode: Any = "overwrite") -> None:
+            from obstore.exceptions import PreconditionError
+
+            super()._put(path, data, mode)
+            if path.endswith("current.json") and mode != "create" and not self.lost:
+                self.lost = True
+                raise PreconditionError("the second try of a put that had succeeded")
+
+    storage = beginning(LosesAnAnswer)
+    assert storage.lost
+    assert catalogue.read_entry(storage, "a", "frames").current.fingerprint == "2"
+    assert not list(maintenance.verify(storage))
+
+
+# --- real processes --------------------------------------------------------------------------------------------------
+
+WRITER = """
+import sys, time
+sys.path.insert(0, "tests")
+from support.turns import publish
+from storyframes.store.publish import RemovedError
+from storyframes.store.location import open_storage
+storage, failed = open_storage(sys.argv[1]), 0
+for number in range(1, 1 + int(sys.argv[3])):
+    try:
+        publish(storage, number, sys.argv[2])
+    except RemovedError:
+        failed += 1
+print(failed)
+"""
+GC = """
+import os, sys, time
+sys.path.insert(0, "tests")
+from storyframes.store import catalogue
+from storyframes.store import maintenance
+from storyframes.store import object_storage
+from storyframes.store.location import open_storage
+object_storage._SPARED_S = float(sys.argv[2])
+storage, parent = open_storage(sys.argv[1]), os.getppid()
+while not os.path.exists(sys.argv[3]) and os.getppid() == parent:
+    list(maintenance.collect(storage, 0))
+    catalogue.compact(storage)
+    time.sleep(0 if object_storage._SPARED_S >= 0 else 0.2)  # or no writer ever comes to its end
+"""
+
+
+def race(location: str, stop: Path, spared_s: float, publications: int) -> list[int]:
+    """Four writers, two of each session, beside two gc without a grace; how many publications each could not make."""
+
+    def start(code: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, location, *arguments]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    collectors = [start(GC, str(spared_s), str(stop)) for _ in range(2)]
+    writers = [start(WRITER, session, str(publications)) for session in ("a", "a", "b", "b")]
+    ends = [writer.communicate() for writer in writers]
+    stop.touch()
+    errors = [error for _, error in ends] + [collector.communicate()[1] for collector in collectors]
+    assert not any(errors), errors
+    return [int(out) for out, _ in ends]
+
+
+@pytest.mark.slow
+def test_processes_race_in_a_folder_and_nothing_is_lost(tmp_path: Path) -> None:
+    storage = create_store(tmp_path / "features")
+    assert race(storage.location, tmp_path / "stop", 0, publications=25) == [0, 0, 0, 0]
+    check_end(storage, {"a": 50, "b": 50})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spared_s", [3600, -5])
+def test_processes_race_on_an_object_store_and_it_stays_sound(url: str, tmp_path: Path, spared_s: float) -> None:
+    """Where nothing is spared a writer may have to begin again; what is current is whole all the same."""
+    storage = create_store(url)
+    removed = race(url, tmp_path / "stop", spared_s, publications=5)
+    if spared_s > 0:
+        assert removed == [0, 0, 0, 0]
+    check_end(storage, {"a": 10 - sum(removed[:2]), "b": 10 - sum(removed[2:])})
+
+
+def check_end(storage: Storage, published: dict[str, int]) -> None:
+    catalogue.compact(storage)
+    assert not list(maintenance.verify(storage))
+    assert read(storage) == "its values"
+    sequences = {entry.session_id: entry.current.sequence for entry in catalogue.scan(storage)}
+    assert all(sequences[session_id] >= min(count, 2) for session_id, count in published.items())

@@ -1,0 +1,67 @@
+"""Who holds a lock is said to those who wait for it in vain."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.store import locks
+from storyframes.store.storage import StorageError
+
+ROOT = Path(__file__).parents[2]
+_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.locks import locked\n"
+_HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(1000)"
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", _HOLD, path], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "WAIT_S", 0.2)
+
+
+def test_a_stopped_holder_is_named_by_the_command_that_waited(store_root: Path, demo_study: Path, impatient) -> None:
+    process = holder(store_root / ".catalogue.parquet.lock")
+    try:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        result = CliRunner().invoke(app, ["index", str(demo_study), str(store_root)])
+        assert result.exit_code == 2
+        assert result.stderr == (
+            f"error {store_root}/.catalogue.parquet.lock has been locked for 0 s by process {process.pid}, which is "
+            f"stopped: let it go on (kill -CONT {process.pid}) or end it\n"
+        )
+    finally:
+        process.kill()
+        process.communicate()
+    assert CliRunner().invoke(app, ["index", str(demo_study), str(store_root)]).exit_code == 0
+
+
+def test_a_running_holder_is_named_and_one_that_is_elsewhere(tmp_path: Path, impatient) -> None:
+    lock = tmp_path / "lock"
+    process = holder(lock)
+    try:
+        with pytest.raises(StorageError, match=f"by process {process.pid}, which is running"), locks.locked(lock):
+            pass
+        boot, namespace, pid, started = lock.read_text().split(":")
+        for text in (f"another:{namespace}:{pid}:{started}", f"{boot}:1:{pid}:{started}", "", "nonsense"):
+            lock.write_text(text)
+            with pytest.raises(StorageError, match="of another machine or container"), locks.locked(lock):
+                pass
+    finally:
+        process.kill()
+        process.communicate()
+    with locks.locked(lock):
+        assert lock.read_text().split(":")[2] == str(os.getpid())

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from support.stores import local, publish_openface
+
+from storyframes.features import FEATURES
+from storyframes.store import catalogue, maintenance
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import VERSION_PATTERN, current_path
+from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.records import Caveat, Current, Status
+
+
+def current(root: Path, session_id: str = "a", feature: str = "openface") -> Current | None:
+    path = current_path(session_id, feature)
+    return Current.parse(local(root).read(path), path)
+
+
+def versions(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "a/openface").iterdir() if VERSION_PATTERN.fullmatch(path.name))
+
+
+def test_what_is_published_can_be_read_by_zarr_and_xarray(store_root: Path) -> None:
+    version = publish_openface(store_root, "a", 150)
+    values = zarr.open_group(store_root, mode="r")[f"a/openface/{version}/values"]
+    assert values.shape == (150, 714)
+    assert values.attrs["columns"][0] == "frame"
+    dataset = xarray.open_zarr(store_root / "a/openface" / version, consolidated=False)
+    assert dataset["values"].dims == ("frame", "column")
+    np.testing.assert_array_equal(dataset["values"], values[:])
+
+
+def test_the_whole_store_is_one_zarr_hierarchy(store_root: Path) -> None:
+    version = publish_openface(store_root, "a", 10)
+    with pytest.warns(zarr.errors.ZarrUserWarning):  # the records and tables beside the groups
+        members = dict(zarr.open_group(store_root, mode="r").members(max_depth=None))
+    assert f"a/openface/{version}/values" in members
+    with pytest.warns(zarr.errors.ZarrUserWarning):
+        tree = xarray.open_datatree(store_root, engine="zarr", consolidated=False)
+    assert tree[f"a/openface/{version}/valid"].shape == (10,)
+
+
+def test_an_error_while_writing_leaves_nothing_and_keeps_what_was(store_root: Path) -> None:
+    before = publish_openface(store_root, "a", 10)
+    with pytest.raises(RuntimeError), FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
+        out.array("values").append(np.zeros((5, 714), np.float32))
+        raise RuntimeError
+    assert current(store_root).version == before
+    assert versions(store_root) == [before]
+
+
+def test_a_forgotten_array_is_not_published(store_root: Path) -> None:
+    with pytest.raises(PublishError, match="no array valid, confidence was written"):
+        with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
+            out.write("values", np.zeros((5, 714), np.float32))
+            out.publish("f", {})
+    assert current(store_root) is None
+
+
+def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
+    with pytest.raises(PublishError, match="valid has 4 rows, but values has 5 on the same axis 'frame'"):
+        with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
+            out.write("values", np.zeros((5, 714), np.float32))
+            out.write("valid", np.zeros(4, np.uint8))
+            out.write("confidence", np.zeros(5, np.float32))
+            out.publish("f", {})
+
+
+def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monkeypatch) -> None:
+    import storyframes.store.folder_storage as storage
+
+    def rot_then_flush(folder: Path) -> None:
+        shard = folder / "values/c/0/0"
+        content = bytearray(shard.read_bytes())
+        content[1000] ^= 1
+        shard.write_bytes(content)
+
+    monkeypatch.setattr(storage, "flush_tree", rot_then_flush)
+    with pytest.raises(PublishError, match="does not give back what was written"):
+        publish_openface(store_root, "a", 10)
+    assert current(store_root) is None
+
+
+def test_stamps_and_provenance_are_in_the_record_and_in_the_attributes(store_root: Path) -> None:
+    with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:
+        out.write("time", np.arange(3) / 15)
+        out.caveat(Caveat.TRUNCATED_VIDEO)
+        out.publish("f", {"code": "storyframes"})
+    assert current(store_root, feature="frames").caveats == ["truncated video"]
+    catalogue.compact(local(store_root))
+    attributes = FeatureStore(store_root).attributes("a", "frames")
+    assert attributes["stamps"] == ["truncated video"]
+    assert attributes["provenance"] == {"code": "storyframes"}
+
+
+def test_success_removes_the_note_of_an_earlier_failure(store_root: Path) -> None:
+    record_attempt(local(store_root), "a", "openface", Status.FAILED, "no CSV", "")
+    assert catalogue.read_entry(local(store_root), "a", "openface").status is Status.FAILED
+    publish_openface(store_root, "a", 10)
+    assert catalogue.read_entry(local(store_root), "a", "openface").status is Status.DONE
+
+
+def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
+    version = publish_openface(store_root, "a", 10)
+    record_attempt(local(store_root), "a", "openface", Status.FAILED, "no CSV", "")
+    entry = catalogue.read_entry(local(store_root), "a", "openface")
+    assert (entry.status, entry.reason, entry.current.version) == (Status.FAILED, "no CSV", version)
+    catalogue.compact(local(store_root))
+    assert FeatureStore(store_root).read("a", "openface").shape == (10, 714)
+
+
+# --- killed at any step ----------------------------------------------------------------------------------------------
+
+PUBLISH_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from support.stores import publish_openface
+
+steps, deadly = 0, int(sys.argv[2])
+
+def counted(function):
+    def step(*args, **kwargs):
+        global steps
+        steps += 1
+        if steps == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return step
+
+for name in ("open", "fsync", "replace", "mkdir", "unlink", "rename"):
+    setattr(os, name, counted(getattr(os, name)))
+publish_openface(Path(sys.argv[1]), "a", 70, seed=1, fingerprint="new")
+print(steps)
+"""
+
+
+def die_at(root: Path, step: int) -> subprocess.CompletedProcess:
+    code = PUBLISH_AND_DIE.format(tests=str(Path(__file__).parents[1]))
+    return subprocess.run([sys.executable, "-c", code, str(root), str(step)], capture_output=True, text=True)
+
+
+def test_killed_between_any_two_steps_the_store_holds_the_old_or_the_new_version_whole(store_root: Path) -> None:
+    old = publish_openface(store_root, "a", 60, fingerprint="old")
+    record_attempt(local(store_root), "a", "openface", Status.FAILED, "an earlier failure", "")
+    steps = int(die_at(store_root, -1).stdout)
+    assert steps > 20
+    seen = set()
+    for step in range(1, steps + 1):
+        restored = publish_openface(store_root, "a", 60, fingerprint="old")
+        record_attempt(local(store_root), "a", "openface", Status.FAILED, "an earlier failure", "")
+        assert die_at(store_root, step).returncode == -signal.SIGKILL
+        entry = catalogue.read_entry(local(store_root), "a", "openface")
+        seen.add(entry.current.fingerprint)
+        if entry.current.fingerprint == "old":
+            assert entry.current.version == restored
+            assert entry.status is Status.FAILED
+        else:
+            assert entry.status is Status.DONE  # the note of the older failure does not count any more
+        catalogue.compact(local(store_root))
+        assert not [finding for finding in maintenance.verify(local(store_root)) if finding.path != "attempt.json"]
+        assert FeatureStore(store_root).read("a", "openface").shape in {(60, 714), (70, 714)}
+    assert seen == {"old", "new"}
+    assert old in versions(store_root)
+    removed = list(maintenance.collect(local(store_root), grace_s=-1))
+    kept = current(store_root).version
+    assert versions(store_root) == [kept]
+    assert len(removed) > steps / 2
+    assert not list(store_root.rglob("*.tmp"))
+
+
+def test_two_publishers_at_once_leave_exactly_one_current_version_and_both_readable(store_root: Path) -> None:
+    versions: list[str] = []
+    barrier = threading.Barrier(2)
+
+    def publish(seed: int) -> None:
+        barrier.wait()
+        versions.append(publish_openface(store_root, "a", 100, seed=seed))
+
+    threads = [threading.Thread(target=publish, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(versions)) == 2
+    assert current(store_root).version in versions
+    for version in versions:
+        assert zarr.open_array(store_root / "a/openface" / version / "values", mode="r").shape == (100, 714)
+    assert not list(maintenance.verify(local(store_root)))
+
+
+# --- a full disk -----------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_publishes_nothing_and_keeps_what_was(small_disk: Path) -> None:
+    from storyframes.store.layout import create_store
+
+    root = small_disk / "features"
+    create_store(root)
+    before = publish_openface(root, "a", 100)
+    with pytest.raises(OSError, match="No space left"):
+        publish_openface(root, "a", 1000)
+    assert current(root).version == before
+    assert versions(root) == [before]
+    assert not list(maintenance.verify(local(root)))
+
+
+def test_everything_written_is_private_to_its_owner(store_root: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        publish_openface(store_root, "a", 10)
+        catalogue.compact(local(store_root))
+    finally:
+        os.umask(before)
+    for path in store_root.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path

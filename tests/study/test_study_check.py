@@ -1,0 +1,329 @@
+"""``check`` opens every file that a study names, and says everything at once."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+import pandas as pd
+import pytest
+from support.recordings import write_wave
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.study_check import check_study
+
+CONTAINER = ExtractorsSettings(openface={"backend": "container"})
+
+
+def problems(study: Path, settings: ExtractorsSettings | None = None) -> list[str]:
+    return [str(problem) for problem in check_study(study, settings or ExtractorsSettings())[1]]
+
+
+def first_session(study: Path) -> pd.Series:
+    return pd.read_csv(study / "sessions.csv").iloc[0]
+
+
+def name_file(study: Path, column: str, relative: str, content: bytes) -> None:
+    """Make ``relative`` the first session's file of this kind."""
+    path = study / relative
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    sessions = pd.read_csv(study / "sessions.csv", dtype=str)
+    sessions[column] = sessions.get(column)
+    sessions.loc[0, column] = relative
+    sessions.to_csv(study / "sessions.csv", index=False)
+
+
+def test_the_demo_study_has_none(demo_study: Path) -> None:
+    assert problems(demo_study) == []
+
+
+SRT = b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n2\n00:10:00,000 --> 00:10:01,000\nlate\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "content", "message"),
+    [
+        ("video", "v.avi", b"\x8f\x01\xa0random\x00" * 500, "is not a media file that FFmpeg can read"),
+        ("video", "v.mp4", b"", "the file is empty (0 bytes)"),
+        ("audio", "a.wav", b"\x8f\x01\xa0random\x00" * 500, "is not a media file that FFmpeg can read"),
+        ("audio", "a.wav", b"", "the file is empty (0 bytes)"),
+        ("transcript", "t.json", b"\x00garbage", ""),
+        ("transcript", "t.json", b"{}", ""),
+        ("transcript", "t.txt", b"hello", "a transcript is .json, .vtt or .srt"),
+        ("transcript", "t.srt", SRT, "ends at 601.00 s, but the recording is"),
+        ("openface", "o.csv", b"frame, face_id\n1, 0\n", "has 2 columns, not OpenFace's 714"),
+        ("openface", "o.csv.gz", b"no gzip", "cannot be read"),
+    ],
+)
+def test_a_file_of_every_kind_that_is_none(
+    study_copy: Path, column: str, name: str, content: bytes, message: str
+) -> None:
+    name_file(study_copy, column, f"other/{name}", content)
+    (problem,) = problems(study_copy)
+    assert problem.startswith(f"sessions, row 2, {column} = 'other/{name}': ")
+    assert message in problem
+    assert problem.count(name) == 1
+
+
+def test_an_audio_file_of_pictures_only(study_copy: Path) -> None:
+    silent = study_copy / "silent.avi"
+    video = study_copy / first_session(study_copy)["video"]
+    with av.open(str(video)) as source, av.open(str(silent), "w") as cut:
+        stream = cut.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                cut.mux(packet)
+    name_file(study_copy, "audio", "silent.avi", silent.read_bytes())
+    (problem,) = problems(study_copy)
+    assert "has no audio track" in problem
+
+
+def openface_table(study: Path) -> bytes:
+    content = (study / first_session(study)["openface"]).read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[:-20], "the last line has no end"),
+        (lambda table: b"".join(table.splitlines(keepends=True)[:31]), "ends with frame 30, but the video holds"),
+        (lambda table: table.splitlines(keepends=True)[0], "has no rows"),
+        (
+            lambda table: table + b"99999" + table.splitlines(keepends=True)[-1].lstrip(b"0123456789"),
+            "ends with frame 99999",
+        ),
+    ],
+)
+def test_an_openface_table_that_is_cut_or_another_videos(
+    study_copy: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    name_file(study_copy, "openface", "o.csv", openface_table(study_copy))
+    assert problems(study_copy) == []
+    name_file(study_copy, "openface", "o.csv", change(openface_table(study_copy)))
+    (problem,) = problems(study_copy)
+    assert message in problem
+    assert problems(study_copy, CONTAINER) == []
+
+
+def test_an_openface_table_that_is_not_there_matters_only_where_it_is_read(study_copy: Path) -> None:
+    (study_copy / first_session(study_copy)["openface"]).unlink()
+    (problem,) = problems(study_copy)
+    assert problem.endswith("the file does not exist")
+    assert problems(study_copy, CONTAINER) == []
+
+
+def test_everything_is_in_one_report(study_copy: Path) -> None:
+    """A fault of each kind: in the tables, between them, of one session, and of files; also in a row with two."""
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    sessions.loc[0, ["participant_id", "video"]] = ["p 1", "videos/absent.avi"]
+    sessions.loc[1, "transcript"] = "videos"
+    (study_copy / "v.avi").symlink_to("/etc/hostname")
+    sessions.loc[2, "video"] = "v.avi"
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    ratings = pd.read_csv(study_copy / "ratings.csv", dtype=str)
+    ratings.loc[0, ["story_id", "empathy"]] = ["st-nowhere", "7"]
+    ratings.to_csv(study_copy / "ratings.csv", index=False)
+    phases = pd.read_csv(study_copy / "phases.csv", dtype=str)
+    phases.loc[4, "end_s"] = "1700000000000"
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    with (study_copy / "surveys.csv").open("a") as surveys:
+        surveys.write("p01,pre,panas,3,4\n")
+    found = problems(study_copy)
+    expected = [
+        "sessions, row 2, participant_id = (3 characters): an id has",
+        "sessions, row 2, video = 'videos/absent.avi': the file does not exist",
+        "sessions, row 3, transcript = 'videos': is not a file",
+        "sessions, row 4, video = 'v.avi': leaves the study folder",
+        "phases, row 6, end_s = '1700000000000.0': is later than any recording ends",
+        "ratings, row 2, empathy = '7': ",
+        "ratings, row 2, story_id = 'st-nowhere': is not in the table 'stories'",
+        "surveys, row 28: has 5 fields, the header has 4",
+    ]
+    assert [problem[: len(begin)] for problem, begin in zip(found, expected, strict=True)] == expected
+
+
+def test_the_tables_alone_are_checked_without_a_look_at_any_file(study_copy: Path) -> None:
+    shutil.rmtree(study_copy / "videos")
+    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--tables-only"]
+    root = Path(__file__).parents[2]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    assert result.returncode == 0, result.stderr
+    assert "(its tables; no file was opened)" in result.stdout
+    (study_copy / "stories.csv").unlink()
+    result = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    assert result.returncode == 2
+    assert "is not in the table 'stories'" in result.stderr
+
+
+def test_the_command_shows_them_and_ends_with_2(study_copy: Path, tmp_path: Path) -> None:
+    name_file(study_copy, "video", "v.avi", b"")
+    name_file(study_copy, "video2", "w.avi", b"")
+    shutil.rmtree(study_copy / "openface", ignore_errors=True)
+    config = tmp_path / "storyframes.toml"
+    config.write_text('[openface]\nbackend = "container"\n')
+    command = [sys.executable, "-m", "flows.cli", "check", str(study_copy), "--config", str(config)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert result.returncode == 2
+    assert "1 problem" in result.stderr
+    assert "the file is empty (0 bytes)" in result.stderr
+    assert "not read of sessions: video2\n" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# --- tracks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["video", "audio"])
+@pytest.mark.parametrize(
+    ("session_s", "apart"), [(1000.0, True), (-1000.0, True), (1.0, False), (-1.0, False)], ids=str
+)
+def test_a_track_that_shares_nothing_in_time_with_its_session(
+    study_copy: Path, kind: str, session_s: float, apart: bool
+) -> None:
+    session = first_session(study_copy)
+    if kind == "audio":
+        write_wave(study_copy / "lapel.wav", np.ones(8 * 8000), 8000)
+    name = "lapel.wav" if kind == "audio" else session["video"]
+    (study_copy / "tracks.csv").write_text(f"session_id,track,{kind},clock\n{session['session_id']},b,{name},k\n")
+    (study_copy / "clocks.csv").write_text(
+        f"session_id,clock,clock_s,session_s\n{session['session_id']},k,0,{session_s}\n"
+    )
+    found = problems(study_copy)
+    if not apart:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem.startswith(f"tracks, row 2, {kind} = '{name}': by its clock it was recorded from {session_s:.2f} to")
+    assert "they share nothing in time" in problem
+
+
+def test_a_clock_without_rows_names_what_measures_it(study_copy: Path) -> None:
+    session = first_session(study_copy)
+    (study_copy / "tracks.csv").write_text(
+        f"session_id,track,video,clock\n{session['session_id']},b,{session['video']},cam_b\n"
+    )
+    (problem,) = problems(study_copy)
+    assert problem.startswith("tracks, row 2, clock = 'cam_b': is not in the table 'clocks' for this session: ")
+    assert problem.endswith("'storyframes sync' measures clocks that have no rows, by their sound")
+
+
+@pytest.mark.parametrize(("sound_s", "is_wrong"), [(8, True), (605, False)])
+def test_a_transcript_of_a_track_without_a_video_is_held_against_its_sound(
+    study_copy: Path, sound_s: int, is_wrong: bool
+) -> None:
+    write_wave(study_copy / "lapel.wav", np.zeros(sound_s * 8000), 8000)
+    (study_copy / "late.srt").write_bytes(SRT)
+    session_id = first_session(study_copy)["session_id"]
+    (study_copy / "tracks.csv").write_text(
+        f"session_id,track,audio,transcript\n{session_id},lapel,lapel.wav,late.srt\n"
+    )
+    found = problems(study_copy)
+    if not is_wrong:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem == (
+        "tracks, row 2, transcript = 'late.srt': ends at 601.00 s, but the recording is 8.00 s long by its header: is "
+        "it another session's transcript?"
+    )
+
+
+# --- how labels become clips -----------------------------------------------------------------------------------------
+
+LABELLED = {
+    "schemes": "scheme,type,min,max\nvalence,interval,-1,1\nsplit,nominal,,\n",
+    "labels": "session_id,scheme,value,rater_id\np01-s01,valence,0.5,r1\np01-s01,split,near,r1\n",
+}
+
+
+def label_faults(study: Path, tmp_path: Path, config: str, *options: str) -> str:
+    (tmp_path / "storyframes.toml").write_text(config)
+    result = CliRunner().invoke(
+        app, ["check", str(study), "--config", str(tmp_path / "storyframes.toml"), *options], env={"COLUMNS": "300"}
+    )
+    assert result.exit_code in (0, 2), result.output
+    assert (result.exit_code == 2) == ("problem" in result.output)
+    return " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("options", [(), ("--tables-only",)], ids=["all", "tables"])
+def test_check_sees_that_labels_cannot_become_columns_of_the_clip_index(
+    study_copy: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    for table, content in LABELLED.items():
+        (study_copy / f"{table}.csv").write_text(content)
+    said = label_faults(
+        study_copy, tmp_path, '[labels.valenc]\nraters = "all"\n[labels.valence]\nraters = "r2"\n', *options
+    )
+    assert "3 problems" in said
+    assert "clip index [labels.valenc]: the study has no scheme 'valenc': is 'valence' meant?" in said
+    assert "clip index [labels.valence]: raters = 'r2': mean, all, r1" in said
+    assert "clip index the scheme 'split' would be the column 'split' of the clip index" in said
+
+
+def test_of_labels_that_are_wrong_themselves_nothing_follows(study_copy: Path, tmp_path: Path) -> None:
+    """A scheme whose row cannot be read is not one that the configuration misspelt; a wrong value loses none."""
+    for table, content in LABELLED.items():
+        (study_copy / f"{table}.csv").write_text(content.replace("split", "place").replace("interval", "intervall"))
+    config = '[labels.valence]\nraters = "all"\n'
+    assert "clip index" not in label_faults(study_copy, tmp_path, config, "--tables-only")
+    (study_copy / "schemes.csv").write_text(LABELLED["schemes"].replace("split", "place"))
+    assert label_faults(study_copy, tmp_path, config, "--tables-only").startswith("valid")
+    (study_copy / "labels.csv").write_text(LABELLED["labels"].replace("split", "place").replace("0.5", "5"))
+    said = label_faults(study_copy, tmp_path, config.replace("valence", "valenc"), "--tables-only")
+    assert "is outside the scheme 'valence'" in said
+    assert "[labels.valenc]" in said
+
+
+def test_labels_of_several_persons_that_no_rule_chooses_from_are_named(study_copy: Path, tmp_path: Path) -> None:
+    session = first_session(study_copy)["session_id"]
+    (study_copy / "schemes.csv").write_text("scheme,type,min,max\nvalence,interval,-1,1\n")
+    (study_copy / "persons.csv").write_text(f"session_id,person_id\n{session},ann\n{session},bob\n")
+    (study_copy / "labels.csv").write_text(
+        f"session_id,scheme,value,person_id\n{session},valence,0.5,ann\n{session},valence,0.1,bob\n"
+    )
+    said = label_faults(study_copy, tmp_path, "", "--tables-only")
+    assert f"{session}: labels of the scheme valence are of ann, bob: say whose are meant" in said
+    assert label_faults(study_copy, tmp_path, '[labels.valence]\nperson = "ann"\n', "--tables-only").startswith("valid")
+
+
+def test_a_recording_in_several_sessions_is_named_with_all_of_them(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    first, second, third = sessions["session_id"][:3]
+    shutil.copyfile(study_copy / sessions["video"][2], study_copy / "copy.avi")
+    sessions.loc[1, "video"] = "copy.avi"
+    sessions.loc[0, "video"] = sessions["video"][2]
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    (problem,) = [one for one in problems(study_copy) if "same recording" in one]
+    people = sessions["participant_id"]
+    assert problem.startswith("sessions, row 3, video = 'copy.avi': is the same recording (")
+    assert "copy.avi have the same SHA-256) in the sessions" in problem
+    assert f"{first} ({people[0]}) and {second} ({people[1]}) and {third} ({people[2]}), so" in problem
+    assert CliRunner().invoke(app, ["check", str(study_copy)]).exit_code == 2
+
+
+def test_a_session_may_name_its_own_recording_twice_and_share_a_long_one(study_copy: Path) -> None:
+    sessions = pd.read_csv(study_copy / "sessions.csv", dtype=str)
+    first, second = sessions["session_id"][:2]
+    (study_copy / "tracks.csv").write_text(f"session_id,track,video\n{first},again,{sessions['video'][0]}\n")
+    assert [one for one in problems(study_copy) if "recording" in one] == []
+    sessions.loc[1, "video"] = sessions["video"][0]
+    sessions.to_csv(study_copy / "sessions.csv", index=False)
+    phases = pd.read_csv(study_copy / "phases.csv")
+    is_second = phases["session_id"] == second
+    phases.loc[is_second, ["start_s", "end_s"]] += phases.loc[phases["session_id"] == first, "end_s"].max()
+    phases.to_csv(study_copy / "phases.csv", index=False)
+    study, found = check_study(study_copy, ExtractorsSettings())
+    assert [str(problem) for problem in found if "same recording" in str(problem)] == []
+    assert [f"{first} " in remark and f"{second} " in remark for remark in study.remarks] == [True]
