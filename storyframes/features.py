@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import MAIN, feature_and_track
 
 __all__ = [
     "AUDIO_HOP_S",
+    "BODY_JOINTS",
     "COMPARE_2016_COLUMNS",
+    "FACE_LANDMARKS",
     "FEATURES",
+    "FINGERS",
+    "HAND_JOINTS",
     "OPENFACE_COLUMNS",
     "STORIES",
     "STORY_FEATURES",
@@ -104,6 +107,45 @@ _RESNET50 = FeatureSpec(
 )
 
 # --- DOPE ------------------------------------------------------------------------------------------------------------
+
+# The order of the body joints is confirmed by DOPE's authors (naver/dope, issue 5). The names of the fingers and the
+# sides of brows and eyes follow the layouts DOPE was trained on (HANDS'19, iBUG-68) and were not checked against the
+# published weights. Left and right are the person's.
+BODY_JOINTS = (
+    "right_ankle",
+    "left_ankle",
+    "right_knee",
+    "left_knee",
+    "right_hip",
+    "left_hip",
+    "right_wrist",
+    "left_wrist",
+    "right_elbow",
+    "left_elbow",
+    "right_shoulder",
+    "left_shoulder",
+    "head",
+)
+
+FINGERS = ("thumb", "index", "middle", "ring", "little")
+HAND_JOINTS = (
+    "wrist",
+    *(f"{finger}_mcp" for finger in FINGERS),
+    *(f"{finger}_{joint}" for finger in FINGERS for joint in ("pip", "dip", "tip")),
+)
+
+
+FACE_LANDMARKS = (
+    *_numbered("jaw", 33),
+    *_numbered("right_brow", 5),
+    *_numbered("left_brow", 5),
+    *_numbered("nose_ridge", 4),
+    *_numbered("nostrils", 5),
+    *_numbered("right_eye", 6),
+    *_numbered("left_eye", 6),
+    *_numbered("outer_lip", 12),
+    *_numbered("inner_lip", 8),
+)
 
 _PIXELS = "pixels of the frame, x to the right, y down; may lie outside the frame"
 _BODY_3D = "metres from the body's centre; X to the image's left, Y up, Z completes the frame (its sign unchecked)"

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from storyframes.nearest import nearest_rows, tolerance
 from storyframes.spec import LABEL_PATTERN, ArraySpec, Axis, FeatureSpec
-from storyframes.ticks import ticks
+from storyframes.times import nearest_rows, ticks, tolerance
 
 PREFIX = "label."
 MOST_CHARACTERS = 64 - len(PREFIX)

@@ -1,7 +1,7 @@
 """The names of tracks: a session's devices, and how a feature of one of them is called in the store.
 
-A session's own files are the track ``main``, and its features lie at ``<session>/<feature>``. Those of another track
-lie at ``<session>/<feature>@<track>``.
+The files that the table of sessions names are the track ``main``; its features are stored in ``<session>/<feature>``.
+Those of another track are stored in ``<session>/<feature>@<track>``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.clips.clip_rows import COLUMNS, weight_column
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.clip_remarks import named
 from tasks.label_rules import (
     LabelRule,

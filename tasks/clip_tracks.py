@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from storyframes.clocks import stored_clock
 from storyframes.features import AUDIO_HOP_S, CLOCK
-from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
+from storyframes.times import last_frame_end_s, stored_clock
 from storyframes.tracks import MAIN, of_track
 from tasks.study.load import Study
 

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.window_table import schema, window_type
 from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, windows_of
-from storyframes.clocks import stored_clock
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
+from storyframes.times import stored_clock
 from storyframes.tracks import MAIN, of_track
 from tasks.clip_tracks import Span, other_tracks, recorded_s
 from tasks.study.load import Study

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from storyframes.store.durable import sha256_file
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.clip_remarks import named
 from tasks.models.digests import DigestCache
 from tasks.study.load import Phase, Study, StudyFileError

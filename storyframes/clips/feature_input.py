@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule
 from storyframes.clips.columns import ColumnTable
 from storyframes.clips.grid import Grid, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.input_readers import (
@@ -31,7 +32,6 @@ from storyframes.clips.speakers import RowsOfSpeakers, Speakers, find_speakers, 
 from storyframes.clips.spoken import SpokenAtFrames, SpokenAtPoints, SpokenPerFrame, SpokenRows
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule, is_label_curve
-from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import feature_and_track, of_track
 

@@ -1,6 +1,6 @@
 """Clips on a grid: points at one rate from each clip's start, or its frames, and the row nearest to each of them.
 
-Which row that is, :mod:`storyframes.nearest` says. Clips and points are in seconds of the session; rows of another
+Which row that is, :mod:`storyframes.times` says. Clips and points are in seconds of the session; rows of another
 track have those of its device, so the points are looked up there as its clock has them.
 """
 
@@ -15,12 +15,10 @@ import numpy as np
 import pandas as pd
 
 from storyframes.clips.input_readers import Clip
-from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import CLOCK
 from storyframes.label_curves import NEAREST, Between, CurveRule
-from storyframes.nearest import grid_points, usual_step
 from storyframes.store.feature_store import FeatureStore
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import PER_SECOND, SESSIONS_OWN, TrackClock, grid_points, ticks, usual_step
 
 LENGTHS = 0.05
 """Share by which clips on one grid may differ in length: frames come irregularly, and some are lost."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
+from storyframes.array_roles import MaskRule
 from storyframes.features import STORIES
 from storyframes.label_curves import mixed
-from storyframes.row_roles import MaskRule
 from storyframes.spec import MAIN_ARRAY, shown_names
 from storyframes.store.feature_store import FeatureStore
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from storyframes.clocks import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
+from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
 

@@ -1,7 +1,7 @@
 """Which rows of a feature belong to a clip, where rows are not frames, and how many the longest clip of a study has.
 
 Padded inputs are as long as that, for every split and filter. Times are compared as whole microseconds
-(:mod:`storyframes.ticks`), on the clock of the device whose rows they are.
+(:mod:`storyframes.times`), on the clock of the device whose rows they are.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from storyframes.clips.input_readers import Clip, RowFinder
-from storyframes.clocks import SESSIONS_OWN, TrackClock
 from storyframes.features import AUDIO_HOP_S
 from storyframes.store.feature_store import FeatureStore
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import PER_SECOND, SESSIONS_OWN, TrackClock, ticks
 
 # --- sound -----------------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,8 @@ import numpy as np
 
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.window_spec import nominal_rate
-from storyframes.clocks import TrackClock
 from storyframes.features import CLOCK
-from storyframes.nearest import ROUNDING
-from storyframes.recording_times import usual_rate
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import PER_SECOND, ROUNDING, TrackClock, ticks, usual_rate
 from storyframes.tracks import of_track
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from storyframes.array_roles import SPEAKER
 from storyframes.clips.input_readers import Clip, RowFinder
 from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.row_roles import SPEAKER
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError

@@ -8,14 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from storyframes.array_roles import MaskRule
 from storyframes.clips.grid import Grid
 from storyframes.clips.input_readers import Batch, Clip, Field, InputReader, RowPart, rows_of, some_rows
 from storyframes.clips.speakers import Speakers
-from storyframes.clocks import TrackClock
-from storyframes.nearest import spoken_rows
-from storyframes.row_roles import MaskRule
 from storyframes.store.feature_store import FeatureStore
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import PER_SECOND, TrackClock, spoken_rows, ticks
 
 
 class SpokenRows(ABC):

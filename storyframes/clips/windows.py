@@ -17,8 +17,7 @@ import pandas as pd
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
-from storyframes.recording_times import last_frame_end_s, usual_rate
-from storyframes.ticks import ticks
+from storyframes.times import last_frame_end_s, ticks, usual_rate
 
 SESSION_PHASE = "session"
 """The phase that all of a session is where a study has no phases."""

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storyframes.clocks import StoredClocks
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.validation import ID_PATTERN, InvalidError, is_whole, parse_json, shown
+from storyframes.times import StoredClocks
 
 FORMAT = 3
 _KEY = b"storyframes"
@@ -37,7 +37,7 @@ def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
     ``schemes`` are what its label columns are; ``raters`` whose ids stand in the names of labels and curves, by these
-    names, where any do; ``clocks`` are those of the tracks (:data:`storyframes.clocks.StoredClocks`), where there are
+    names, where any do; ``clocks`` are those of the tracks (:data:`storyframes.times.StoredClocks`), where there are
     any; ``track`` is whose frames the windows are of, where they are not the sessions' own.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}

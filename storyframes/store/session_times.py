@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storyframes.clocks import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
+from storyframes.array_roles import CLOCKS, FRAME_ROW
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule, is_label_curve
-from storyframes.nearest import grid_points, spoken_rows, usual_step
-from storyframes.recording_times import last_frame_end_s
-from storyframes.row_roles import CLOCKS, FRAME_ROW
 from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.clip_table import clocks_of
 from storyframes.store.layout import CLIPS, StoreError
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import (
+    PER_SECOND,
+    SESSIONS_OWN,
+    StoredClocks,
+    TrackClock,
+    grid_points,
+    last_frame_end_s,
+    spoken_rows,
+    ticks,
+    track_clock,
+    usual_step,
+)
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
 if TYPE_CHECKING:

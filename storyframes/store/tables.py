@@ -2,7 +2,7 @@
 
 What a notebook gets as a data frame (:mod:`storyframes.store.frames`) and what is exported
 (:mod:`storyframes.export`) are these tables. Values are those that are stored; at a rate, those of the row that
-:mod:`storyframes.nearest` finds, as clips have them.
+:mod:`storyframes.times` finds, as clips have them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
 from storyframes.features import STORIES
 from storyframes.label_curves import mixed
-from storyframes.row_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from storyframes.row_roles import PER_FRAME
+from storyframes.array_roles import PER_FRAME
 from storyframes.store.publish import FeatureWriter
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.extractors.frames import Clock
 
 

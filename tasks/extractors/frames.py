@@ -11,12 +11,11 @@ from typing import ClassVar
 import numpy as np
 
 from storyframes.features import FEATURES
-from storyframes.recording_times import last_frame_end_s, usual_rate
 from storyframes.store.catalogue import read_entry
 from storyframes.store.description import open_array
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from storyframes.ticks import ticks
+from storyframes.times import last_frame_end_s, ticks, usual_rate
 from storyframes.tracks import of_track
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes.recording_times import SOUND_FITS_S
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
+from storyframes.times import SOUND_FITS_S
 from tasks.extractors.base import Input, Source
 from tasks.extractors.frames import Clock
 from tasks.media.sound import AudioBlock, read_audio

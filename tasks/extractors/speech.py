@@ -9,7 +9,7 @@ import numpy as np
 
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Input, Source
 from tasks.extractors.frames import Clock
 from tasks.extractors.settings import TranscriptSettings

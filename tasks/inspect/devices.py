@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storyframes.clocks import SESSION_CLOCK, Clock
+from storyframes.times import SESSION_CLOCK, Clock
 from storyframes.tracks import MAIN
 from tasks.study.load import Study
 from tasks.study.tracks import Person, Track

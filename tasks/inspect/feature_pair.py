@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from storyframes.array_roles import value_names
 from storyframes.features import CLOCK, STORIES
-from storyframes.row_roles import value_names
 from storyframes.spec import Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError

@@ -13,8 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from storyframes.features import CLOCK
-from storyframes.joints import BODY_JOINTS, HAND_JOINTS
+from storyframes.features import BODY_JOINTS, CLOCK, HAND_JOINTS
 from storyframes.spec import MAIN_ARRAY, Axis
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN, of_track

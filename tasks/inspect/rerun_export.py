@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 import rerun as rr
 
-from storyframes.clocks import SESSION_CLOCK, Clock
 from storyframes.store.feature_store import FeatureStore
+from storyframes.times import SESSION_CLOCK, Clock
 from storyframes.tracks import MAIN
 from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import SessionCurves

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from storyframes.array_roles import value_names
 from storyframes.features import STORIES
-from storyframes.row_roles import value_names
 from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import feature_and_track
 from tasks.extractors.base import ALL, Scope, Tolerance

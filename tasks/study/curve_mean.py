@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storyframes.label_curves import NEAREST, Between, CurveRule, mixed
-from storyframes.ticks import PER_SECOND, ticks
+from storyframes.times import PER_SECOND, ticks
 from tasks.study.curve_file import CurveSamples
 
 GAP_STEPS = 2

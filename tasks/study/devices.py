@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from storyframes.clocks import ABSURD_PPM, Clock
+from storyframes.times import ABSURD_PPM, Clock
 from tasks.study.labels import did_you_mean
 from tasks.study.references import people
 from tasks.study.rows import ClockRow, TrackRow

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from storyframes.clocks import SESSION_CLOCK, Clock
+from storyframes.times import SESSION_CLOCK, Clock
 from tasks.study.annotations import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.devices import clocks_of, persons_of, tracks_of
 from tasks.study.labels import Curve, Label, Rater, Scheme

@@ -17,11 +17,10 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import STORIES, Axis
-from storyframes.nearest import nearest_rows
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.session_times import SessionTimes
-from storyframes.ticks import ticks
+from storyframes.times import nearest_rows, ticks
 from tasks.index import build_clip_index, write_clip_index
 
 FRAMES, WINDOW = 90, 20

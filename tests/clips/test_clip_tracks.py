@@ -32,9 +32,9 @@ from support.track_features import (
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
-from storyframes.clocks import stored_clock
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
+from storyframes.times import stored_clock
 from tasks.index import build_clip_index, write_clip_index
 
 every_session = pytest.mark.parametrize("session", RATES)

@@ -15,10 +15,10 @@ from storyframes.clips.clip_rows import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES
-from storyframes.recording_times import last_frame_end_s, usual_rate, usual_step_s
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
+from storyframes.times import last_frame_end_s, usual_rate, usual_step_s
 from tasks.extractors.frames import Clock
 from tasks.inspect.curves.read import read_curves
 

@@ -10,8 +10,7 @@ import torch
 from support.dope.blank_model import blank_content, expect_everywhere, saved
 from support.stores import local
 
-from storyframes.features import FEATURES
-from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
+from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FEATURES, HAND_JOINTS
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
+from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, HAND_JOINTS
 from tasks.extractors.dope.joints import (
     BODY_BONES,
     BODY_MIRROR,

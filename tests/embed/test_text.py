@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock
 from tasks.extractors.glove.extractor import GloveSettings, look_up, vectors_file

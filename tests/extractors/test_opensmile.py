@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 from tasks.extractors.frame_means import FrameMeans
 from tasks.extractors.opensmile.settings import FeatureSet
 from tasks.extractors.opensmile.stream import DescriptorStream

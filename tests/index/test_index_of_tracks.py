@@ -29,11 +29,11 @@ from support.track_features import (
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
-from storyframes.clocks import Clock
 from storyframes.label_curves import curve_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.times import Clock
 from tasks.index import build_clip_index, write_clip_index
 
 SESSIONS = ("s15", "s25", "s30")

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storyframes.clocks import Clock
-from storyframes.ticks import ticks
+from storyframes.times import Clock, ticks
 from tasks.clip_labels import add_labels, confidence_of, meet
 from tasks.label_rules import LabelRule, Within
 from tasks.study.labels import Label, Scheme, SchemeType

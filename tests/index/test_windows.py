@@ -13,7 +13,7 @@ from storyframes.clips.clip_rows import build_index
 from storyframes.clips.splits import SPLITS, assign_splits
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, count_windows, phase_frames
-from storyframes.ticks import ticks
+from storyframes.times import ticks
 
 
 def tables(phase_lengths: list[list[tuple[str, int]]], fps: float = 15) -> tuple[pd.DataFrame, ...]:

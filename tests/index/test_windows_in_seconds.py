@@ -16,11 +16,10 @@ from storyframes.clips.clip_rows import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
-from storyframes.recording_times import usual_rate
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
-from storyframes.ticks import ticks
+from storyframes.times import ticks, usual_rate
 from tasks.index import build_clip_index
 
 NTSC = 30000 / 1001

@@ -12,7 +12,7 @@ import pytest
 from support.recordings import write_wave
 from support.speech import RATE, recorded, speech
 
-from storyframes.clocks import Clock
+from storyframes.times import Clock
 from tasks.media.sound_bands import SoundBands, read_bands
 from tasks.media.sync import Match, SyncError, match_sound
 

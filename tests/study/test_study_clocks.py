@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storyframes.clocks import ABSURD_PPM, SESSION_CLOCK, Clock
+from storyframes.times import ABSURD_PPM, SESSION_CLOCK, Clock
 
 STEPS = st.lists(
     st.tuples(st.floats(0.5, 5000), st.floats(-ABSURD_PPM, ABSURD_PPM)), min_size=0, max_size=6

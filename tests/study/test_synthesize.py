@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storyframes.clocks import Clock
+from storyframes.times import Clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.media.recording import read_frame_times

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clocks import Clock
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.times import Clock
 from support.stores import local
 from support.synthetic_features import random_features
 from tasks.study.load import Phase, Rating, Session, Study, Track

@@ -1,6 +1,6 @@
 """The parts DOPE detects: their joints by number, and the bones between them. Pure Python, no torch.
 
-The names of the joints, and where they come from, are in :mod:`storyframes.joints`.
+The names of the joints, and where they come from, are in :mod:`storyframes.features`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from itertools import pairwise
 
-from storyframes.joints import BODY_JOINTS, FACE_LANDMARKS, FINGERS, HAND_JOINTS
+from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FINGERS, HAND_JOINTS
 
 
 class Part(Enum):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from storyframes.joints import BODY_JOINTS
+from storyframes.features import BODY_JOINTS
 from tasks.extractors.dope.joints import BODY_MIRROR, Part
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
-from storyframes.recording_times import usual_rate
 from storyframes.store.layout import new_version
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
+from storyframes.times import usual_rate
 from tasks.extractors.base import (
     Cost,
     ExtractionError,

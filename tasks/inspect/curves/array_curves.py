@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from storyframes.row_roles import column_names
+from storyframes.array_roles import column_names
 from storyframes.spec import ArraySpec, Axis
 from tasks.inspect.curves.session_curves import ArrayCurves
 from tasks.inspect.stored_feature import CLOCKS, StoredFeature

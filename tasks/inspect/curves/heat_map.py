@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from storyframes.recording_times import last_frame_end_s
-from storyframes.row_roles import column_names
+from storyframes.array_roles import column_names
 from storyframes.spec import MAIN_ARRAY, Axis
+from storyframes.times import last_frame_end_s
 from tasks.inspect.curves.array_curves import MOST_COLUMNS, column_blocks, row_times
 from tasks.inspect.curves.session_curves import HeatMap
 from tasks.inspect.stored_feature import StoredFeature

@@ -6,8 +6,8 @@ import numpy as np
 
 from storyframes.face_tracking import face_landmarks, face_rule
 from storyframes.features import CLOCK, in_order
-from storyframes.recording_times import last_frame_end_s
 from storyframes.store.feature_store import FeatureStore
+from storyframes.times import last_frame_end_s
 from storyframes.tracks import MAIN, of_track
 from tasks.inspect.curves.array_curves import read_array_curves
 from tasks.inspect.curves.heat_map import read_heat_map

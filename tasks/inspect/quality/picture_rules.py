@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from storyframes.recording_times import usual_rate
+from storyframes.times import usual_rate
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import NothingToLookAtError, QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s

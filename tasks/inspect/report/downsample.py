@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes.recording_times import last_frame_end_s
+from storyframes.times import last_frame_end_s
 
 BUCKETS = 1500  # about one for each pixel of a wide screen
 
