@@ -33,7 +33,7 @@ from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint  # noqa
 from tasks.extractors.dope.detector import DopeDetector  # noqa: E402
 from tasks.extractors.dope.roi_ops import nms_in_torch, roi_align_in_torch  # noqa: E402
 from tasks.extractors.dope.settings import DopeSettings  # noqa: E402
-from tasks.models.torchvision_import import import_torchvision  # noqa: E402
+from tasks.models.libraries import import_torchvision  # noqa: E402
 
 GPU_BATCHES = (1, 8, 32)
 Seconds = Mapping[str, list[float]]

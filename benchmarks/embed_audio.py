@@ -32,7 +32,7 @@ from tasks.extractors.embed.audio.stream import window_rows
 from tasks.extractors.embed.audio.windows import Windows
 from tasks.extractors.embed.settings import Kind
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study

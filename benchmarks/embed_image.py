@@ -36,7 +36,7 @@ from tasks.extractors.image_networks.settings import NetworkSettings, Precision
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import FrameBatch, read_frames
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study

@@ -38,7 +38,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frames
 from tasks.media.sound import read_audio
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import CLOCK, Selection
 from tasks.study.load import load_study

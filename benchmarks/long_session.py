@@ -25,7 +25,7 @@ from benchmarks.measure import print_machine
 from tasks.extract import Work, extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.models.openvino_import import import_openvino
+from tasks.models.libraries import import_openvino
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study

@@ -24,8 +24,7 @@ from tasks.extractors.image_networks.settings import Precision
 from tasks.extractors.resnet50.model import Model
 from tasks.extractors.resnet50.network import build_network, cropper
 from tasks.extractors.resnet50.settings import SIDE, ResNet50Settings, ResNet50Weights
-from tasks.models.openvino_import import import_openvino
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_openvino, import_torchvision
 
 V1 = ResNet50Weights.V1
 MODEL = Model(V1, None, "untrained")

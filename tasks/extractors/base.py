@@ -109,6 +109,8 @@ class Extractor(ABC, Generic[S]):
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
             registry, and part of the fingerprint.
         trial: the module that runs it for ``storyframes.testing``.
+        may_download: whether :meth:`models` may download what is missing; False for commands that only look at a study,
+            which must not fetch gigabytes. Set by the registry.
 
     Example:
         >>> from storyframes.features import ArraySpec, Axis
@@ -137,6 +139,7 @@ class Extractor(ABC, Generic[S]):
     tolerance: ClassVar[Mapping[str, Tolerance]] = {}
     distribution: ClassVar[str] = ""
     trial: ClassVar[str] = "tasks.trial"
+    may_download: bool = True
 
     def __init__(self, settings: S, common: CommonSettings) -> None:
         self.settings = settings

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from storyframes.features import STORIES
 from tasks.extractors.base import Cost, ExtractionError, Extractor, Run, Scope
 from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.extractor import OutsideExtractor
-from tasks.extractors.registry import ExtractorsSettings, broken, extractor_classes
+from tasks.extractors.registry import ExtractorsSettings, broken, build_extractors
 from tasks.extractors.required_tools import RunsTool
-from tasks.models.weights import without_download
 
 
 class NoEnvironmentError(Exception):
@@ -65,9 +65,8 @@ def requirements_of(name: str) -> Requirements:
 
 
 def _extractors(settings: ExtractorsSettings) -> Iterator[Extractor[Any]]:
-    for scope in Scope:
-        for feature, cls in extractor_classes(settings, scope).items():
-            yield cls(settings.section(feature), settings.common)
+    for session_id in ("", STORIES):
+        yield from build_extractors(settings, session_id, may_download=False).values()
 
 
 def _state(extractor: Extractor[Any]) -> ExtractorState:
@@ -88,9 +87,8 @@ def _missing(extractor: Extractor[Any]) -> str:
     try:
         if isinstance(extractor, RunsTool):
             extractor.check_tool()
-        with without_download():
-            extractor.models()
-            extractor.tools()
+        extractor.models()
+        extractor.tools()
     except ExtractionError as error:
         return str(error)
     except Exception as error:

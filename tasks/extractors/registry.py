@@ -282,10 +282,18 @@ def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, t
     return registered(scope) | {name: cls for name, cls in models.items() if cls is not None}
 
 
-def build_extractors(settings: ExtractorsSettings, session_id: str) -> dict[str, Extractor[Any]]:
-    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
+def build_extractors(
+    settings: ExtractorsSettings, session_id: str, *, may_download: bool = True
+) -> dict[str, Extractor[Any]]:
+    """The extractors of a session (or of the stories), by feature, in the order in which they run.
+
+    Args:
+        settings: of all extractors.
+        session_id: the session, or ``stories``.
+        may_download: see :attr:`Extractor.may_download`.
+    """
     classes = extractor_classes(settings, _scope(session_id))
-    return {name: _built(cls, name, settings) for name, cls in classes.items()}
+    return {name: _built(cls, name, settings, may_download=may_download) for name, cls in classes.items()}
 
 
 def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str) -> Extractor[Any]:
@@ -301,12 +309,17 @@ def build_extractor(settings: ExtractorsSettings, session_id: str, feature: str)
     return _built(cls, feature, settings)
 
 
-def _built(cls: type[Extractor[Any]], feature: str, settings: ExtractorsSettings) -> Extractor[Any]:
+def _built(
+    cls: type[Extractor[Any]], feature: str, settings: ExtractorsSettings, *, may_download: bool = True
+) -> Extractor[Any]:
     """An extractor, with those of the features that it reads."""
     extractor = cls(settings.section(feature), settings.common)
+    extractor.may_download = may_download
     classes = registered(cls.scope)
     extractor.read_extractors = {
-        name: _built(classes[name], name, settings) for name in extractor.reads if name in classes
+        name: _built(classes[name], name, settings, may_download=may_download)
+        for name in extractor.reads
+        if name in classes
     }
     return extractor
 

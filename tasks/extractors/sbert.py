@@ -29,8 +29,8 @@ from tasks.extractors.speech import note_after_end, read_speech, speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.extractors.text_chunks import chunks, embed_in_chunks
 from tasks.models.digests import model_digests as files_digests
+from tasks.models.libraries import import_torchvision
 from tasks.models.one_thread import one_thread
-from tasks.models.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -1,6 +1,6 @@
 """The files whose content decides values, and the libraries of networks, which need care to import and to run.
 
 ``weights`` (model files: where they are, how they are fetched) and ``digests`` (SHA-256 of inputs).
-``torchvision_import`` and ``openvino_import`` are the one place each where these libraries are imported.
+``libraries`` is the one place where torchvision and OpenVINO are imported.
 ``one_thread`` is how torch computes on a processor.
 """

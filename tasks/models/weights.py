@@ -10,9 +10,7 @@ import os
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,22 +131,14 @@ MODELS: dict[str, ModelFile] = {
 }
 
 
-_no_download: ContextVar[bool] = ContextVar("no_download", default=False)
-
-
-@contextmanager
-def without_download() -> Iterator[None]:
-    """Inside, a model that is not here stays absent: who only looks at a study does not want gigabytes to arrive."""
-    token = _no_download.set(True)
-    try:
-        yield
-    finally:
-        _no_download.reset(token)
-
-
 def find(model: ModelFile) -> Path | None:
     """Where the model lies on this machine, None where it does not."""
     return model.path if model.path.is_file() else None
+
+
+def not_here(model: ModelFile) -> str:
+    """A sentence for a model that is absent, with the command that fetches it."""
+    return f"{model.filename} is not on this machine; 'storyframes models fetch {model.name}' gets it"
 
 
 def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: None) -> Path:
@@ -163,8 +153,6 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     """
     if found := find(model):
         return found
-    if _no_download.get():
-        raise WeightsError(f"{model.filename} is not on this machine; 'storyframes models fetch {model.name}' gets it")
     if not model.sha256:
         raise WeightsError(
             f"{model.filename} cannot be checked, since its authors publish no checksum, so it is not downloaded here. "

@@ -21,7 +21,7 @@ import numpy as np
 
 from storyframes.store.durable import write_atomically
 from tasks.extractors.sbert import SbertSettings, load_model, model_digests
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.pairs.metrics import THRESHOLD
 from tasks.pairs.table import HIGHEST, LOWEST, Aspect, Vector
 from tasks.pairs.texts import PairTexts

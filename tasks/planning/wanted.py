@@ -14,7 +14,6 @@ from tasks.extractors.base import Extractor, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
-from tasks.models.weights import without_download
 from tasks.planning.label_curves import curve_extractors, curves_by_track
 from tasks.planning.selection import Selection, all_sessions, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.sources import session_source
@@ -57,7 +56,7 @@ def wanted_versions(
     everything = Selection()
     all_curves = curves_by_track(study, rules)
     for session_id in all_sessions(study):
-        of_session = selected_extractors(build_extractors(settings, session_id), settings.features)
+        of_session = selected_extractors(build_extractors(settings, session_id, may_download=False), settings.features)
         for track in selected_tracks(study, session_id, everything):
             extractors = dict(track_extractors(of_session, study, session_id, track, everything))
             curves = all_curves.get((session_id, track), {})
@@ -70,8 +69,7 @@ def wanted_versions(
 def _wanted(storage: Storage, source: Source, extractor: Extractor) -> Wanted:
     feature = of_track(extractor.name, source.track)
     try:
-        with without_download():
-            fingerprint = extractor.fingerprint(source).digest
+        fingerprint = extractor.fingerprint(source).digest
     except Exception as error:  # of this feature alone, whatever a plug-in raises
         return Wanted(source.session_id, feature, "", explain(storage, extractor, error))
     return Wanted(source.session_id, feature, fingerprint)

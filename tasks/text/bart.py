@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tasks.models.digests import model_digest
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.text.samples import Sample
 
 LONGEST = 1024  # tokens of a text; the rest is left out, and counted

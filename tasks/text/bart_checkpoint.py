@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from storyframes.store.scratch import scratch_beside
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.text.bart import BartError
 
 _SHARED = "shared.weight"  # the words' vectors, which encoder and decoder have as well

@@ -18,7 +18,7 @@ from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.participant import ParticipantTracker
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 from tasks.extractors.image_networks.settings import EngineName, Precision
-from tasks.models.openvino_import import import_openvino
+from tasks.models.libraries import import_openvino
 
 # What comes after the layers is the same for both engines, and torch's are there sooner.
 SMALL = DopeSettings(engine="torch", min_size=64, max_size=96)

@@ -13,7 +13,7 @@ from tasks.extractors.dope.checkpoint import Checkpoint
 from tasks.extractors.dope.layers import TorchLayers
 from tasks.extractors.dope.mapped_weights import MappedWeights
 from tasks.extractors.dope.resnet import split_resnet50
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from torch import Tensor
 from tasks.extractors.dope import roi_ops
 from tasks.extractors.dope.roi_ops import nms, nms_in_torch, roi_align_in_torch
 from tasks.extractors.dope.settings import RoiBorder
-from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
+from tasks.models.libraries import has_compiled_operators, import_torchvision
 
 
 def torchvisions_roi_align(features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float) -> Tensor:

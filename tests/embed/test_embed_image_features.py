@@ -29,7 +29,7 @@ from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.index import build_clip_index, write_clip_index
 from tasks.media.recording import read_frames
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.study.load import load_study
 
 FRAMES = 45

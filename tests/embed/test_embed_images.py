@@ -22,7 +22,7 @@ from tasks.extractors.embed.image.timm_models import import_timm
 from tasks.extractors.embed.image.torchvision_models import TorchvisionBackbone, preset
 from tasks.extractors.image_networks.engines import open_engine
 from tasks.extractors.image_networks.settings import NetworkSettings, Precision
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -402,7 +402,7 @@ def test_of_a_repository_one_format_of_weights_is_fetched() -> None:
 
 
 def test_torchvisions_weights_are_those_that_torchvision_names() -> None:
-    from tasks.models.torchvision_import import import_torchvision
+    from tasks.models.libraries import import_torchvision
 
     import_torchvision()
     from torchvision.models import get_model_weights

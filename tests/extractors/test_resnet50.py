@@ -28,8 +28,7 @@ from tasks.extractors.resnet50.settings import ResNet50Settings, ResNet50Weights
 from tasks.extractors.settings import CommonSettings
 from tasks.media.recording import read_frames
 from tasks.models import weights
-from tasks.models.openvino_import import import_openvino
-from tasks.models.torchvision_import import has_compiled_operators, import_torchvision
+from tasks.models.libraries import has_compiled_operators, import_openvino, import_torchvision
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -292,7 +291,7 @@ def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> No
 def test_openvino_reports_to_nobody(tmp_path: Path) -> None:
     """Its telemetry leaves traces in the home folder at the import, and more when a model is converted."""
     code = (
-        "import sys, torch; from tasks.models.openvino_import import import_openvino; ov = import_openvino();"
+        "import sys, torch; from tasks.models.libraries import import_openvino; ov = import_openvino();"
         "ov.convert_model(torch.nn.Linear(2, 2), example_input=torch.zeros(1, 2));"
         "sys.exit(any(m and n.startswith('openvino_telemetry') for n, m in sys.modules.items()))"
     )

@@ -27,7 +27,7 @@ from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.deinterlace import POLICY
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.sample import as_input
 from tasks.planning.selection import Selection

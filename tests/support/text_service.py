@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from demo.stub_endpoint import Reply, StubEndpoint, digest_number
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 PLANTED = "zebrafinch"  # in what is said in one session; nowhere else
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 RATE = 16_000
 WIDTH, DEPTH = 16, 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 SIDE = 32
 _VIT = {

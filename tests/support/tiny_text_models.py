@@ -6,7 +6,7 @@ import json
 import string
 from pathlib import Path
 
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 LIMIT = 24  # word pieces that they read
 WIDTH, DEPTH = 16, 3

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from tasks.extractors.resnet50.settings import ResNet50Weights
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 V1 = ResNet50Weights.V1
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 # Upstream registers one ResNet-50 under two names, so the file names every one of its tensors twice.
 RESNET = "backbone.resnet_backbone."

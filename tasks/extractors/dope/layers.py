@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tasks.extractors.dope.checkpoint_weights import C4_CHANNELS, RPN_ANCHORS, PartWeights, Weights
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.resnet import split_resnet50
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tasks.extractors.dope.options import NetworkOptions
 from tasks.extractors.dope.roi_ops import nms
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 if TYPE_CHECKING:
     from torchvision.models.detection.image_list import ImageList

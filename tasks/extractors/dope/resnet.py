@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 STRIDE = 16  # pixels of the resized frame per cell of the feature map
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tasks.extractors.dope.settings import RoiBorder
-from tasks.models.torchvision_import import has_compiled_operators
+from tasks.models.libraries import has_compiled_operators
 
 SAMPLES_PER_BIN = 2  # along each axis
 

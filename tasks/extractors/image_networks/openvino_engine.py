@@ -19,7 +19,7 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image_networks.engine import ImageModel, unavailable
 from tasks.extractors.image_networks.settings import Precision
-from tasks.models.openvino_import import import_openvino
+from tasks.models.libraries import import_openvino
 
 _BATCH_SIZE = 8  # 4 to 16 take the same time an image
 _KEPT = 8  # converted networks; a pass over the frames has one for each of its features

@@ -85,7 +85,11 @@ class ResNet50(FrameExtractor[ResNet50Settings]):
             return self.settings.path
         if found := weights.find(PUBLISHED[self.settings.weights]):
             return found
-        return None if self.settings.allow_untrained else self._published()
+        if self.settings.allow_untrained:
+            return None
+        if not self.may_download:
+            raise ExtractionError(weights.not_here(PUBLISHED[self.settings.weights]))
+        return self._published()
 
     def _published(self) -> Path:
         try:

@@ -13,7 +13,7 @@ from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
 from tasks.extractors.image_networks.settings import Precision
 from tasks.extractors.resnet50.settings import PUBLISHED, SIDE, UNTRAINED_SEED, ResNet50Weights
 from tasks.models import weights
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 
 def build_network(path: Path | None, which: ResNet50Weights) -> EmbeddingNetwork:

@@ -14,8 +14,8 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.audio.shape import AudioShape
 from tasks.extractors.image_networks.settings import Device, Precision
 from tasks.extractors.image_networks.torch_engine import largest_batch_size, numerics
+from tasks.models.libraries import import_torchvision
 from tasks.models.one_thread import one_thread
-from tasks.models.torchvision_import import import_torchvision
 
 _HALVES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 _UNUSED = "masked_spec_embed"  # of training

@@ -17,7 +17,7 @@ from PIL import Image
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image_networks.crops import Interpolation, cropper_class
 from tasks.extractors.image_networks.settings import Precision
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 _BYTES = 255.0
 _TRIALS = ((48, 64), (72, 40))  # pictures whose images have to be of one size

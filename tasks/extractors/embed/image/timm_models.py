@@ -14,7 +14,7 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.image.backbone import Backbone, as_tokens
 from tasks.extractors.embed.image.weights import load_state
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 
 def import_timm() -> ModuleType:

@@ -11,7 +11,7 @@ import torch
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.image.backbone import Backbone, as_tokens, outputs_of
 from tasks.extractors.embed.image.weights import load_state
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 # By a child that such a model has: where its layers are. Theirs are the children of the one that is named, in order.
 _LAYERS = {

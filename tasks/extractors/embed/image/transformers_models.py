@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.image.backbone import Backbone, as_tokens, outputs_of
-from tasks.models.torchvision_import import import_torchvision
+from tasks.models.libraries import import_torchvision
 
 _CLASS_TOKENS = ("cls_token", "class_embedding")
 _OTHER_TOKENS = ("distillation_token", "register_tokens")

@@ -18,8 +18,8 @@ from tasks.extractors.embed.text.settings import TextPool, TextSettings
 from tasks.extractors.embed.text.shape import TextShape
 from tasks.extractors.image_networks.settings import Device, Precision
 from tasks.extractors.text_chunks import Chunk, chunks, embed_in_chunks
+from tasks.models.libraries import import_torchvision
 from tasks.models.one_thread import one_thread
-from tasks.models.torchvision_import import import_torchvision
 
 _BATCH = 32
 _USUAL_PIECES = 512  # where neither the model nor its tokenizer says how much it reads

@@ -1,0 +1,78 @@
+"""The one place that imports torchvision and OpenVINO, because both need care; nothing else in ``tasks/`` imports them.
+
+**torchvision** may not match the installed torch. PyPI's wheel is built against CUDA torch. Beside a CPU build of
+torch its compiled operators cannot be loaded, and ``import torchvision`` dies with ``operator torchvision::nms does not
+exist``: its Python code registers "fake" kernels for operators that were never defined. Declaring those two operators
+first makes the import work. Everything that is plain Python (models, transforms, weights) is then complete; only the
+compiled operators (NMS, RoIAlign) are missing. ``has_compiled_operators`` says whether they are.
+
+**OpenVINO** reports to Google Analytics: ``import openvino`` and ``openvino.convert_model`` send events through the
+package ``openvino_telemetry``, unasked, and leave an identifier in ``~/intel``. Where that package cannot be imported,
+OpenVINO uses a silent replacement of its own; so here it cannot be imported.
+
+torch is imported inside the functions: planning imports this module through others, and must not wait for torch.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from functools import cache
+from types import ModuleType
+from typing import cast
+
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_importing = threading.Lock()
+_declared: list[object] = []
+
+
+def import_torchvision() -> ModuleType:
+    """The torchvision package, importable beside any build of torch."""
+    with _importing:
+        return _import_torchvision()
+
+
+@cache
+def _import_torchvision() -> ModuleType:
+    import torch
+
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error):
+            raise
+        _forget_half_imported_modules()
+        library = torch.library.Library("torchvision", "DEF")
+        for schema in _SCHEMAS:
+            library.define(schema)
+        _declared.append(library)  # the operators live only as long as this object
+        import torchvision
+    return torchvision
+
+
+def has_compiled_operators() -> bool:
+    """Whether torchvision's compiled operators (NMS, RoIAlign) can run in this process."""
+    import_torchvision()
+    from torchvision.extension import _has_ops
+
+    return bool(_has_ops())
+
+
+def _forget_half_imported_modules() -> None:
+    for name in [name for name in sys.modules if name == "torchvision" or name.startswith("torchvision.")]:
+        del sys.modules[name]
+
+
+def import_openvino() -> ModuleType:
+    """The openvino package, unable to report.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    sys.modules["openvino_telemetry"] = cast(ModuleType, None)  # this makes its import fail
+    import openvino
+
+    return openvino
