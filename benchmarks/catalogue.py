@@ -103,7 +103,7 @@ def command(*arguments: str) -> Callable[[Path], None]:
 
 
 def collect(root: Path) -> None:
-    from storyframes.store.garbage import collect as removals
+    from storyframes.store.maintenance.garbage import collect as removals
 
     assert not list(removals(open_store(root), 0.0))
 

@@ -25,9 +25,9 @@ from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES, VISION, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CATALOGUE, create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.index import write_clip_index
 
 WINDOW = WindowSpec().window

@@ -21,8 +21,8 @@ from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import CLOCK, feature_spec
 from storyframes.store import catalogue
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 
 FPS = WindowSpec().fps
 CLIPS = 3_072

@@ -21,7 +21,7 @@ from benchmarks.measure import cpu_seconds, print_machine
 from benchmarks.slow_object_store import BUCKET, slow_object_store
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
 from storyframes.store.far_rows import REQUESTS_AT_ONCE
-from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.storage.object_store import ObjectStorage
 
 LATENCY_S, BYTES_PER_S = 0.03, 100e6
 BATCH, CLIPS, THREADS, RUNS = 64, 1_024, 4, 3

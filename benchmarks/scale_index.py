@@ -14,10 +14,10 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import INNER_GROUP, create_store, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.index import update_clip_index
 from tasks.study.load import load_study
 

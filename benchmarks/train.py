@@ -27,9 +27,9 @@ from storyframes.features import STORIES, STORY_FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.empathy.feed import Feed, Loaded, open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.build import build

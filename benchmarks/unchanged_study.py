@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import FEATURES, feature_spec
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import INNER_GROUP, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extract import Work
 from tasks.extractors.glove.extractor import GloveSettings
 from tasks.extractors.registry import ExtractorsSettings, build_extractors

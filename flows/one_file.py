@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from flows.settings import Settings, load_settings
 from storyframes.one_file import ExtractedFile, ExtractFileError
 from storyframes.store import catalogue
+from storyframes.store.explore import part_of
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import INPUTS, StoreError, create_store
-from storyframes.store.locks import locked
 from storyframes.store.maintenance import collect
-from storyframes.store.parts import part_of
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
-from storyframes.store.scratch import make_scratch_folder, scratch_beside
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.locks import locked
+from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
 from tasks.extract import Outcome
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import extractor_classes, unknown_feature

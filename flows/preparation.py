@@ -17,9 +17,8 @@ from flows.clusters.settings import LocalCluster
 from flows.request import ExtractionRequest
 from flows.runs.progress import watcher
 from flows.settings import Settings, check_labels
-from storyframes.store import scratch
 from storyframes.store.layout import StoreError, create_store
-from storyframes.store.storage import Storage
+from storyframes.store.storage import Storage, scratch
 from tasks.extractors.required_tools import check_tools
 from tasks.planning.label_curves import curve_features
 from tasks.planning.plan import Plan, plan_extraction

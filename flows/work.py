@@ -15,7 +15,7 @@ from flows.clusters.settings import ClusterSettings
 from flows.gather import Bundle
 from flows.in_turn import do_in_turn
 from storyframes.features import STORIES
-from storyframes.store.location import open_storage
+from storyframes.store.layout import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work, extract, not_done, not_in_store, published
 from tasks.extractors.registry import ExtractorsSettings, build_extractor

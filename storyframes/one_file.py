@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storyframes.features import in_order
-from storyframes.store.explore import SessionView
-from storyframes.store.parts import part_frame
+from storyframes.store.explore import SessionView, part_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,13 +21,12 @@ from typing import Any
 from storyframes.features import CLOCK
 from storyframes.spec import Axis
 from storyframes.store.catalogue import Entry, read_entry
-from storyframes.store.durable import sha256_file
-from storyframes.store.layout import ZARR_JSON, current_path
-from storyframes.store.location import open_storage
+from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
+from storyframes.store.storage.durable import sha256_file
 from storyframes.tracks import of_track
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass

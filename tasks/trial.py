@@ -13,11 +13,11 @@ from typing import Any
 
 import av
 
-from storyframes.store.durable import sha256_file
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage
+from storyframes.store.storage.durable import sha256_file
 from storyframes.testing.trial import SESSION, Trial
 from tasks.extractors.base import (
     CommonSettings,

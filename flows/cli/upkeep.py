@@ -90,8 +90,9 @@ def gc(
 ) -> None:
     """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
     from flows.cli.tables.upkeep import removals_table
-    from storyframes.store import maintenance, scratch
+    from storyframes.store import maintenance
     from storyframes.store.layout import open_store
+    from storyframes.store.storage import scratch
 
     unread: dict[str, str] = {}
     with usage_errors():
@@ -119,8 +120,8 @@ def archive(
     dest: Annotated[str, typer.Argument(help="A new feature store, or one to bring up to date.")],
 ) -> None:
     """Copy the current versions into a compressed store (zstd): smaller, plain Zarr, slower to read."""
-    from storyframes.store.archive import archive as copy_compressed
     from storyframes.store.layout import create_store, open_store
+    from storyframes.store.maintenance.archive import archive as copy_compressed
 
     interruption.promise(interruption.GOES_ON)
     with usage_errors(), error_console().status("archiving") as spinner:

@@ -12,7 +12,7 @@ from typing import Any
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError, Needs, check_needs
 from flows.clusters.settings import LocalCluster
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import ENOUGH, places_without_room
 
 _GPU_THREADS = 4  # so many sessions may share a GPU ([resnet50] sessions_per_gpu)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
 from flows.clusters.installation import Installation
-from storyframes.store.location import open_storage
-from storyframes.store.run_mark import RunMark, leave_mark
+from storyframes.store.layout import RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered

@@ -14,9 +14,7 @@ from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
 from flows.clusters.installation import Installation
 from flows.clusters.preflight import blind_to, unreachable_from_here
-from storyframes.store.layout import CLIPS
-from storyframes.store.location import open_storage
-from storyframes.store.run_mark import RunMark, leave_mark
+from storyframes.store.layout import CLIPS, RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
 
 if TYPE_CHECKING:

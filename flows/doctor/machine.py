@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flows.doctor.findings import Finding, State
-from storyframes.store import scratch
 from storyframes.store.layout import StoreError, open_store
-from storyframes.store.storage import StorageError
+from storyframes.store.storage import StorageError, scratch
 from tasks.inspect.human import human_bytes
 from tasks.models.digests import user_cache
 

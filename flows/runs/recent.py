@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storyframes.store.owner import Owner
+from storyframes.store.storage.locks import Owner
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -17,7 +17,7 @@ from pathlib import Path
 from flows.runs.configured_server import ServerError, check_server, without_password
 from flows.runs.own_server import OwnServer
 from flows.runs.recent import end_dead_runs
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import places_without_room
 from tasks.tools.reaper import reaper
 

@@ -17,7 +17,7 @@ import scipy.io
 
 from storyframes.export.formats import ExportError
 from storyframes.export.npy_files import array_name
-from storyframes.store.frames import flat_arrays
+from storyframes.store.explore import flat_arrays
 from storyframes.store.tables import Block, Table
 
 LIMIT = 2**31 - 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes.store.frames import named_columns
+from storyframes.store.explore import named_columns
 from storyframes.store.tables import Block, Table
 
 

@@ -16,10 +16,10 @@ from storyframes.export.readme import readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes, stored_clocks
 from storyframes.store.storage import StorageError
+from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.tables import Table, tables_of
 from storyframes.tracks import MAIN, feature_and_track, of_track
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from storyframes.export.formats import ExportError
-from storyframes.store.durable import flush_folder, flush_tree, sha256_file
-from storyframes.store.folder_storage import LocalStorage
-from storyframes.store.scratch import scratch_beside
+from storyframes.store.storage.durable import flush_folder, flush_tree, sha256_file
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.scratch import scratch_beside
 from storyframes.store.validation import parse_json
 
 MANIFEST = "export.json"

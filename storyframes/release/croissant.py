@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storyframes.release.settings import ReleaseSettings
-from storyframes.store.durable import sha256_file
 from storyframes.store.layout import CLIPS
+from storyframes.store.storage.durable import sha256_file
 
 if TYPE_CHECKING:
     from storyframes.release.run import Release

@@ -12,11 +12,11 @@ from storyframes.label_curves import is_label_curve
 from storyframes.release.pseudonyms import KEY
 from storyframes.release.settings import ReleaseError
 from storyframes.spec import MAIN_ARRAY
-from storyframes.store.durable import sha256_file
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CLIPS
 from storyframes.store.storage import StorageError
+from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import parse_json
 
 STORE = "features"

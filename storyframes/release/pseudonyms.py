@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storyframes.release.settings import ReleaseError
-from storyframes.store.durable import write_atomically
+from storyframes.store.storage.durable import write_atomically
 
 KEY = "storyframes_release_key"
 """The key of the JSON by which a key file is known, wherever it lies."""

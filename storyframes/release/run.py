@@ -23,12 +23,12 @@ from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 from storyframes.spec import Axis
 from storyframes.store import catalogue, clip_table
-from storyframes.store.durable import flush_folder, flush_tree
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CLIPS, create_store
-from storyframes.store.scratch import scratch_beside
 from storyframes.store.storage import Storage
+from storyframes.store.storage.durable import flush_folder, flush_tree
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.scratch import scratch_beside
 from storyframes.tracks import MAIN, feature_and_track
 
 _STORIES = f"{STORIES}/"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from storyframes.store.catalogue_rows import CHECKED, WHOLE_SESSION, check_rows
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, ID_PATTERN, StoreError, attempt_path, current_path
+from storyframes.store.record_index import see
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, Status
-from storyframes.store.seen import see
 from storyframes.store.storage import Storage, StorageError
 from storyframes.store.validation import InvalidError, are_names, parse_json
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # half a second to import, and whoever reads the records alon
 
 _T = TypeVar("_T")
 _KEYS = ["session_id", "feature"]
-SEEN = "seen"  # a column beside the schema's: what the row's records were seen as, see storyframes.store.seen
+SEEN = "seen"  # a column beside the schema's: what the row's records were seen as, see storyframes.store.record_index
 _ROWS_OF_A_GROUP = 8_192  # of the file: a group is the least that is read of it
 _READ_AT_ONCE = 2_000  # features: so much of their records is in memory
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it

@@ -1,27 +1,31 @@
-"""A session to look around in: its features as data frames, or as an xarray DataTree with named coordinates.
+"""A session to look around in: its features, or parts of them, as data frames, or all of it as an xarray DataTree.
 
-The latter needs xarray (the extra ``storyframes[explore]``), and reads nothing before it is asked for: the arrays of
+The tree needs xarray (the extra ``storyframes[explore]``), and reads nothing before it is asked for: the arrays of
 the working profile stay mapped, others are opened lazily.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from storyframes.features import in_order
-from storyframes.spec import ArraySpec, Axis
-from storyframes.store.frames import pandas_frame, polars_frame
-from storyframes.store.tables import chosen_table
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.store.layout import StoreError
+from storyframes.store.tables import DEVICE, MASK, STORY_ID, TIME, Table, chosen_table, flat_arrays, named_columns
 from storyframes.tracks import feature_and_track, of_track
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
     import xarray
 
     from storyframes.store.feature_store import FeatureStore
+
+INDICES = (TIME, f"{DEVICE}{TIME}", STORY_ID)
+"""The key that is a data frame's index: the first of these that the table has."""
 
 
 class SessionView:
@@ -152,3 +156,114 @@ def _labels(array: ArraySpec) -> dict[str, Any]:
 
 def _notes(node: Any) -> dict[str, Any]:
     return {key: value for key, value in node.attrs.items() if key not in {"columns", "joints", "provenance"}}
+
+
+def pandas_frame(table: Table) -> pd.DataFrame:
+    """All rows of a table, the times as its index; ``attrs`` has the caveats, and the units of columns that have one.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    block = table.read(0, table.rows)
+    parts = [pd.DataFrame({name: pd.Series(values) for name, values in block.keys.items()})]
+    for array, flat in flat_arrays(block).items():
+        parts.append(pd.DataFrame(flat, columns=[column.name for column in table.columns if column.array == array]))
+    frame = pd.concat(parts, axis=1)
+    index = next((name for name in INDICES if name in block.keys), None)
+    frame = frame if index is None else frame.set_index(index)
+    frame.attrs = {
+        "session_id": table.session_id,
+        "feature": table.feature,
+        "caveats": table.caveats,
+        "units": {column.name: column.unit for column in table.columns if column.unit},
+    }
+    return frame
+
+
+def polars_frame(table: Table) -> pl.DataFrame:
+    """The same for polars, without an index.
+
+    Raises:
+        StoreError: they cannot be read.
+        ModuleNotFoundError: polars is not installed.
+    """
+    try:
+        import polars as pl
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("to_polars needs polars: pip install 'storyframes[export]'", name="polars") from None
+    columns = named_columns(table, table.read(0, table.rows))
+    texts = {name for name, values in columns.items() if values.dtype == object}
+    return pl.DataFrame(
+        [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is meant of a feature.
+
+    Attributes:
+        rows: what a row stands for; None as in the feature's main array.
+        arrays: these; empty for all of such rows.
+        columns: of the main array these; empty for all.
+    """
+
+    rows: str | None = None
+    arrays: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def part_of(spec: FeatureSpec, name: str) -> Part:
+    """The part of this name; the whole where it is empty.
+
+    Raises:
+        StoreError: there is none, or its arrays have not the same rows.
+    """
+    if not name:
+        return Part()
+    if name in spec.groups:
+        return Part(str(spec.arrays[MAIN_ARRAY].axis), (MAIN_ARRAY,), spec.columns[spec.groups[name]])
+    arrays = (name,) if name in spec.arrays else tuple(one for one in spec.arrays if one.startswith(f"{name}_"))
+    axes = {str(spec.arrays[one].axis) for one in arrays}
+    if len(axes) > 1:
+        raise StoreError(f"{spec.name}: {', '.join(arrays)} have not the same rows: name one of them")
+    if arrays:
+        return Part(axes.pop(), arrays)
+    kinds = list(dict.fromkeys(str(array.axis) for array in spec.arrays.values()))
+    if name in kinds:
+        return Part(name)
+    raise StoreError(f"{spec.name} has no part {name!r}; it has {', '.join((*spec.groups, *spec.arrays, *kinds))}")
+
+
+def part_frame(
+    store: FeatureStore, session_id: str, feature: str, name: str, rate: float | None, *, unmeasured: bool
+) -> pd.DataFrame:
+    """A part of a feature as a data frame; see :meth:`storyframes.store.explore.SessionView.to_pandas`.
+
+    Args:
+        store: where it is.
+        session_id: the session.
+        feature: as the store calls it.
+        name: of the part; see :func:`part_of`.
+        rate: rows a second; None takes them as they are stored.
+        unmeasured: also the numbers of rows that are no measurement; else they are NaN, so that no mean is made of
+            them. Whole numbers stay.
+
+    Raises:
+        StoreError: there is no such feature or part.
+    """
+    part = part_of(store.spec(session_id, feature), name)
+    table = chosen_table(store, session_id, feature, part.rows, rate)
+    if part.arrays:  # times are no values: a part that is one has them as its index alone
+        table = replace(table, arrays={one: spec for one, spec in table.arrays.items() if one in part.arrays})
+    frame = pandas_frame(table)
+    values = [column.name for column in table.columns]
+    if part.columns:
+        places = {column.place: column.name for column in table.columns}
+        kept = [places[table.arrays[MAIN_ARRAY].columns.index(one)] for one in part.columns]
+        frame = frame.drop(columns=[one for one in values if one not in set(kept)])
+        values = kept
+    if not unmeasured and not frame[MASK].all():
+        floats = [one for one in values if np.issubdtype(frame[one].dtype, np.floating)]
+        frame[floats] = frame[floats].where(frame[MASK])
+    return frame

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import zarr
 
-from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.caches import ChunkCache, LocalCopy
 from storyframes.store.layout import StoreError
-from storyframes.store.local_copy import LocalCopy
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage import Ranges, Tail
 

@@ -19,13 +19,12 @@ import zarr
 from storyframes.features import STORIES, VISION, in_order
 from storyframes.spec import FeatureSpec
 from storyframes.store import catalogue
+from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.catalogue_rows import parse_arrays
-from storyframes.store.chunk_cache import ChunkCache
 from storyframes.store.clip_table import to_frame
 from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import Fetchers, Opening
 from storyframes.store.layout import CLIPS, StoreError, open_store
-from storyframes.store.local_copy import CopyFolder
 from storyframes.store.records import StoredArray
 from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
@@ -53,7 +52,7 @@ class FeatureStore:
 
     Args:
         location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
-        options: for a URL, see :func:`storyframes.store.location.open_storage`.
+        options: for a URL, see :func:`storyframes.store.layout.open_storage`.
         cache: of a store at a URL: a folder of this machine that keeps what was read, to be mapped from then on.
             Processes may share one, and a killed one leaves nothing wrong in it. Its files are its owner's alone.
         cache_bytes: with ``cache``, the most that the folder may hold (None: as much as the disk has): when it is

@@ -1,4 +1,4 @@
-"""The names of the files in a feature store, and the Zarr groups above its features.
+"""The names of the files in a feature store, opening and making one, and the mark of a run in it.
 
 Paths are relative to the store, with forward slashes, whatever kind of place the store is.
 """
@@ -9,15 +9,18 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from storyframes.features import STORIES
-from storyframes.store.folder_storage import LocalStorage
-from storyframes.store.location import open_storage
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
+from storyframes.store.storage.durable import TEMPORARY_SUFFIX
+from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import ID_PATTERN as ID_PATTERN
 from storyframes.store.validation import VERSION_PATTERN as VERSION_PATTERN
 from storyframes.store.validation import InvalidError, check_names, parse_json, shown
@@ -29,6 +32,8 @@ CHECKSUMS = "checksums.json"
 INPUTS = "inputs.json"
 STUDY = "study.json"
 ZARR_JSON = "zarr.json"
+
+_MARK_PREFIX = ".run-"
 
 # How the store, and what works on it, names its own files at the top: no session has such a name, now or later.
 _OWN_SUFFIXES = (".json", ".parquet", ".lock", ".tmp")
@@ -90,6 +95,25 @@ def attempt_path(session_id: str, feature: str) -> str:
     return f"{feature_path(session_id, feature)}/{ATTEMPT}"
 
 
+def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+    """The place that ``location`` names: a path, or a URL (``s3://bucket/prefix``).
+
+    Args:
+        location: where.
+        options: for a URL, what obstore takes (``endpoint``, ``region``, ``access_key_id``, ``client_options``, …); the
+            environment's ``AWS_*`` variables otherwise.
+
+    Raises:
+        StorageError: the URL's scheme is unknown, or obstore is not installed.
+    """
+    text = os.fspath(location)
+    if "://" in text:
+        from storyframes.store.storage.object_store import ObjectStorage  # needs obstore
+
+        return ObjectStorage(text, options or {})
+    return LocalStorage(Path(text).absolute())  # workers may run in another folder
+
+
 def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
     """Make the place a feature store unless it is one already; a damaged root group is written again.
 
@@ -148,7 +172,7 @@ def open_store(
     """The feature store at ``location``.
 
     Args:
-        location: see :func:`storyframes.store.location.open_storage`.
+        location: see :func:`open_storage`.
         options: likewise.
         damaged: open it also where its root group is damaged, to look what else is.
 
@@ -178,3 +202,49 @@ def make_feature_groups(storage: Storage, session_id: str, feature: str) -> str:
         if storage.read(path) != INNER_GROUP:
             storage.replace(path, INNER_GROUP)
     return folder
+
+
+@dataclass(frozen=True)
+class RunMark:
+    """A file that is in a store while a run lasts: a process that can read it sees the same place as the run.
+
+    The same path may be another folder elsewhere: a disk of the machine's own, or the empty folder below a mount that
+    failed.
+
+    Attributes:
+        location: of the place, as :func:`open_storage` takes it.
+        path: of the file, below it.
+        content: of the file.
+    """
+
+    location: str
+    path: str
+    content: bytes
+
+    def is_seen(self) -> bool:
+        """Whether this process finds the mark in what it sees at the location.
+
+        Raises:
+            StorageError: what is there cannot be read.
+        """
+        return open_storage(self.location).read(self.path) == self.content
+
+
+@contextmanager
+def leave_mark(storage: Storage) -> Iterator[RunMark]:
+    """Keep a mark in a place while the block runs; removes those that killed runs left in a folder.
+
+    Those in an object store are removed by ``gc``.
+
+    Raises:
+        StorageError: nothing can be written there.
+    """
+    folder = storage.local("")
+    for left in folder.glob(f"{_MARK_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
+        with storage.abandoned(left.name) as abandoned:
+            if abandoned:
+                storage.remove([left.name])
+    name = f"{_MARK_PREFIX}{secrets.token_hex(16)}{TEMPORARY_SUFFIX}"
+    mark = RunMark(storage.location, name, secrets.token_bytes(32))
+    with storage.kept(mark.path, mark.content):
+        yield mark

@@ -12,8 +12,8 @@ from typing import Any
 
 from storyframes.store.catalogue import ALL_SESSIONS, SEEN, WHOLE_SESSION, Entry, Known, read_entries, scan
 from storyframes.store.layout import CATALOGUE, StoreError
+from storyframes.store.record_index import see
 from storyframes.store.records import Status, check_quality
-from storyframes.store.seen import see
 from storyframes.store.storage import Storage
 from storyframes.store.validation import InvalidError, parse_json
 

@@ -11,11 +11,10 @@ from itertools import groupby
 
 import numpy as np
 
-from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.description import open_array
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers, shard_tail
 from storyframes.store.layout import StoreError
-from storyframes.store.local_copy import CopyFolder
 from storyframes.store.records import StoredArray
 from storyframes.store.shards import ShardLayout, map_shard
 from storyframes.store.storage import Storage

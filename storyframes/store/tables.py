@@ -1,6 +1,6 @@
 """A feature of one session as tables: one for each kind of row that it has, with names, times and a mask.
 
-What a notebook gets as a data frame (:mod:`storyframes.store.frames`) and what is exported
+What a notebook gets as a data frame (:mod:`storyframes.store.explore`) and what is exported
 (:mod:`storyframes.export`) are these tables. Values are those that are stored; at a rate, those of the row that
 :mod:`storyframes.times` finds, as clips have them.
 """
@@ -348,3 +348,15 @@ def _table(
 def _widened(rows: np.ndarray) -> np.ndarray:
     """float16 as float32, exactly: few programs read the former."""
     return rows.astype(np.float32) if rows.dtype == np.float16 else rows
+
+
+def flat_arrays(block: Block) -> dict[str, np.ndarray]:
+    """(n, values of a row) of each array of a block."""
+    return {name: rows.reshape(len(rows), math.prod(rows.shape[1:])) for name, rows in block.arrays.items()}
+
+
+def named_columns(table: Table, block: Block) -> dict[str, np.ndarray]:
+    """(n,) of each column of a block of a table: the keys, then the values."""
+    flat = flat_arrays(block)
+    values = {column.name: np.ascontiguousarray(flat[column.array][:, column.place]) for column in table.columns}
+    return block.keys | values

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from storyframes.testing.rules import RULES, Checked, class_rules
 from storyframes.testing.trial import runner
 

@@ -12,8 +12,8 @@ import numpy as np
 import zarr
 
 from storyframes.store.catalogue import read_entry
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.records import Status
+from storyframes.store.storage.local_folder import LocalStorage
 
 SESSION = "trial"
 

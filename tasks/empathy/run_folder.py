@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from storyframes.store.durable import write_atomically
-from storyframes.store.locks import locked
+from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.locks import locked
 from tasks.empathy.settings import ModelName
 
 STATE = "state.json"

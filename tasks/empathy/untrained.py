@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import storyframes
 from storyframes.clips.dataset import ClipDataset
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.locks import WAIT_S
+from storyframes.store.storage.locks import WAIT_S
 from tasks.empathy.inputs import Part, clip_inputs, open_parts, rows_of
 from tasks.empathy.labels import best_cut
 from tasks.empathy.predictions import FILE, write_predictions

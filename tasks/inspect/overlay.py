@@ -9,8 +9,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from storyframes.store.durable import write_atomically
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.storage.durable import write_atomically
 from storyframes.tracks import MAIN, of_track
 from tasks.inspect.picture_points import Colour, picture_points
 from tasks.media.recording import read_frames

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from storyframes.store.durable import sha256_file
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
+from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.local_folder import LocalStorage
 
 _LOG = logging.getLogger("storyframes")
 

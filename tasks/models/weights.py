@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.durable import flush_folder, sha256_file
-from storyframes.store.scratch import scratch_beside
+from storyframes.store.storage.durable import flush_folder, sha256_file
+from storyframes.store.storage.scratch import scratch_beside
 from tasks.models.digests import user_cache
 
 _BLOCK = 1 << 20

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
-from storyframes.store.scratch import scratch_folder
 from storyframes.store.shards import CHUNK_ROWS
+from storyframes.store.storage.scratch import scratch_folder
 from storyframes.tracks import MAIN, of_track
 from tasks.extract import Outcome, Work, extract
 from tasks.extractors.base import InputFile, Source

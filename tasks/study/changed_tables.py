@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes.store.durable import write_atomically
+from storyframes.store.storage.durable import write_atomically
 from tasks.study.load import read_study
 from tasks.study.parquet_columns import with_added_cells
 from tasks.study.problems import Problem

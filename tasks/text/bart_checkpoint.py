@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storyframes.store.scratch import scratch_beside
+from storyframes.store.storage.scratch import scratch_beside
 from tasks.models.libraries import import_torchvision
 from tasks.text.bart import BartError
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from storyframes.store.durable import sha256_file
-from storyframes.store.owner import Owner
+from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.locks import Owner
 from tasks.tools.reaper import reaper
 from tasks.tools.tool_process import RunningTool, ToolResult, running_tool, thread_environment
 

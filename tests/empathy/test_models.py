@@ -16,7 +16,7 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.locks import lock_new_file
+from storyframes.store.storage.locks import lock_new_file
 from tasks.empathy.feed import open_bank
 from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from tasks.empathy.models.amer import attended

@@ -15,9 +15,8 @@ from support.openface_tools import script
 
 from flows.clusters.installation import Installation
 from flows.clusters.preflight import Expectations, problems_here
-from storyframes.store.garbage import collect
-from storyframes.store.location import open_storage
-from storyframes.store.run_mark import leave_mark
+from storyframes.store.layout import leave_mark, open_storage
+from storyframes.store.maintenance.garbage import collect
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.required_tools import MissingToolError, check_tools, missing_tools
 from tasks.study.record import digest_of_ends
@@ -139,8 +138,8 @@ def test_a_worker_must_see_the_same_files_of_the_study_and_the_same_store(tmp_pa
 
 def test_the_mark_of_a_killed_run_is_removed_and_that_of_one_that_lives_is_not(store_root: Path) -> None:
     code = (
-        "import os, sys; from storyframes.store.location import open_storage\n"
-        "from storyframes.store.run_mark import leave_mark\n"
+        "import os, sys; from storyframes.store.layout import open_storage\n"
+        "from storyframes.store.layout import leave_mark\n"
         "with leave_mark(open_storage(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
     command = [sys.executable, "-c", code, str(store_root)]

@@ -25,10 +25,10 @@ from storyframes.clips.split_spec import SplitSpec
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
-from storyframes.store.archive import archive
 from storyframes.store.clip_table import FORMAT, ClipFormatError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS, create_store
+from storyframes.store.maintenance.archive import archive
 from tasks.index import build_clip_index, write_clip_index
 from tasks.models.digests import DigestCache
 from tasks.study.load import Study, load_study

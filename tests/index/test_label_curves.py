@@ -26,8 +26,8 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
+from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Status
-from storyframes.store.verify import verify
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.planning.selection import SelectionError
 from tasks.study.curve_file import CurveSamples

@@ -127,7 +127,7 @@ def test_a_record_that_cannot_be_read_is_not_the_same(tmp_path: Path, damaged: s
 
 
 def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
-    from storyframes.store.archive import archive
+    from storyframes.store.maintenance.archive import archive
 
     store = make(tmp_path / "a")
     list(archive(store.storage, create_store(tmp_path / "b")))

@@ -10,10 +10,10 @@ import pytest
 
 from storyframes.clips.inputs import ClipInput
 from storyframes.features import FEATURES, Axis
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Attempt, Status
 from storyframes.store.shards import Compression, ShardWriter
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.options import GroupingRule, PpiOptions
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing

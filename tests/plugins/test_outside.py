@@ -21,8 +21,8 @@ from support.outside_programs import (
 )
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extractors.base import CommonSettings, ExtractionError, Input
 from tasks.extractors.outside.environment import Requirements, install_environment
 from tasks.extractors.outside.settings import OutsideSettings

@@ -14,8 +14,8 @@ from support.outside_programs import SHADES, Ground, frames_plug_in, with_numpy
 from support.processes import alive, wait_for
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extractors.base import CommonSettings, ExtractionError, Extractor
 from tasks.extractors.frame_pass import FrameExtractor, run_frame_pass
 from tasks.extractors.outside.environment import Requirements, install_environment

@@ -31,7 +31,7 @@ import json, sys
 from pathlib import Path
 from storyframes.store import catalogue
 from storyframes.store import maintenance
-from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.storage.local_folder import LocalStorage
 storage = LocalStorage(Path(sys.argv[1]))
 entries = {f"{e.session_id}/{e.feature}": [str(e.status), e.reason] for e in catalogue.scan(storage)}
 findings = [[f.session_id, f.feature, f.path, f.problem, f.unreadable] for f in maintenance.verify(storage)]

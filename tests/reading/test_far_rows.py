@@ -21,14 +21,14 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from storyframes import ClipDataset
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
-from storyframes.store.archive import archive
-from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.caches import ChunkCache
 from storyframes.store.far_rows import FarArray, FarRows, Fetchers
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
-from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardLayout
+from storyframes.store.storage.object_store import ObjectStorage
 
 pytest.importorskip("obstore")
 ROWS = 700

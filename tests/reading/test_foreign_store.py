@@ -18,13 +18,13 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
-from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.garbage import collect
 from storyframes.store.layout import StoreError, create_store
+from storyframes.store.maintenance.archive import archive
+from storyframes.store.maintenance.garbage import collect
+from storyframes.store.maintenance.verification import is_intact, verify
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
-from storyframes.store.verify import is_intact, verify
 
 ROWS = 60
 AURA = FeatureSpec(

@@ -19,7 +19,7 @@ from support.processes import alive, wait_for
 from support.stores import local, publish_openface
 
 from storyframes.store import catalogue
-from storyframes.store.chunk_cache import ChunkCache
+from storyframes.store.caches import ChunkCache
 from storyframes.store.far_rows import Fetchers
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store

@@ -11,9 +11,9 @@ from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
-from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
+from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat, seal
 from storyframes.store.shards import Compression, ShardWriter

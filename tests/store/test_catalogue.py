@@ -21,14 +21,14 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, folder_storage
+from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage, state_of
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
 from storyframes.store.snapshot import Snapshot
-from storyframes.store.storage import Storage
+from storyframes.store.storage import Storage, local_folder
+from storyframes.store.storage.local_folder import LocalStorage, state_of
 
 DAY_NS = 86_400 * 10**9
 
@@ -50,7 +50,7 @@ def reading(kind: type[Any]) -> type[Any]:
 @pytest.fixture(params=["folder", "object store"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """Six features of three sessions, catalogued; what changes in a test does so in a later tick of the clock."""
-    monkeypatch.setattr(folder_storage, "_SETTLED_NS", 0)
+    monkeypatch.setattr(local_folder, "_SETTLED_NS", 0)
     if request.param == "folder":
         create_store(tmp_path / "features")
         made = reading(LocalStorage)(tmp_path / "features")

@@ -18,8 +18,7 @@ from support.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path
-from storyframes.store.location import open_storage
+from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path, open_storage
 from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
 from storyframes.store.records import Current, Status
 from storyframes.store.snapshot import Snapshot
@@ -233,7 +232,7 @@ import sys, time
 sys.path.insert(0, "tests")
 from support.turns import publish
 from storyframes.store.publish import RemovedError
-from storyframes.store.location import open_storage
+from storyframes.store.layout import open_storage
 storage, failed = open_storage(sys.argv[1]), 0
 for number in range(1, 1 + int(sys.argv[3])):
     try:
@@ -247,14 +246,14 @@ import os, sys, time
 sys.path.insert(0, "tests")
 from storyframes.store import catalogue
 from storyframes.store import maintenance
-from storyframes.store import object_storage
-from storyframes.store.location import open_storage
-object_storage._SPARED_S = float(sys.argv[2])
+from storyframes.store.storage import object_store
+from storyframes.store.layout import open_storage
+object_store._SPARED_S = float(sys.argv[2])
 storage, parent = open_storage(sys.argv[1]), os.getppid()
 while not os.path.exists(sys.argv[3]) and os.getppid() == parent:
     list(maintenance.collect(storage, 0))
     catalogue.compact(storage)
-    time.sleep(0 if object_storage._SPARED_S >= 0 else 0.2)  # or no writer ever comes to its end
+    time.sleep(0 if object_store._SPARED_S >= 0 else 0.2)  # or no writer ever comes to its end
 """
 
 

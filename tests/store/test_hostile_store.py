@@ -30,17 +30,17 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.export.formats import ExportError, Format
 from storyframes.export.run import export
 from storyframes.store import catalogue
-from storyframes.store.archive import archive
 from storyframes.store.catalogue_rows import CHECKED, parse_arrays
 from storyframes.store.description import open_array
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import CATALOGUE, CLIPS, StoreError, create_store, open_store
+from storyframes.store.maintenance.archive import archive
+from storyframes.store.maintenance.verification import verify
 from storyframes.store.now import shown
 from storyframes.store.records import Attempt, Current, RecordError, Status, seal, unseal
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import StorageError
-from storyframes.store.verify import verify
+from storyframes.store.storage.local_folder import LocalStorage
 
 REFUSALS = (StoreError, StorageError, ExportError, RecordError)
 SECRET = "a stranger wants this"

@@ -12,11 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from storyframes.store import locks
-from storyframes.store.storage import StorageError
+from storyframes.store.storage import StorageError, locks
 
 ROOT = Path(__file__).parents[2]
-_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.locks import locked\n"
+_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.storage.locks import locked\n"
 _HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(1000)"
 
 

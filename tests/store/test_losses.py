@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
-from storyframes.store.garbage import collect
 from storyframes.store.layout import STUDY, create_store
+from storyframes.store.maintenance.garbage import collect
+from storyframes.store.maintenance.verification import verify as find
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status, seal
-from storyframes.store.verify import verify as find
 
 
 @pytest.fixture(scope="module")

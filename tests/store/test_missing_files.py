@@ -13,7 +13,7 @@ from support.commands import storyframes
 from support.studies import run
 
 from storyframes.store import catalogue
-from storyframes.store.location import open_storage
+from storyframes.store.layout import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings

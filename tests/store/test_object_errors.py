@@ -17,10 +17,10 @@ from support.stores import local, publish_openface
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.layout import ROOT_GROUP, StoreError
-from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError, may_pass
+from storyframes.store.storage.object_store import ObjectStorage
 from tasks.extract import Work, failed
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
@@ -151,8 +151,8 @@ def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: P
 
 
 def test_an_archive_is_not_made_of_what_is_gone(store_root: Path, tmp_path: Path) -> None:
-    from storyframes.store.archive import archive
     from storyframes.store.layout import create_store
+    from storyframes.store.maintenance.archive import archive
 
     version = publish_openface(store_root, "a", 70)
     (store_root / "a/openface" / version / "values/c/0/0").unlink()

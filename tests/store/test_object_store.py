@@ -17,16 +17,14 @@ from support.commands import ONE_WORKER
 from support.object_stores import publish
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, maintenance, object_storage
+from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.garbage import collect
-from storyframes.store.layout import StoreError, create_store
-from storyframes.store.location import open_storage
-from storyframes.store.object_storage import ObjectStorage
+from storyframes.store.layout import StoreError, create_store, leave_mark, open_storage
+from storyframes.store.maintenance.garbage import collect
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
-from storyframes.store.run_mark import leave_mark
-from storyframes.store.storage import StorageError
+from storyframes.store.storage import StorageError, object_store
+from storyframes.store.storage.object_store import ObjectStorage
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,7 +65,7 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
     create_store(url)
     code = (
         "import os, signal, sys\nimport numpy as np\nfrom storyframes.features import FEATURES\n"
-        "from storyframes.store.publish import FeatureWriter\nfrom storyframes.store.location import open_storage\n"
+        "from storyframes.store.publish import FeatureWriter\nfrom storyframes.store.layout import open_storage\n"
         "with FeatureWriter(open_storage(sys.argv[1]), 'a', FEATURES['frames']) as out:\n"
         "    out.write('time', np.zeros(5))\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -104,7 +102,7 @@ def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) 
     before = publish(url, "a", seed=1)
     code = (
         "import os, signal, sys; sys.path.insert(0, 'tests')\n"
-        "from storyframes.store.object_storage import ObjectStorage\n"
+        "from storyframes.store.storage.object_store import ObjectStorage\n"
         "from support.object_stores import publish\n"
         "real = ObjectStorage.update\n"
         "def deadly(self, path, change):\n"
@@ -118,7 +116,7 @@ def test_a_writer_killed_before_the_commit_is_never_seen(url: str, monkeypatch) 
     catalogue.compact(open_storage(url))
     assert not list(maintenance.verify(open_storage(url)))
     assert not list(maintenance.collect(open_storage(url), grace_s=-5))  # it could be about to publish
-    monkeypatch.setattr(object_storage, "_SPARED_S", -5)
+    monkeypatch.setattr(object_store, "_SPARED_S", -5)
     (removal,) = maintenance.collect(open_storage(url), grace_s=-5)
     assert removal.path != f"a/frames/{before}"
     assert len(FeatureStore(url).read("a", "frames", array="time")) == 70

@@ -26,8 +26,8 @@ from storyframes.clips.inputs import ClipInput
 from storyframes.features import FEATURES
 from storyframes.store.catalogue import read_entry
 from storyframes.store.feature_store import FeatureStore
+from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Current
-from storyframes.store.verify import verify
 from tasks.extractors.base import Fingerprint
 from tasks.extractors.registry import build_extractor
 from tasks.models.digests import DigestCache

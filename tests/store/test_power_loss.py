@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
-from storyframes.store.folder_storage import LocalStorage
+from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.publish import FeatureWriter
 {mutant}
 storage = LocalStorage(Path(sys.argv[1]))
@@ -34,11 +34,11 @@ catalogue.compact(storage)
 """
 
 MUTANTS = {
-    "a version's files are not flushed": "import storyframes.store.folder_storage as f; "
+    "a version's files are not flushed": "import storyframes.store.storage.local_folder as f; "
     "f.flush_tree = lambda folder: None",
-    "current.json is not flushed": "import storyframes.store.durable as d; d.os = type('os', (), "
+    "current.json is not flushed": "import storyframes.store.storage.durable as d; d.os = type('os', (), "
     "{**vars(os), 'fsync': staticmethod(lambda fd: None)})",
-    "folders are not flushed": "import storyframes.store.durable as d, storyframes.store.folder_storage as f; "
+    "folders are not flushed": "from storyframes.store.storage import durable as d, local_folder as f; "
     "d.flush_folder = f.flush_folder = lambda folder: True",
 }
 

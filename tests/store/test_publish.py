@@ -77,7 +77,7 @@ def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
 
 
 def test_a_disk_that_gives_back_something_else_is_noticed(store_root: Path, monkeypatch) -> None:
-    import storyframes.store.folder_storage as storage
+    import storyframes.store.storage.local_folder as storage
 
     def rot_then_flush(folder: Path) -> None:
         shard = folder / "values/c/0/0"

@@ -14,8 +14,8 @@ from benchmarks.scale import Measure, line, measures
 from benchmarks.scale_study import SETTINGS as NEW
 from benchmarks.scale_study import many_sessions
 from benchmarks.unchanged_study import SETTINGS, unchanged_study
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import create_store
+from storyframes.store.storage.local_folder import LocalStorage
 from tasks.models import digests
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection

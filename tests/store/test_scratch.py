@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from storyframes.store.owner import Owner
-from storyframes.store.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
+from storyframes.store.storage.locks import Owner
+from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "version", "prefect", "plan", "check", "dask"]
 WEEK_S = 7 * 24 * 3600
@@ -35,7 +35,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def start_owner(purpose: str = "openface") -> tuple[subprocess.Popen[str], Path]:
     """A process with a folder that has a file of a person in it."""
     code = (
-        "import sys, time\nfrom storyframes.store.scratch import make_scratch_folder\n"
+        "import sys, time\nfrom storyframes.store.storage.scratch import make_scratch_folder\n"
         "folder = make_scratch_folder(sys.argv[1])\n(folder / 'output').mkdir()\n"
         "(folder / 'output/video.csv').write_text('landmarks')\nprint(folder, flush=True)\ntime.sleep(1000)\n"
     )

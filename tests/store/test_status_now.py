@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flows.cli.tables.status import entry_json, status_json, status_tables
-from storyframes.store import catalogue, folder_storage, now
-from storyframes.store.folder_storage import LocalStorage
+from storyframes.store import catalogue, now
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Current, Status, StoredArray, StoredFile
+from storyframes.store.storage import local_folder
+from storyframes.store.storage.local_folder import LocalStorage
 
 SESSIONS = ("a", "a-b", "a.b", "b", "stories")
 NAMES = ("frames", "glove", "openface@child_b")
@@ -41,7 +42,7 @@ class Reading(LocalStorage):
 def settled() -> Iterator[None]:
     """What changes in a test does so in a later tick of the clock."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder_storage, "_SETTLED_NS", 0)
+        patch.setattr(local_folder, "_SETTLED_NS", 0)
         READ.clear()
         yield
 

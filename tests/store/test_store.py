@@ -10,10 +10,10 @@ from support.stores import local, publish_openface
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, RecordError, Status
+from storyframes.store.storage.local_folder import LocalStorage
 
 
 def publish_resnet50(root: Path, session_id: str, rows: int) -> np.ndarray:

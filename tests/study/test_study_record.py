@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.store.layout import StoreError
-from storyframes.store.verify import verify
+from storyframes.store.maintenance.verification import verify
 from tasks.study.labels import Rater, RaterKind
 from tasks.study.load import Participant, Session, Study, Survey, load_study
 from tasks.study.record import check_study_record, remember_study

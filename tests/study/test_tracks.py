@@ -22,10 +22,10 @@ from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, OPENFACE_COLUMNS, in_order
 from storyframes.store import catalogue, maintenance
-from storyframes.store.archive import archive
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, feature_path
 from storyframes.store.maintenance import Finding
+from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
 from tasks.extract import Outcome, Work

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from storyframes.store.folder_storage import LOCK_SUFFIX
+from storyframes.store.storage.local_folder import LOCK_SUFFIX
 
 TESTS = Path(__file__).parent.parent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from storyframes.features import feature_spec
-from storyframes.store.location import open_storage
+from storyframes.store.layout import open_storage
 from storyframes.store.publish import FeatureWriter
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue
-from storyframes.store.folder_storage import LocalStorage
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.local_folder import LocalStorage
 
 
 def local(root: Path) -> LocalStorage:

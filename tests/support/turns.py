@@ -12,10 +12,10 @@ import numpy as np
 from obstore.store import MemoryStore
 
 from storyframes.features import FEATURES
-from storyframes.store.folder_storage import LocalStorage
-from storyframes.store.object_storage import ObjectStorage
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage import FileInfo, Storage, Update
+from storyframes.store.storage.local_folder import LocalStorage
+from storyframes.store.storage.object_store import ObjectStorage
 from support.processes import HANG_S
 
 _here = threading.local()

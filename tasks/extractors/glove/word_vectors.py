@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storyframes.store.durable import flush_tree
-from storyframes.store.locks import locked
-from storyframes.store.scratch import scratch_beside
+from storyframes.store.storage.durable import flush_tree
+from storyframes.store.storage.locks import locked
+from storyframes.store.storage.scratch import scratch_beside
 from tasks.models.digests import model_digest, user_cache
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import av
 import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.tool import ToolOutput

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
 from tasks.tools.containers import (
     ENGINE_FAILURES,

@@ -13,7 +13,7 @@ import numpy as np
 
 from storyframes.features import FeatureSpec
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.scratch import scratch_folder
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.outside.manifest import FrameStream, Manifest
 from tasks.extractors.outside.place import Place, VenvPlace, WorkFolder

@@ -15,11 +15,11 @@ from enum import StrEnum
 
 from storyframes.store import catalogue
 from storyframes.store.catalogue_rows import CHECKED, check_rows
-from storyframes.store.durable import TEMPORARY_SUFFIX
-from storyframes.store.folder_storage import LOCK_SUFFIX
 from storyframes.store.layout import CATALOGUE, VERSION_PATTERN, ZARR_JSON
 from storyframes.store.records import CURRENT, Current, RecordError, condemn, condemned
 from storyframes.store.storage import FileInfo, Storage, StorageError, Unreadable
+from storyframes.store.storage.durable import TEMPORARY_SUFFIX
+from storyframes.store.storage.local_folder import LOCK_SUFFIX
 
 
 class Garbage(StrEnum):

@@ -21,7 +21,7 @@ from storyframes.store.layout import (
     ZARR_JSON,
     StoreError,
 )
-from storyframes.store.losses import LookedAt, find_losses
+from storyframes.store.maintenance.losses import LookedAt, find_losses
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.store.validation import are_names, shown

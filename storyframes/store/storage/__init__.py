@@ -4,6 +4,10 @@ The rest of the library speaks of paths below the store ("s1/openface/current.js
 :class:`Storage` lists. What makes publishing safe is the same in both places: a version's files are written where
 nothing refers to them, and one small file is replaced in one step. A folder has atomic renames and locks for it, an
 object store has conditional puts (``If-Match``, ``If-None-Match``).
+
+This package has the interface. The two places: ``local_folder`` (with ``regular_files``, which opens nothing else, and
+``locks``) and ``object_store``; ``zarr_folder`` is a folder for zarr-python to read. ``durable`` writes files that
+survive a crash, ``scratch`` makes temporary folders that are removed even where their process was killed.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storyframes.store.durable import flush_folder, flush_tree, sha256_file, write_atomically
-from storyframes.store.locks import held, if_free, locked
-from storyframes.store.regular_files import AS_FILE, LINK, check_path, irregular, is_in_place, open_regular
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
+from storyframes.store.storage.durable import flush_folder, flush_tree, sha256_file, write_atomically
+from storyframes.store.storage.locks import held, if_free, locked
+from storyframes.store.storage.regular_files import AS_FILE, LINK, check_path, irregular, is_in_place, open_regular
 from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"
@@ -208,7 +208,7 @@ class LocalStorage:
         return self.root / path
 
     def zarr(self, path: str) -> Any:
-        from storyframes.store.zarr_folder import ZarrFolder  # zarr takes long to import
+        from storyframes.store.storage.zarr_folder import ZarrFolder  # zarr takes long to import
 
         self._check_folder(path)
         return {"store": ZarrFolder(self.root / path, read_only=True)}

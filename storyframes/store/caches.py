@@ -1,9 +1,9 @@
-"""Rows of a far store, kept on this machine's disk: what was read once is mapped from then on.
+"""What was read of compressed and of far arrays, kept: chunks in memory, and rows on this machine's disk.
 
-A copy is one sparse file for each array: the shard's rows as they lie there, then eight bytes for each chunk, which are
-0 until the chunk was written and hold its checksum afterwards. Processes share it: all write the same bytes, a chunk's
-checksum after the chunk, and each process checks a chunk against it before its first use. So a chunk that a crash or a
-loss of power left half written is fetched again, and never read.
+A :class:`LocalCopy` is one sparse file for each array: the shard's rows as they are stored, then eight bytes for each
+chunk, which are 0 until the chunk was written and hold its checksum afterwards. Processes share it: all write the same
+bytes, a chunk's checksum after the chunk, and each process checks a chunk against it before its first use. So a chunk
+that a crash or a loss of power left half written is fetched again, and never read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import errno
 import os
 import threading
 import warnings
-from collections.abc import Iterable
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -218,3 +220,57 @@ def _make(path: Path, rows_bytes: int, entries_bytes: int) -> int:
         return os.fstat(descriptor).st_ino
     finally:
         os.close(descriptor)
+
+
+class ChunkCache:
+    """Chunks by key, those used last, as many as fit into ``max_bytes``. Threads may share one.
+
+    A forked process begins with an empty one and a lock of its own: a lock that another thread held at the moment of
+    the fork would never be released there.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._chunks: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._nbytes = 0
+        self._lock = threading.Lock()
+        _caches.add(self)
+
+    def get(self, key: Hashable) -> np.ndarray | None:
+        """The chunk, or None."""
+        with self._lock:
+            chunk = self._chunks.get(key)
+            if chunk is not None:
+                self._chunks.move_to_end(key)
+            return chunk
+
+    def put(self, key: Hashable, chunk: np.ndarray) -> None:
+        """Keep the chunk, instead of those that were not used for longest."""
+        with self._lock:
+            self._forget(key)
+            self._chunks[key] = chunk
+            self._nbytes += chunk.nbytes
+            while self._nbytes > self.max_bytes:
+                self._forget(next(iter(self._chunks)))
+
+    def _forget(self, key: Hashable) -> None:
+        chunk = self._chunks.pop(key, None)
+        if chunk is not None:
+            self._nbytes -= chunk.nbytes
+
+    def after_fork(self) -> None:
+        """Begin anew: another thread may have been in the middle of changing it."""
+        self._lock = threading.Lock()
+        self._chunks = OrderedDict()
+        self._nbytes = 0
+
+
+_caches: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_caches):
+        cache.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -12,7 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
-from storyframes.store.locks import lock_new_file
+from storyframes.store.storage.locks import lock_new_file
 
 TEMPORARY_SUFFIX = ".tmp"
 _BLOCK = 1 << 20

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from typing import Any
 
 from zarr.storage import LocalStore
 
-from storyframes.store.regular_files import open_regular
-from storyframes.store.shard_guard import present
+from storyframes.store.storage import StorageError
+from storyframes.store.storage.regular_files import open_regular
+
+_SHARD = re.compile(r"(^|/)c(/\d+)+$")  # a session may be called "c" as well
 
 
 class ZarrFolder(LocalStore):
@@ -27,3 +30,14 @@ class ZarrFolder(LocalStore):
         """See that it is a regular file, where it is there at all: zarr-python opens whatever it is."""
         with suppress(FileNotFoundError, NotADirectoryError):
             os.close(open_regular(self.root, key))
+
+
+def present(key: str, found: Any) -> Any:
+    """What one of zarr-python's stores found at ``key``: every shard of ours was written, so one is never absent.
+
+    Raises:
+        StorageError: ``key`` is a shard's, and nothing was found: it was removed or lost.
+    """
+    if found is None and _SHARD.search(key):
+        raise StorageError(f"{key} does not exist: was its version removed by gc?")
+    return found

@@ -1,0 +1,11 @@
+"""Keeping a feature store sound.
+
+``verification`` reads every byte and names what is damaged, ``losses`` what is gone; ``garbage`` removes what nothing
+refers to; ``archive`` copies the current versions, compressed.
+"""
+
+from storyframes.store.maintenance.garbage import Garbage, Removal, collect
+from storyframes.store.maintenance.losses import LookedAt
+from storyframes.store.maintenance.verification import Finding, is_intact, repair, verify
+
+__all__ = ["Finding", "Garbage", "LookedAt", "Removal", "collect", "is_intact", "repair", "verify"]
