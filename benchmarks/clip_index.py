@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from benchmarks.measure import interleave
-from storyframes.clips.clip_rows import build_index
+from storyframes.clips.clip_index import build_index
 from storyframes.clips.splits import assign_splits
 from storyframes.clips.window_spec import WindowSpec
 

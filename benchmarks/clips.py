@@ -23,7 +23,7 @@ import zarr
 from benchmarks.clip_data import WINDOW, ClipData, uniform, write_many_sessions
 from benchmarks.measure import interleave
 from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
-from storyframes.clips.buffers import BatchBuffers, new_memory
+from storyframes.clips.dataset import BatchBuffers, new_memory
 from storyframes.features import VISION
 
 BATCH = 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.scale import Measure
 from benchmarks.scale_study import LINKS
-from storyframes.clips.clip_filter import filter_clips
+from storyframes.clips.filters import filter_clips
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, feature_spec
 from storyframes.store import catalogue

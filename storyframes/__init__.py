@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         PaperOrderOversamplingSampler,
     )
     from storyframes.clips.samplers import ClipSampler, SequentialSampler, SessionBlockSampler, UniformSampler
-    from storyframes.clips.split_spec import SplitSpec
+    from storyframes.clips.splits import SplitSpec
     from storyframes.features import FEATURES, Axis
     from storyframes.one_file import ExtractedFile, extract
     from storyframes.store.feature_store import FeatureStore
@@ -77,7 +77,7 @@ _FROM = {
     "SequentialSampler": "clips.samplers",
     "SessionBlockSampler": "clips.samplers",
     "UniformSampler": "clips.samplers",
-    "SplitSpec": "clips.split_spec",
+    "SplitSpec": "clips.splits",
     "FEATURES": "features",
     "Axis": "features",
     "FeatureStore": "store.feature_store",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.clip_rows import COLUMNS, weight_column
+from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.times import ticks
 from tasks.clip_remarks import named
 from tasks.label_rules import (

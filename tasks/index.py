@@ -10,11 +10,18 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from storyframes.clips import window_table
-from storyframes.clips.clip_rows import clip_rows
+from storyframes.clips.clip_index import clip_rows
 from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import SESSION_PHASE, PhaseRow, PhaseSpan, SessionSignals
+from storyframes.clips.windows import (
+    SESSION_PHASE,
+    PhaseRow,
+    PhaseSpan,
+    SessionSignals,
+    read_windows,
+    windows_schema,
+    write_windows,
+)
 from storyframes.features import FEATURES, in_order
 from storyframes.store.catalogue import replace_table, to_parquet
 from storyframes.store.clip_table import check_replaceable, to_table
@@ -50,7 +57,7 @@ class ClipIndex:
     """The clips of a study.
 
     Attributes:
-        clips: one row per window and what it is labelled of (see :func:`storyframes.clips.clip_rows.clip_rows`).
+        clips: one row per window and what it is labelled of (see :func:`storyframes.clips.clip_index.clip_rows`).
         excluded: sessions that give no clips because something is wrong with them, and what it is.
         warnings: by session, what is odd about those that do.
         remarks: what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed.
@@ -76,7 +83,7 @@ def build_clip_index(
         store: the study's features; None makes the index from the tables and the recordings' headers.
         rules: by scheme, how its labels meet clips; :func:`tasks.label_rules.label_rule_faults` has no fault to find.
     """
-    return _build(study, spec, store, rules or {}, window_table.schema().empty_table())[0]
+    return _build(study, spec, store, rules or {}, windows_schema().empty_table())[0]
 
 
 def _build(
@@ -271,11 +278,11 @@ def update_clip_index(
         StoreError: the store's index has a newer format; it was left as it is.
         StorageError: the store cannot be read or written.
     """
-    known = window_table.schema().empty_table() if anew else window_table.read(store.storage)
+    known = windows_schema().empty_table() if anew else read_windows(store.storage)
     index, found = _build(study, spec, store, rules or {}, known)
     write_clip_index(index.clips, store.storage)
     if found.table is not known:
-        window_table.write(store.storage, found.table)
+        write_windows(store.storage, found.table)
     return index
 
 

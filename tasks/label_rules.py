@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from storyframes.clips.clip_rows import COLUMNS, weight_column
+from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Curve, Label, Scheme, SchemeType, did_you_mean

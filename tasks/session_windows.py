@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.window_table import schema, window_type
-from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, windows_of
+from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, window_type, windows_of, windows_schema
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import Axis
@@ -64,7 +63,7 @@ class SessionWindows:
     """What was found of the sessions.
 
     Attributes:
-        table: a row for each (:func:`storyframes.clips.window_table.schema`), by their ids.
+        table: a row for each (:func:`storyframes.clips.windows.windows_schema`), by their ids.
         unreadable: the sessions that have no row, and why.
     """
 
@@ -116,7 +115,7 @@ def find_windows(
         store: the study's features; None makes the windows from the tables alone.
         phases: of the sessions that are wanted.
         header_fps: by session whose frame times are not known, frames per second as its recording's header has them.
-        known: what was found before, see :mod:`storyframes.clips.window_table`.
+        known: what was found before, see :mod:`storyframes.clips.windows`.
     """
     row_of = {session_id: row for row, session_id in enumerate(known["session_id"].to_pylist())}
     marks = known["seen"].to_pylist()
@@ -160,7 +159,7 @@ def find_windows(
 
     order = list(changed)
     new = [read(order[first : first + _AT_ONCE]) for first in range(0, len(order), _AT_ONCE)]
-    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, schema())])
+    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, windows_schema())])
     return SessionWindows(table.take(pc.sort_indices(table["session_id"])), unreadable)
 
 
@@ -305,5 +304,7 @@ def _batch(rows: Sequence[Mapping[str, Any]], windows: pd.DataFrame) -> pa.Recor
     table = pa.Table.from_pandas(windows, pa.schema(fields), preserve_index=False).combine_chunks()
     structs = pa.StructArray.from_arrays([pa.concat_arrays(each.chunks) for each in table.columns], fields=fields)
     lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in schema().names if name != "windows"}
-    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, schema())
+    columns: dict[str, Any] = {
+        name: [row[name] for row in rows] for name in windows_schema().names if name != "windows"
+    }
+    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, windows_schema())

@@ -17,7 +17,7 @@ def clips(
 ) -> None:
     """Show what the clip index has: clips by phase and split, and the labels that they carry."""
     from flows.cli.tables.clips import clips_json, clips_table
-    from storyframes.clips.clip_filter import filter_clips
+    from storyframes.clips.filters import filter_clips
     from storyframes.store.feature_store import FeatureStore
 
     with usage_errors(), refused_if(ValueError):

@@ -1,12 +1,11 @@
-"""Clips for training: ``window_spec``, ``windows``, ``splits``, ``clip_rows`` (the index) → ``dataset`` → ``loader``.
+"""Clips for training, in the order in which data flows.
 
-``window_table`` keeps the windows of sessions, so that the index can be brought up to date. ``split_spec`` draws other
-splits than the index's.
+The index: ``window_spec`` says how clips are cut, ``windows`` cuts them, ``splits`` assigns participants to splits, and
+``clip_index`` makes the rows.
 
-``inputs`` is what a clip may hold: any feature (``feature_input``), or one of the ``named_inputs``. ``columns`` chooses
-of it, ``row_finders`` tell which rows are a clip's where they are not frames, ``speakers`` whose words they are,
-``spoken`` what is said at a moment, ``grid`` which rows are nearest to points of one rate, ``same_frames`` whether
-another track's frames are the clips', and ``input_readers`` fill it.
-``clip_filter`` and ``filter_expression`` choose clips, ``samplers`` and ``oversampling`` order them, ``buffers``
-holds batches.
+Reading: ``dataset`` (``ClipDataset``) chooses clips by ``filters`` and opens ``inputs``. An input is one of
+``named_inputs`` or any feature of the store (``feature_input``), which says which of the ``readers`` fills a batch from
+which rows: those nearest to the points of a ``grid``, or those that ``row_finders`` find.
+
+Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors.
 """

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from storyframes.clips.buffers import BatchBuffers, new_memory
-from storyframes.clips.clip_filter import complete_clips, filter_clips
-from storyframes.clips.input_readers import Batch, Clip, Field, PaddedRows
-from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.filters import complete_clips, filter_clips
+from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
-from storyframes.clips.split_spec import SplitSpec
+from storyframes.clips.readers import Batch, Field, PaddedRows
+from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN
@@ -40,7 +41,7 @@ class ClipDataset:
         store: the feature store, or its folder.
         inputs: names, or :class:`~storyframes.clips.inputs.ClipInput` where columns or rows are to be chosen.
         where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= .9``,
-            see :func:`~storyframes.clips.filter_expression.parse_filter`) or pyarrow's
+            see :func:`~storyframes.clips.filters.parse_filter`) or pyarrow's
             (``pc.field("split") == "train"``); None takes all.
         drop_missing: leave out clips that lack an input; otherwise they are an error.
         split: draw participants into splits anew, instead of taking the clip index's own; ``where`` and ``clips`` have
@@ -250,3 +251,67 @@ def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
     columns.insert(0, "session", session)
     columns.insert(1, "story", story)
     return columns.to_records(index=False), list(sessions), [*stories, NO_STORY]  # -1, where there is none, is the last
+
+
+_ALIGNMENT = 64
+
+
+class BatchBuffers:
+    """Arrays for batches, on memory that comes back by itself when the last array on it is gone.
+
+    So a batch may be kept as long as one likes; whoever keeps many makes more memory be allocated. Threads may share
+    one.
+
+    Args:
+        fields: the arrays of a sample.
+        batch_size: most samples of a batch.
+        keep: how much unused memory to keep, in batches.
+        allocate: makes memory of that many bytes, as (n,) uint8.
+    """
+
+    def __init__(
+        self, fields: Mapping[str, Field], batch_size: int, keep: int, allocate: Callable[[int], np.ndarray]
+    ) -> None:
+        self._fields = fields
+        self._allocate = allocate
+        self._unused: deque[np.ndarray] = deque(maxlen=keep)
+        self._offsets: dict[str, int] = {}
+        self._nbytes = 0
+        for name, field in fields.items():
+            self._offsets[name] = self._nbytes
+            self._nbytes += -(-batch_size * _nbytes(field) // _ALIGNMENT) * _ALIGNMENT
+
+    def take(self, count: int) -> dict[str, np.ndarray]:
+        """Arrays for ``count`` samples, holding whatever was there before."""
+        try:
+            memory = self._unused.pop()
+        except IndexError:
+            memory = self._allocate(self._nbytes)
+        lent = np.asarray(_Loan(memory, self._unused))
+        arrays = {}
+        for name, field in self._fields.items():
+            first = self._offsets[name]
+            part = lent[first : first + count * _nbytes(field)]
+            arrays[name] = part.view(field.dtype).reshape(count, *field.shape)
+        return arrays
+
+
+def new_memory(nbytes: int) -> np.ndarray:
+    """Plain memory."""
+    return np.empty(nbytes, np.uint8)
+
+
+class _Loan:
+    """Owns the memory as long as an array refers to it: numpy keeps the object that an array was made from."""
+
+    def __init__(self, memory: np.ndarray, unused: deque[np.ndarray]) -> None:
+        self.__array_interface__ = memory.__array_interface__
+        self._memory = memory
+        self._unused = unused
+
+    def __del__(self) -> None:
+        self._unused.append(self._memory)
+
+
+def _nbytes(field: Field) -> int:
+    return math.prod(field.shape) * field.dtype.itemsize

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule
-from storyframes.clips.columns import ColumnTable
-from storyframes.clips.grid import Grid, grid_offsets, open_frame_grid, open_grid
-from storyframes.clips.input_readers import (
+from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable, MaskRule, mask_rule
+from storyframes.clips.grid import Grid, check_frames_are_the_clips, grid_offsets, open_frame_grid, open_grid
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.readers import (
     CurveRows,
     Field,
     FrameMask,
@@ -24,12 +24,21 @@ from storyframes.clips.input_readers import (
     PaddedRows,
     RowFinder,
     RowPart,
+    SpokenAtFrames,
+    SpokenAtPoints,
+    SpokenPerFrame,
+    SpokenRows,
 )
-from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.row_finders import IndexedSound, UtterancesOverlapping, WordsStarting, timed_sound
-from storyframes.clips.same_frames import check_frames_are_the_clips
-from storyframes.clips.speakers import RowsOfSpeakers, Speakers, find_speakers, refuse_speakers
-from storyframes.clips.spoken import SpokenAtFrames, SpokenAtPoints, SpokenPerFrame, SpokenRows
+from storyframes.clips.row_finders import (
+    IndexedSound,
+    RowsOfSpeakers,
+    Speakers,
+    UtterancesOverlapping,
+    WordsStarting,
+    find_speakers,
+    refuse_speakers,
+    timed_sound,
+)
 from storyframes.features import CLOCK
 from storyframes.label_curves import CurveRule, is_label_curve
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -147,3 +148,17 @@ class ClipSource:
                 "row per frame a rate= in rows a second, or index the study again"
             )
         return int(lengths[0])
+
+
+class Clip(NamedTuple):
+    """What readers need of one row of the clip index, and which row of the dataset it is."""
+
+    row: int
+    session_id: str
+    story_id: str
+    start_frame: int
+    stop_frame: int
+    start_s: float
+    stop_s: float
+    audio_start: int
+    audio_stop: int

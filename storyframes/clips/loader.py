@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from storyframes.clips.buffers import BatchBuffers
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.input_readers import Batch
+from storyframes.clips.dataset import BatchBuffers, ClipDataset
+from storyframes.clips.readers import Batch
 from storyframes.clips.samplers import ClipSampler, SequentialSampler
 
 if TYPE_CHECKING:

@@ -28,10 +28,11 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.clip_rows import weight_column
-from storyframes.clips.columns import side_by_side
+from storyframes.array_roles import side_by_side
+from storyframes.clips.clip_index import weight_column
 from storyframes.clips.feature_input import common_spec, grid_of, open_feature
-from storyframes.clips.input_readers import (
+from storyframes.clips.inputs import ClipInput, ClipSource
+from storyframes.clips.readers import (
     Field,
     FrameMask,
     FramePart,
@@ -41,9 +42,7 @@ from storyframes.clips.input_readers import (
     MaskRule,
     StoryVector,
 )
-from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.row_finders import IndexedSound
-from storyframes.clips.speakers import refuse_speakers
+from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
 from storyframes.label_curves import is_label_curve, of_scheme
 from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec

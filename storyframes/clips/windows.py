@@ -1,8 +1,12 @@
-"""The sliding windows inside the phases of a study, and what its recordings tell of each.
+"""The sliding windows inside the phases of a study, what its recordings say of each, and the table that keeps them.
 
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
 ``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
 after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds.
+
+The table ``windows.parquet`` has a row for each session: when it was recorded, and its windows before anything labels
+them. With it, bringing the clip index up to date reads only the sessions that changed. A row counts only while its
+``seen``, a digest of everything that the row was made of, is unchanged; deleting the table costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -10,13 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
+from storyframes.store.catalogue import is_proved, parse_table, replace_table
+from storyframes.store.layout import WINDOWS, StoreError
+from storyframes.store.storage import Storage
+from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 
 SESSION_PHASE = "session"
@@ -234,3 +243,79 @@ def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarra
     count = np.concatenate([[0], np.cumsum(has_value)])
     counts = count[stops] - count[starts]
     return np.where(counts > 0, (total[stops] - total[starts]) / np.maximum(counts, 1), np.nan)
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SESSIONS_OF_A_GROUP = 2_048  # of the file: a group is the least that is read of it
+
+
+@cache
+def window_type() -> pa.DataType:
+    """A window: :data:`storyframes.clips.windows.WINDOW_COLUMNS` but its session's id."""
+    import pyarrow as pa
+
+    types = {name: pa.string() if kind == "str" else kind.lower() for name, kind in WINDOW_COLUMNS.items()}
+    return pa.struct([(name, types[name]) for name in types if name != "session_id"])
+
+
+@cache
+def windows_schema() -> pa.Schema:
+    """The columns; times are in seconds of the session."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("session_id", pa.string()),
+            ("seen", pa.binary(16)),  # the same only while all is that the row was made of
+            ("frames", pa.int64()),  # of the track that is cut; null where their times are not known, as those below
+            ("first_s", pa.float64()),  # when the first frame is; null where there is none
+            ("last_s", pa.float64()),
+            ("rate", pa.float64()),  # frames per second; null of fewer than two frames
+            ("sound_first_s", pa.float64()),  # when the first row of sound is; null where there is none
+            ("sound_last_s", pa.float64()),
+            ("recorded", pa.string()),  # JSON: {track: [from, to]}, where there are other tracks
+            ("windows", pa.list_(window_type())),
+        ]
+    )
+
+
+def read_windows(storage: Storage) -> pa.Table:
+    """What is known; nothing where that is damaged, or of another make.
+
+    Raises:
+        StorageError: the store cannot be read.
+    """
+    content = storage.read(WINDOWS)
+    try:
+        if content is not None and is_proved(storage, WINDOWS, content):
+            table = parse_table(content, WINDOWS)
+            if table.schema.equals(windows_schema()) and all(
+                map(_is_recorded, table["recorded"].drop_null().to_pylist())
+            ):
+                return table
+    except StoreError:
+        pass  # it is written again
+    return windows_schema().empty_table()
+
+
+def _is_recorded(text: str) -> bool:
+    """Whether it says of tracks from when to when they are."""
+    try:
+        tracks = parse_json(text)
+    except InvalidError:
+        return False
+    return isinstance(tracks, dict) and all(
+        isinstance(span, list) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
+        for span in tracks.values()
+    )
+
+
+def write_windows(storage: Storage, table: pa.Table) -> None:
+    """Make ``table`` what is known.
+
+    Raises:
+        StorageError: the store cannot be written.
+    """
+    replace_table(storage, WINDOWS, lambda: table, _SESSIONS_OF_A_GROUP)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from storyframes.clips.clip_rows import COLUMNS, weight_column
+from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.features import FEATURES
 from storyframes.label_curves import column_of
 from storyframes.release.pseudonyms import Key

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER
-from storyframes.clips.columns import ColumnTable
+from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
 from storyframes.label_curves import curve_spec, is_label_curve
 from storyframes.release.settings import ReleaseError

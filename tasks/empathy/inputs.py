@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.input_readers import Field
 from storyframes.clips.inputs import ClipInput
+from storyframes.clips.readers import Field
 from tasks.empathy.models.parts import Sequences
 from tasks.empathy.moments import Moments
 from tasks.empathy.settings import TrainSettings

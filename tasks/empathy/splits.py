@@ -10,15 +10,13 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from storyframes.clips.clip_filter import complete_clips, filter_clips
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.filter_expression import parse_filter
+from storyframes.clips.filters import complete_clips, filter_clips, parse_filter
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.named_inputs import STORY_FEATURE
 from storyframes.clips.oversampling import OversamplingSampler, PaperOrderOversamplingSampler
 from storyframes.clips.samplers import ClipSampler, UniformSampler
-from storyframes.clips.split_spec import SplitSpec
-from storyframes.clips.splits import SPLITS
+from storyframes.clips.splits import SPLITS, SplitSpec
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
 from storyframes.store.feature_store import FeatureStore

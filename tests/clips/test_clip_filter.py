@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storyframes.clips.clip_filter import filter_clips
+from storyframes.clips.filters import filter_clips
 
 INDEX = pd.DataFrame(
     {

@@ -12,11 +12,10 @@ import pytest
 from support.stores import local
 from support.synthetic_features import StudySpec, SyntheticStudy, publish, write_features
 
-from storyframes.clips.buffers import BatchBuffers
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.input_readers import Field
+from storyframes.clips.dataset import BatchBuffers, ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.named_inputs import INPUTS
+from storyframes.clips.readers import Field
 from storyframes.clips.samplers import UniformSampler
 from storyframes.features import Axis
 from storyframes.store import catalogue

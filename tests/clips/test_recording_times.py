@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stores import local
 
-from storyframes.clips.clip_rows import build_index
+from storyframes.clips.clip_index import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES

@@ -19,7 +19,7 @@ from support.planted_study import Nobody
 from support.stores import local
 from support.training import name, quick, results, small, train_and_be_killed
 
-from storyframes.clips.split_spec import SplitSpec
+from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from tasks.empathy.checkpoint import CheckpointError, load_checkpoint
 from tasks.empathy.feed import Loaded

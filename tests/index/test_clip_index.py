@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.split_spec import SplitSpec
-from storyframes.clips.splits import assign_splits, components
+from storyframes.clips.splits import SplitSpec, assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.clip_table import FORMAT, ClipFormatError

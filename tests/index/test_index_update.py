@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support.changing_study import SPECS, ChangingStudy
 from support.stores import local
 
-from storyframes.clips import window_table
 from storyframes.clips.window_spec import WindowSpec
+from storyframes.clips.windows import read_windows
 from storyframes.store import catalogue
 from storyframes.store.clip_table import to_table
 from storyframes.store.feature_store import FeatureStore
@@ -183,7 +183,7 @@ def test_other_windows_of_the_same_arrays_raise_the_rule(tmp_path: Path) -> None
     made.study = replace(made.study, phases=(phase,))
     made.spec = WindowSpec(window=15, stride=10)
     updated(made)
-    (row,) = [each for each in window_table.read(local(made.root)).to_pylist() if each["session_id"] == "a"]
+    (row,) = [each for each in read_windows(local(made.root)).to_pylist() if each["session_id"] == "a"]
     names = ("start_frame", "start_s", "stop_s", "face_tracked", "frames_expected", "longest_gap_s")
     windows = [[round(window[name], 4) for name in names] for window in row["windows"]]
     expected = [[3, 0.2, 1.2, 0.6667, 15, 0.0667], [13, 0.8667, 2.3667, 0.6667, 22, 0.5667]]

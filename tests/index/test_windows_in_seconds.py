@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.stores import local
 from support.synthetic_features import publish, study_of
 
-from storyframes.clips.clip_rows import build_index
+from storyframes.clips.clip_index import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flows.clusters.settings import ClusterSettingsError, load_cluster
 from flows.settings import SettingsError, load_settings
-from storyframes.clips.split_spec import SplitSpec
+from storyframes.clips.splits import SplitSpec
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, check_values, read_toml
 from storyframes.release.manifest import ReleaseError

@@ -12,7 +12,7 @@ from storyframes.clips.oversampling import (
     OversamplingSampler,
     PaperOrderOversamplingSampler,
 )
-from storyframes.clips.split_spec import SplitSpec
+from storyframes.clips.splits import SplitSpec
 
 
 @dataclass

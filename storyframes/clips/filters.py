@@ -1,0 +1,214 @@
+"""Which clips of the index a training job reads: filters as text, and clips that lack an input.
+
+A filter's text is parsed as Python, but none of it is run: what a filter may contain (columns, values, comparisons,
+``in``, ``and``, ``or``, ``not``, arithmetic) is translated into a pyarrow expression; anything else is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from storyframes.clips.inputs import ClipInput
+from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
+from storyframes.label_curves import column_of
+from storyframes.store.feature_store import FeatureStore
+
+_PLACE = "\0place"  # no filter can name this column
+
+
+def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.DataFrame:
+    """The clips for which ``where`` is true; a comparison with a missing value, or the opposite of one, is not.
+
+    Args:
+        index: the clip index.
+        where: an expression over its columns: as text, see :func:`parse_filter`, or pyarrow's. None takes all clips.
+
+    Raises:
+        ValueError: the expression is not one over the clip index, or leaves no clip.
+    """
+    if where is None:
+        clips = index
+    else:
+        try:
+            expression = parse_filter(where, index.columns) if isinstance(where, str) else where
+            clips = index.iloc[_rows(index, expression)]
+        except (pa.ArrowException, SyntaxError, TypeError, ValueError, OverflowError) as error:
+            columns = ", ".join(index.columns)
+            raise ValueError(f"where={where!r} cannot be applied ({error}); the clip index has {columns}") from None
+    if len(index) == 0:
+        raise ValueError(
+            "the clip index has no clips: 'storyframes index STUDY FEATURES' says why, and what would help"
+        )
+    if len(clips) == 0:
+        raise ValueError(f"no clip is left: none of the {len(index)} in the clip index has {where!r}")
+    return clips.reset_index(drop=True)
+
+
+def _rows(index: pd.DataFrame, expression: pc.Expression) -> np.ndarray:
+    """The places of the rows for which the expression is true. Categories are compared as the names that they are."""
+    table = pa.Table.from_pandas(index, preserve_index=False)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    table = table.append_column(_PLACE, pa.array(np.arange(len(index))))
+    return table.filter(expression).column(_PLACE).to_numpy()
+
+
+def complete_clips(
+    clips: pd.DataFrame, store: FeatureStore, inputs: Iterable[ClipInput], *, drop_missing: bool
+) -> pd.DataFrame:
+    """The clips that have all inputs.
+
+    Raises:
+        ValueError: one lacks an input and ``drop_missing`` is not set, or all do.
+    """
+    for wanted in inputs:
+        lacking = _lacking(clips, store, wanted)
+        if lacking.any() and not drop_missing:
+            raise ValueError(_complaint(clips[lacking], len(clips), wanted, store))
+        if lacking.all():
+            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.field!r}")
+        clips = clips[~lacking]
+    return clips.reset_index(drop=True)
+
+
+def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.Series:
+    """Which clips cannot give the input."""
+    needs = needed_features(wanted, store)
+    if wanted.name == "story":
+        return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
+    if wanted.name == "label":
+        return clips[RATING].isna() if wanted.columns is None else pd.Series(False, index=clips.index)
+    sessions = clips["session_id"].unique()
+    complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
+    lacking = ~clips["session_id"].isin(complete)
+    return lacking | clips["audio_start"].isna() if wanted.field == "audio" else lacking
+
+
+def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: FeatureStore) -> str:
+    stories = lacking["story_id"].dropna().unique() if wanted.name == "story" else []
+    names = stories if len(stories) else lacking["session_id"].unique()
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    columns = [column_of(feature) for feature in needed_features(wanted, store)]
+    there = columns and all(column in lacking for column in columns)  # an index may be older than a feature
+    advice = f"filter with where={' and '.join(columns)!r}, or " if there else ""
+    if wanted.name == "label":
+        others = [name for name in lacking.attrs.get("schemes", {}) if name != RATING]
+        ask = f"ask for other labels with ClipInput('label', {others[:3]}), " if others else ""
+        if len(lacking) == count:
+            cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
+            return f"none of the {count} clips has a rating, which is the input {wanted.field!r}: {cure}"
+        advice = f"{ask}filter with where='{RATING} is not null', or "
+    return (
+        f"{len(lacking)} of {count} clips lack the input {wanted.field!r} (of {shown}): {advice}"
+        "leave them out with drop_missing=True"
+    )
+
+
+_OPERATORS: Mapping[type, Callable[[Any, Any], pc.Expression]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.And: operator.and_,
+    ast.Or: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_MOST_CHARACTERS = 10_000  # deeper nesting than that many characters can hold would exhaust the stack
+
+
+def parse_filter(text: str, columns: Iterable[str]) -> pc.Expression:
+    """The pyarrow expression that ``text`` writes out.
+
+    Args:
+        text: ``split == "train" and face_tracked >= .9``, ``empathy in [1, 2]``, ``not has_dope``,
+            ``stop_s - start_s > 7``, ``valence is not null``.
+        columns: the names that it may use.
+
+    Raises:
+        ValueError: it names something else than a column, or holds something else than a filter may.
+        SyntaxError: it cannot be parsed.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"it has {len(text)} characters, more than {_MOST_CHARACTERS}")
+    try:
+        return _truth(ast.parse(text.strip(), mode="eval").body, frozenset(columns))
+    except (RecursionError, MemoryError):
+        raise ValueError("it is nested too deeply") from None
+
+
+def _truth(node: ast.expr, columns: frozenset[str]) -> pc.Expression:
+    """What is true or false of a clip; a value alone is neither."""
+    expression = _expression(node, columns)
+    if not any(isinstance(part, ast.Name) for part in ast.walk(node)):
+        raise ValueError(f"{ast.unparse(node)!r} names no column")
+    return expression
+
+
+def _expression(node: ast.expr, columns: frozenset[str]) -> pc.Expression:
+    match node:
+        case ast.Name(id=name):
+            if name not in columns:
+                raise ValueError(f"{name!r} is no column; text goes into quotes")
+            return pc.field(name)
+        case ast.Constant():
+            return pc.scalar(_value(node))
+        case ast.BoolOp(op=op, values=values):
+            return reduce(_OPERATORS[type(op)], (_truth(value, columns) for value in values))
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as op, right=right):
+            return _OPERATORS[type(op)](_truth(left, columns), _truth(right, columns))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_expression(left, columns), _expression(right, columns))
+        case ast.UnaryOp(op=ast.Not() | ast.Invert(), operand=operand):
+            return ~_truth(operand, columns)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return pc.negate(_expression(operand, columns))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            parts = zip([left, *others[:-1]], ops, others, strict=True)
+            return reduce(operator.and_, (_comparison(*part, columns) for part in parts))
+    raise ValueError(f"{ast.unparse(node)!r} is nothing that a filter may hold")
+
+
+def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: frozenset[str]) -> pc.Expression:
+    if isinstance(op, ast.In | ast.NotIn):
+        if not isinstance(right, ast.List | ast.Tuple | ast.Set):
+            raise ValueError(f"{ast.unparse(right)!r} is no list: write [1, 2] behind 'in'")
+        column = _truth(left, columns)
+        chosen = column.isin([_value(each) for each in right.elts])
+        # A missing value is in no list. As in every other comparison, it is not "not in" one either.
+        return (chosen if isinstance(op, ast.In) else ~chosen) & column.is_valid()
+    if isinstance(op, ast.Is | ast.IsNot):
+        if not (isinstance(right, ast.Name) and right.id == "null" and isinstance(left, ast.Name)):
+            raise ValueError(
+                "'is' asks for a missing value alone, 'column is null' or 'column is not null': else write =="
+            )
+        missing = _expression(left, columns).is_null()
+        return ~missing if isinstance(op, ast.IsNot) else missing
+    if type(op) not in _OPERATORS:
+        raise ValueError(f"{type(op).__name__} is nothing that a filter may hold")
+    return _OPERATORS[type(op)](_expression(left, columns), _expression(right, columns))
+
+
+def _value(node: ast.expr) -> bool | int | float | str:
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+    raise ValueError(f"{ast.unparse(node)!r} is no text, number, True or False")
