@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import ConfigOption, StudyArgument, console, error_console, fail, usage_errors
 from tasks.inspect.human import counted
-from tasks.media.synthetic_shape import Shape
+from tasks.media.synthetic_study import Shape
 
 
 def check(

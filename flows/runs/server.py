@@ -19,7 +19,7 @@ from flows.runs.own_server import OwnServer
 from flows.runs.recent import end_dead_runs
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import places_without_room
-from tasks.tools.reaper import reaper
+from tasks.tools.tool_process import reaper
 
 _QUIET = {
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",

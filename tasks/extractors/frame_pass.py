@@ -16,9 +16,8 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
-from tasks.media.container import RecordingError
-from tasks.media.deinterlace import POLICY as DEINTERLACING
-from tasks.media.read_ahead import read_ahead
+from tasks.media.container import RecordingError, read_ahead
+from tasks.media.pictures import DEINTERLACING
 from tasks.media.recording import FrameBatch, read_frames
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair

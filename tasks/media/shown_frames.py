@@ -16,7 +16,7 @@ from av.video.frame import PictureType
 from tasks.media.container import RecordingError, open_container
 
 _BEGINS_ANYWHERE = ("mpegts", "mpeg")
-_RECENT = 30  # frames whose distances say how far from the last but one the last frame of an AVI is
+_RECENT = 30  # frames whose usual distance gives the time of an AVI's last frames
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ShownFrame:
 class ShownFrames:
     """An open video; iterating decodes it once, from the first frame, with one frame in memory.
 
-    What does not decode is left out: whether that is allowed is the caller's affair, who compares with the header.
+    What does not decode is left out; the caller compares with the header and decides whether that is allowed.
 
     Args:
         path: the video.
@@ -51,15 +51,15 @@ class ShownFrames:
         stream: PyAV's video stream.
         format: FFmpeg's name of the container.
         last: the last frame so far.
-        filled_packets: packets read so far that hold something to show; an AVI has an empty one where its recorder
-            dropped a frame.
+        filled_packets: packets read so far that have content; an AVI has an empty one where its recorder dropped a
+            frame.
         damaged_packets: those that did not decode.
         torn_packets: those of which a part is missing; what decodes of them is no whole frame.
-        damaged_frames: frames so far of which the decoder says that it made up a part.
+        damaged_frames: frames so far of which the decoder says that it invented a part.
 
     Raises:
         RecordingError: it cannot be opened or has no video; while iterating: it does not begin with a keyframe, a frame
-            has no time or one before that of the frame before it, its size changes, or it is to be shown turned.
+            has no time or an earlier one than the frame before it, the size changes, or a frame is to be shown turned.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,7 +69,7 @@ class ShownFrames:
             self._container.close()
             raise RecordingError(f"{path.name}: has no video stream")
         self.stream = self._container.streams.video[0]
-        # Frames decoded in several threads would not tell which packet made them come out; see _ticks.
+        # With several decoding threads it is unknown which packet a frame comes from; see _ticks.
         self.stream.thread_type = "SLICE"
         self.format = self._container.format.name
         self.last: ShownFrame | None = None
@@ -106,7 +106,7 @@ class ShownFrames:
             for packet in self._container.demux(self.stream):
                 self._opening = self._opening or packet
                 self.filled_packets += packet.size > 0 and not packet.is_discard
-                # A broadcast may begin anywhere, with frames whose beginning is not there.
+                # A broadcast may begin anywhere, with frames whose first packets are missing.
                 counts = self.last is not None or self.format not in _BEGINS_ANYWHERE
                 self.torn_packets += packet.is_corrupt and counts
                 try:
@@ -123,7 +123,7 @@ class ShownFrames:
             raise RecordingError(f"{self._name}: reading it failed: {error.strerror}") from None
 
     def _kept_back(self) -> Iterator[av.VideoFrame]:
-        """What the decoder still holds when the file breaks off."""
+        """The frames that the decoder still has when the file breaks off."""
         try:
             yield from self.stream.decode(None)
         except av.FFmpegError:
@@ -133,9 +133,9 @@ class ShownFrames:
         """When the frame is shown.
 
         An AVI has no presentation times, only the order of its packets, and FFmpeg's guesses at them run backwards
-        where there are B-frames. The packets' times are those of the frames in the order in which they are shown, so a
-        frame has that of the packet that makes it come out of the decoder, less the delay of the first; for the last
-        frames, which come out at the end of the file, the usual step goes on.
+        where the video has B-frames. The packets' times are those of the frames in the order in which they are shown,
+        so a frame has the time of the packet after which the decoder returns it, less the delay of the first. The last
+        frames, which the decoder returns at the end of the file, continue with the usual step.
         """
         ticks = picture.dts if self.format == "avi" or picture.pts is None else picture.pts
         if self.format == "avi" and picture.dts is not None:
@@ -182,10 +182,11 @@ class ShownFrames:
             )
 
     def _check_beginning(self, first: av.VideoFrame) -> None:
-        """Refuse a first frame that was predicted from others: without these, most decoders show garbage as a picture.
+        """Refuse a first frame that was predicted from frames before it: without these, most decoders return garbage.
 
-        An MP4 that was trimmed without coding it again has them, hidden by its edit list. FFmpeg's H.264 decoder shows
-        nothing until the whole picture was renewed, which a camera may do bit by bit, without any keyframe.
+        An MP4 that was trimmed without coding it again has these frames, hidden by its edit list. FFmpeg's H.264
+        decoder returns nothing until the whole picture was renewed, which a camera may do bit by bit, without any
+        keyframe.
         """
         opening = self._opening
         if first.key_frame or first.pict_type == PictureType.I or self.stream.codec.canonical_name == "h264":

@@ -2,7 +2,7 @@
 
 Channels are averaged, each with the same weight: a voice in one of two channels is half as loud as the same voice in
 both, and mono and "dual mono" are equally loud. FFmpeg's own downmix would make dual mono 3 dB louder and 5.1 up to
-11 dB, and would cut off what then is too loud. Averaging comes before resampling, which is linear.
+11 dB, and would clip what then is too loud. Averaging comes before resampling, which is linear.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import numpy as np
 
 from tasks.media.container import RecordingError, open_container
 
-_GAP_S = 0.05  # a hole in the sound longer than this becomes silence, so that what follows stays in time
-_BACKWARDS_S = 1.0  # what overlaps by less is left out; more is no overlap but a clock that starts anew
-_FORWARDS_S = 3600.0  # no hole in a session's sound, but a timestamp that means nothing
-# Longer than swresample's own 32 taps, which let through a sixth of what lies just above the new highest frequency.
-# This: flat (.1 dB) to 94 % of it, and 90 dB down from 103 % on.
+_GAP_S = 0.05  # a longer gap in the sound becomes silence, so that what follows stays in time
+_BACKWARDS_S = 1.0  # sound that overlaps by less is left out; more is no overlap but a clock that starts anew
+_FORWARDS_S = 3600.0  # no gap in a session's sound is longer: the timestamp means nothing
+# swresample's own 32 taps let through a sixth of what is just above the new highest frequency. This filter is flat
+# (0.1 dB) to 94 % of that frequency, and 90 dB down from 103 % on.
 _FILTER = "filter_size=128:cutoff=0.97"
+RUN = 3  # clipping is so many samples in a row at full scale: a single one can be a peak that just fits
+FULL = 32_766  # full scale, of 32,767: a resampler or a gain may take one away
+_JOIN_S = 0.2  # spans of clipping less far apart are one
 
 
 class NoAudioError(RecordingError):
@@ -36,8 +39,8 @@ class AudioBlock:
     Attributes:
         time: of the first sample, seconds of the recording.
         samples: (n,) float32 in [-1, 1], the mean of the channels.
-        silence_s: seconds of silence put into this block for a hole in the sound.
-        dropped_s: seconds of sound left out of this block because by their timestamps they overlap what came before.
+        silence_s: seconds of silence put into this block for a gap in the sound.
+        dropped_s: seconds of sound left out of this block because their timestamps overlap the sound before.
     """
 
     time: float
@@ -51,10 +54,10 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
 
     Args:
         path: a video with sound or a sound file.
-        rate: samples per second wanted.
+        rate: samples per second of the result.
         zero_s: the container's time of second 0 of the recording: for a video's own sound that of the first frame
-            shown (:attr:`~tasks.media.video_header.VideoHeader.start_s`). None for a sound file of its own, whose first
-            sample is second 0.
+            shown (:attr:`~tasks.media.video_header.VideoHeader.start_s`). None for a sound file, whose first sample is
+            second 0.
 
     Raises:
         NoAudioError: there is no sound.
@@ -73,7 +76,7 @@ def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[Au
 
 
 def sound_s(path: Path) -> float:
-    """How long the sound is that decodes, seconds, with the silence of its holes; headers may promise more, or nothing.
+    """The length of the sound that decodes, seconds, with the silence of its gaps; headers may promise another.
 
     Raises:
         NoAudioError: there is no sound.
@@ -154,9 +157,7 @@ class _Resampler:
         resample = graph.add("aresample", f"{rate_out}:{_FILTER}")
         result = graph.add("aformat", f"sample_fmts=flt:channel_layouts=mono:sample_rates={rate_out}")
         sink = graph.add("abuffersink")
-        for one, next_one in ((source, resample), (resample, result), (result, sink)):
-            one.link_to(next_one)
-        graph.configure()
+        graph.link_nodes(source, resample, result, sink).configure()
 
     def resample(self, samples: np.ndarray) -> np.ndarray:
         """What these samples add to the result; the filter keeps back a few."""
@@ -182,3 +183,56 @@ class _Resampler:
                 return np.concatenate(blocks)
             if isinstance(pulled, av.AudioFrame):
                 blocks.append(pulled.to_ndarray()[0])
+
+
+def find_clipped(path: Path, zero_s: float | None = None) -> tuple[tuple[float, float], ...]:
+    """The times at which any channel has :data:`RUN` samples in a row at full scale.
+
+    The only finding that needs the samples themselves: they are decoded as they were recorded, neither mixed nor
+    resampled, in one pass with flat memory.
+
+    Args:
+        path: a video with sound or a sound file.
+        zero_s: as of :func:`read_audio`.
+
+    Returns:
+        (start, stop) seconds of the recording; spans less than 0.2 s apart are joined.
+
+    Raises:
+        NoAudioError: there is no sound.
+        RecordingError: it cannot be decoded.
+    """
+    spans: list[tuple[float, float]] = []
+    try:
+        with open_container(path) as container:
+            if not container.streams.audio:
+                raise NoAudioError(f"{path.name}: has no audio track")
+            to_int16 = av.AudioResampler(format="s16p")
+            before: np.ndarray = np.empty((0, 0), np.int16)
+            for frame in container.decode(audio=0):
+                for block in to_int16.resample(frame):
+                    samples: np.ndarray = block.to_ndarray()
+                    if before.shape[0] != samples.shape[0]:
+                        before = samples[:, :0]
+                    joined = np.concatenate([before, samples], axis=1)  # a run may begin in the block before
+                    zero_s = frame.time or 0.0 if zero_s is None else zero_s
+                    start = (frame.time or 0.0) - zero_s - before.shape[1] / block.sample_rate
+                    _add_runs(spans, joined, start, block.sample_rate)
+                    before = samples[:, 1 - RUN :]
+    except av.FFmpegError as error:
+        raise RecordingError(f"{path.name}: the sound cannot be decoded ({error.strerror})") from None
+    return tuple(spans)
+
+
+def _add_runs(spans: list[tuple[float, float]], samples: np.ndarray, start_s: float, rate: int) -> None:
+    """Add the runs in ``samples`` (channels, n), the first of which is at ``start_s``."""
+    full = (samples >= FULL) | (samples <= -FULL)
+    if samples.shape[1] < RUN or not full.any():
+        return
+    runs = np.lib.stride_tricks.sliding_window_view(full, RUN, axis=1).all(axis=2).any(axis=0)
+    for first in np.flatnonzero(runs).tolist():
+        start, stop = start_s + first / rate, start_s + (first + RUN) / rate
+        if spans and start - spans[-1][1] < _JOIN_S:
+            spans[-1] = (spans[-1][0], max(stop, spans[-1][1]))
+        else:
+            spans.append((start, stop))

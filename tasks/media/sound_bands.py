@@ -1,6 +1,7 @@
-"""How loud a recording's sound is, moment by moment, in a few bands: what two recordings of one room share.
+"""The loudness of a recording's sound over time, in a few frequency bands: what two recordings of one room share.
 
-Waveforms of two microphones differ (their distance, their filters, their clocks); when a syllable begins does not.
+The waveforms of two microphones differ (their distance, their filters, their clocks); the times at which syllables
+begin do not.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 
 from tasks.media.sound import read_audio
 
-RATE = 8000  # samples per second that the sound is read at
+RATE = 8000  # samples per second
 _HOP = 32  # samples from one moment to the next: 4 ms
 HOP_S = _HOP / RATE
 _WINDOW = 128  # samples: 16 ms
 _EDGES_HZ = (250, 500, 1000, 2000, 3700)  # above hum, below what telephones and old cameras leave out
-_BLOCK = 1 << 16  # moments that are transformed at once
-_STEADY = 0.03  # of the logarithm of power, .13 dB: a steady tone
-_EMPTY = 1e-10  # power of a band, of a full-scale sine's about 1: what lies below is a resampler's rounding
+_BLOCK = 1 << 16  # samples that are transformed at once
+_STEADY = 0.03  # of the logarithm of power, 0.13 dB: a steady tone
+_EMPTY = 1e-10  # power of a band (a full-scale sine has about 1): less is a resampler's rounding
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,16 @@ def _powers(samples: np.ndarray) -> np.ndarray:
 
 
 def changes(power: np.ndarray, hop_s: float) -> np.ndarray:
-    """How the loudness changes at each moment, in each band: (n, bands) float32, 0 in a band that is steady.
+    """The changes of loudness at each moment, in each band: (n, bands) float32, 0 in a band that is steady.
 
-    Slow changes are left out, and so is how loud the recording is altogether and in which band.
+    Slow changes and the overall loudness of each band are removed.
     """
     changed = np.zeros(power.shape, np.float32)
     width = max(1, round(0.25 / hop_s))
     for band in range(power.shape[1]):
-        one = power[:, band]
-        floor = max(_EMPTY, float(np.percentile(one, 20)), 1e-4 * float(one.mean()))
-        level = np.log(one + floor)
+        of_band = power[:, band]
+        floor = max(_EMPTY, float(np.percentile(of_band, 20)), 1e-4 * float(of_band.mean()))
+        level = np.log(of_band + floor)
         level -= _running_mean(level, width)
         spread = float(level.std())
         if spread > _STEADY:
@@ -99,7 +100,7 @@ def changes(power: np.ndarray, hop_s: float) -> np.ndarray:
 
 
 def _running_mean(values: np.ndarray, reach: int) -> np.ndarray:
-    """The mean of each value and of ``reach`` on both sides, fewer at the ends."""
+    """The mean of each value and its ``reach`` neighbours on both sides, fewer at the ends."""
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     places = np.arange(len(values))
     first, stop = np.maximum(places - reach, 0), np.minimum(places + reach + 1, len(values))
@@ -107,6 +108,6 @@ def _running_mean(values: np.ndarray, reach: int) -> np.ndarray:
 
 
 def coarser(bands: SoundBands, times: int) -> np.ndarray:
-    """The powers at a moment of ``times`` moments each, their means."""
+    """The mean powers of every ``times`` consecutive moments: (n // times, bands)."""
     whole = len(bands.power) // times
     return bands.power[: whole * times].reshape(whole, times, -1).mean(axis=1)

@@ -1,7 +1,13 @@
-"""A study of synthetic recordings: the layout of a real one, for benchmarks and for trying things.
+"""Writing a study of synthetic recordings: the layout of a real one, for benchmarks and for trying things.
 
-Moving shapes for video, a tone with pauses for sound, random words, and OpenFace-shaped tables of smooth random
-numbers. Nothing in it means anything. Studies of two people each are made in ``synthetic_pairs``.
+Nothing in it means anything.
+
+- ``empathicstories``: a robot and its visitor. Moving shapes for video, a tone with pauses for sound, random words, and
+  OpenFace tables of smooth random numbers.
+- ``dyad``: a listener and a speaker, a camera and a microphone for each, and a curve of how the listener felt.
+- ``group``: two children, a camera on both and one on each, no transcripts, and labels on half of the sessions.
+
+The devices of the last two record one room, each with its own clock, so their clocks can be measured by their sound.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,86 +23,63 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import OPENFACE_COLUMNS
-from tasks.media.synthetic_files import SAMPLE_RATE, random_background, write_video
-from tasks.media.synthetic_pairs import write_dyads, write_groups
-from tasks.media.synthetic_shape import Shape
+from tasks.media.synthetic_recordings import SAMPLE_RATE, random_background, voice, write_sound, write_video
+from tasks.media.synthetic_study import Shape, SynthesisError, SyntheticStudy
+
+__all__ = ["Shape", "SynthesisError", "SyntheticStudy", "write_study"]
 
 _WORDS = (
     "the a and I you we they was felt said home friend garden bread rain letter city school mother father walk quiet "
     "first last year night spring door window road bread river song laugh cry listen wait carry leave return".split()
 )
 _PHASES = (("warm_up", 0.0, 0.08), ("story_share", 0.08, 0.5), ("story_receive", 0.5, 0.54), ("reflection", 0.54, 0.96))
-
-
-class SynthesisError(Exception):
-    """The study cannot be made where it was asked for."""
-
-
-@dataclass(frozen=True)
-class SyntheticStudy:
-    """What to make.
-
-    Attributes:
-        sessions: how many.
-        seconds: length of each.
-        seed: seeds everything.
-        fps: frames per second.
-        width, height: of the video, pixels.
-        sessions_per_participant: about how many sessions a participant has.
-        shape: of the study; the others than ``empathicstories`` have frame rates and participants of their own.
-    """
-
-    sessions: int
-    seconds: float
-    seed: int = 0
-    fps: int = 15
-    width: int = 320
-    height: int = 240
-    sessions_per_participant: float = 269 / 41
-    shape: Shape = Shape.EMPATHIC_STORIES
-
-    @property
-    def frames(self) -> int:
-        return round(self.seconds * self.fps)
+_CURVE_HZ = 25
+_RAPPORT = ("low", "medium", "high")
+_APART_MS = 4  # from one person to the other's microphone
 
 
 def write_study(folder: Path, plan: SyntheticStudy, progress: Callable[[str], None] = lambda _: None) -> None:
-    """Write the study into ``folder``.
+    """Write the study into ``folder``; ``progress`` is called with each session's id.
 
     Raises:
         SynthesisError: the folder exists and is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SynthesisError(f"{folder} exists and is not empty: give a new folder")
-    if plan.shape is not Shape.EMPATHIC_STORIES:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write = write_dyads if plan.shape is Shape.DYAD else write_groups
-        write(folder, plan.sessions, plan.seconds, plan.seed, (plan.width, plan.height), progress)
-        return
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write = {Shape.EMPATHIC_STORIES: _write_stories, Shape.DYAD: _write_dyads, Shape.GROUP: _write_groups}
+    write[plan.shape](folder, plan, progress)
+
+
+def _write_stories(folder: Path, plan: SyntheticStudy, progress: Callable[[str], None]) -> None:
     for name in ("videos", "transcripts", "openface"):
-        (folder / name).mkdir(parents=True, mode=0o700)
-    ids = [f"s{number:04d}" for number in range(1, plan.sessions + 1)]
-    for number, session_id in enumerate(ids):
+        (folder / name).mkdir(mode=0o700)
+    for number, session_id in enumerate(plan.session_ids):
         progress(session_id)
         generator = np.random.default_rng([plan.seed, number])
         video = folder / "videos" / f"{session_id}.avi"
-        size = plan.width, plan.height
-        background = random_background(size, generator)
-        write_video(video, plan.frames, plan.fps, size, background, _sound(plan, generator))
+        background = random_background(plan.size, generator)
+        write_video(video, plan.frames, plan.fps, plan.size, background, _tone(plan, generator))
         _write_transcript(folder / "transcripts" / f"{session_id}.json", session_id, plan, generator)
         _write_openface(folder / "openface" / f"{session_id}.csv.gz", plan, generator)
-    _write_tables(folder, ids, plan)
+    _write_story_tables(folder, plan)
 
 
-def _write_tables(folder: Path, ids: list[str], plan: SyntheticStudy) -> None:
-    generator = np.random.default_rng(plan.seed)
-    participants = max(1, math.ceil(plan.sessions / plan.sessions_per_participant))
+def _write_story_tables(folder: Path, plan: SyntheticStudy) -> None:
+    generator, ids = np.random.default_rng(plan.seed), plan.session_ids
+    count = max(1, math.ceil(plan.sessions / plan.sessions_per_participant))
+    participants = [f"p{number % count + 1:03d}" for number in range(len(ids))]
     stories = [f"story{number}" for number in range(1, 7)]
-    sessions = pd.DataFrame({"session_id": ids})
-    sessions["participant_id"] = [f"p{number % participants + 1:03d}" for number in range(len(ids))]
-    sessions["video"] = [f"videos/{session_id}.avi" for session_id in ids]
-    sessions["transcript"] = [f"transcripts/{session_id}.json" for session_id in ids]
-    sessions["openface"] = [f"openface/{session_id}.csv.gz" for session_id in ids]
+    sessions = [
+        (
+            session_id,
+            participant,
+            f"videos/{session_id}.avi",
+            f"transcripts/{session_id}.json",
+            f"openface/{session_id}.csv.gz",
+        )
+        for session_id, participant in zip(ids, participants, strict=True)
+    ]
     phases = [
         (session_id, phase, round(start * plan.seconds, 3), round(end * plan.seconds, 3))
         for session_id in ids
@@ -110,21 +93,18 @@ def _write_tables(folder: Path, ids: list[str], plan: SyntheticStudy) -> None:
     texts = [(story, " ".join(generator.choice(_WORDS, 40).tolist())) for story in stories]
     surveys = [
         (participant, timepoint, "social_connection", round(float(generator.uniform(1, 5)), 2))
-        for participant in sorted(set(sessions["participant_id"]))
+        for participant in sorted(set(participants))
         for timepoint in ("pre", "mid", "post")
     ]
-    tables = {
-        "sessions": sessions,
-        "phases": pd.DataFrame(phases, columns=["session_id", "phase", "start_s", "end_s"]),
-        "ratings": pd.DataFrame(ratings, columns=["session_id", "story_id", "position", "empathy"]),
-        "stories": pd.DataFrame(texts, columns=["story_id", "text"]),
-        "surveys": pd.DataFrame(surveys, columns=["participant_id", "timepoint", "scale", "score"]),
-    }
-    for name, table in tables.items():
-        table.to_csv(folder / f"{name}.csv", index=False)
+    columns = ["session_id", "participant_id", "video", "transcript", "openface"]
+    _write(folder, "sessions", columns, sessions)
+    _write(folder, "phases", ["session_id", "phase", "start_s", "end_s"], phases)
+    _write(folder, "ratings", ["session_id", "story_id", "position", "empathy"], ratings)
+    _write(folder, "stories", ["story_id", "text"], texts)
+    _write(folder, "surveys", ["participant_id", "timepoint", "scale", "score"], surveys)
 
 
-def _sound(plan: SyntheticStudy, generator: np.random.Generator) -> np.ndarray:
+def _tone(plan: SyntheticStudy, generator: np.random.Generator) -> np.ndarray:
     time = np.arange(math.ceil(plan.frames / plan.fps * SAMPLE_RATE) + 1) / SAMPLE_RATE
     voice = sum(np.sin(2 * np.pi * 120 * harmonic * time) / harmonic for harmonic in range(1, 6))
     loud = (np.sin(2 * np.pi * time / 3) > 0) * 0.2
@@ -170,3 +150,144 @@ def _write_openface(path: Path, plan: SyntheticStudy, generator: np.random.Gener
     table[presence] = (table[presence] > 0).astype(int)
     with gzip.open(path, "wt", compresslevel=1) as file:
         table.to_csv(file, index=False)
+
+
+# --- two people, recorded by several devices ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Device:
+    """A camera or a microphone; without a clock it is the session's own.
+
+    Attributes:
+        name: of the track; ``main`` for the session's own.
+        fps: frames per second; 0 for a microphone.
+        hears: the loudness of each of the two people in its sound.
+        person: whom it records; None for both.
+        ppm: by how many millionths its clock is fast.
+        start: when it begins, as a share of the session's length; negative: before it.
+    """
+
+    name: str
+    fps: int
+    hears: tuple[float, float]
+    person: str | None = None
+    ppm: float = 0.0
+    start: float = 0.0
+
+    def seconds(self, session_s: float) -> float:
+        """The length of its recording, which ends with the session, by its own clock."""
+        return session_s * (1 - self.start) * (1 + self.ppm * 1e-6)
+
+
+_DYAD = (
+    _Device("main", 25, (0.7, 0.7)),
+    _Device("speaker_camera", 25, (0.4, 0.9), "speaker", 40, 0.08),
+    _Device("listener_mic", 0, (1.0, 0.1), "listener", -120, -0.05),
+    _Device("speaker_mic", 0, (0.1, 1.0), "speaker", 15, 0.02),
+)
+_GROUP = (
+    _Device("main", 30, (0.7, 0.7)),
+    _Device("child_a", 25, (1.0, 0.5), "child_a", -30, 0.05),
+    _Device("child_b", 25, (0.5, 1.0), "child_b", 60, 0.1),
+)
+
+
+def _write_dyads(folder: Path, plan: SyntheticStudy, progress: Callable[[str], None]) -> None:
+    ids = plan.session_ids
+    _write_devices(folder, _DYAD, plan, progress)
+    people = max(1, plan.sessions // 2)
+    persons = [
+        (session_id, role, f"{role[0]}{number % people + 1:03d}", role)
+        for number, session_id in enumerate(ids)
+        for role in ("listener", "speaker")
+    ]
+    _write_persons(folder, ids, persons)
+    (folder / "curves").mkdir(mode=0o700)
+    for number, session_id in enumerate(ids):
+        time = np.arange(round(plan.seconds * _CURVE_HZ)) / _CURVE_HZ
+        random = np.random.default_rng([plan.seed, number, 9])
+        slow = 2 * np.pi * (time[:, None] / random.uniform(6, 40, 4) + random.uniform(0, 1, 4))
+        curve = pd.DataFrame({"time_s": time, "value": np.sin(slow).mean(axis=1).round(3)})
+        curve.to_csv(folder / f"curves/{session_id}.csv", index=False)
+    _write(folder, "schemes", ["scheme", "type", "min", "max"], [("valence", "curve", -1, 1)])
+    _write(folder, "raters", ["rater_id", "kind"], [("listener", "self")])
+    rows = [(session_id, "valence", f"curves/{session_id}.csv", "listener") for session_id in ids]
+    _write(folder, "curves", ["session_id", "scheme", "path", "rater_id"], rows)
+
+
+def _write_groups(folder: Path, plan: SyntheticStudy, progress: Callable[[str], None]) -> None:
+    ids = plan.session_ids
+    _write_devices(folder, _GROUP, plan, progress)
+    pairs = max(1, plan.sessions // 2)
+    persons = [
+        (session_id, f"child_{letter}", f"c{2 * (number % pairs) + place:03d}", "child")
+        for number, session_id in enumerate(ids)
+        for place, letter in enumerate("ab", start=1)
+    ]
+    _write_persons(folder, ids, persons)
+    random = np.random.default_rng([plan.seed, 8])
+    labels = [
+        (session_id, "rapport", str(random.choice(_RAPPORT)), rater)
+        for session_id in ids[::2]
+        for rater in ("rater-1", "rater-2")
+    ]
+    _write(folder, "schemes", ["scheme", "type", "labels"], [("rapport", "ordinal", "|".join(_RAPPORT))])
+    _write(folder, "raters", ["rater_id", "kind"], [("rater-1", "human"), ("rater-2", "human")])
+    _write(folder, "labels", ["session_id", "scheme", "value", "rater_id"], labels)
+
+
+def _write_devices(
+    folder: Path, devices: Sequence[_Device], plan: SyntheticStudy, progress: Callable[[str], None]
+) -> None:
+    """The recordings, and the tables of tracks and clocks."""
+    (folder / "media").mkdir(mode=0o700)
+    seconds, tracks, clocks = plan.seconds, [], []
+    for number, session_id in enumerate(plan.session_ids):
+        progress(session_id)
+        before_s = 0.1 * seconds  # of the room, so that a device can begin before the session
+        voices = [voice(1.2 * seconds, np.random.default_rng([plan.seed, number, person])) for person in (0, 1)]
+        for place, device in enumerate(devices):
+            random = np.random.default_rng([plan.seed, number, 2, place])
+            samples = _recorded_by(device, voices, before_s, seconds, random)
+            path = f"media/{session_id}-{device.name}.{'avi' if device.fps else 'wav'}"
+            if device.fps:
+                frames = max(1, round(device.seconds(seconds) * device.fps))
+                background = random_background(plan.size, random)
+                write_video(folder / path, frames, device.fps, plan.size, background, samples)
+            else:
+                write_sound(folder / path, samples)
+            if place:
+                files = (path, None) if device.fps else (None, path)
+                tracks.append((session_id, device.name, *files, device.person, device.name))
+                clocks.append((session_id, device.name, 0.0, round(device.start * seconds, 6)))
+                clocks.append((session_id, device.name, round(device.seconds(seconds), 6), round(seconds, 6)))
+    _write(folder, "tracks", ["session_id", "track", "video", "audio", "person_id", "clock"], tracks)
+    _write(folder, "clocks", ["session_id", "clock", "clock_s", "session_s"], clocks)
+
+
+def _recorded_by(
+    device: _Device, voices: Sequence[np.ndarray], before_s: float, session_s: float, random: np.random.Generator
+) -> np.ndarray:
+    """(n,) int16 by the device's clock: the two voices, the more distant one later, and noise."""
+    own_s = np.arange(round(device.seconds(session_s) * SAMPLE_RATE)) / SAMPLE_RATE
+    room_s = before_s + device.start * session_s + own_s / (1 + device.ppm * 1e-6)
+    mix = random.normal(0, 0.003, len(own_s))
+    for sound, loud in zip(voices, device.hears, strict=True):
+        later_s = _APART_MS / 1000 * (1 - loud)
+        mix += loud * np.interp((room_s - later_s) * SAMPLE_RATE, np.arange(len(sound)), sound, left=0, right=0)
+    return (mix * 12_000).clip(-32_768, 32_767).astype(np.int16)
+
+
+def _write_persons(folder: Path, ids: Sequence[str], persons: Sequence[tuple[str, str, str, str]]) -> None:
+    """The tables of sessions, persons and participants; the first person of a session is its participant."""
+    first: Mapping[str, str] = {session_id: participant for session_id, _, participant, _ in reversed(persons)}
+    rows = [(session_id, first[session_id], f"media/{session_id}-main.avi") for session_id in ids]
+    _write(folder, "sessions", ["session_id", "participant_id", "video"], rows)
+    _write(folder, "persons", ["session_id", "person_id", "participant_id", "role"], persons)
+    roles = {participant: role for _, _, participant, role in persons}
+    _write(folder, "participants", ["participant_id", "role"], sorted(roles.items()))
+
+
+def _write(folder: Path, table: str, columns: list[str], rows: Sequence[tuple[object, ...]]) -> None:
+    pd.DataFrame(rows, columns=columns).to_csv(folder / f"{table}.csv", index=False)

@@ -1,15 +1,16 @@
-"""What a container's header says of its video (size, length, number of frames), to be compared with what decodes."""
+"""What a container's header says of its video (size, length, number of frames), compared with what decodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from tasks.media.container import RecordingError
-from tasks.media.cut_off import missing_bytes
 from tasks.media.shown_frames import ShownFrame, ShownFrames
 
 _FEWEST_FPS, _MOST_FPS = 1, 240
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 
 
 class TruncatedError(RecordingError):
@@ -22,10 +23,10 @@ class VideoHeader:
 
     Attributes:
         width, height: pixels.
-        fps: nominal frames per second; the frames' own times are the truth.
-        promised_frames: how many frames there should be, None where the container keeps no count. Frames that an edit
-            list hides (an MP4 that was trimmed without coding it again) are not among them.
-        promised_s: how long the video stream should be, None where the container does not say.
+        fps: nominal frames per second; only the frames' own times are exact.
+        promised_frames: the header's number of frames, None where the container keeps no count. Frames that an edit
+            list hides (an MP4 that was trimmed without coding it again) are not counted.
+        promised_s: the header's length of the video stream, None where the container does not say.
         start_s: when the first frame that decodes is shown on the container's clock: second 0 of the recording.
     """
 
@@ -41,7 +42,7 @@ def read_header(path: Path) -> VideoHeader:
     """What the container at ``path`` says of its video; decodes the first frame, for its time.
 
     Raises:
-        RecordingError: it is empty, no media file, has no video, or its first frame is to be shown turned.
+        RecordingError: it is empty, is no media file, has no video, or its first frame is to be shown turned.
     """
     with ShownFrames(path) as frames:
         stream = frames.stream
@@ -50,7 +51,7 @@ def read_header(path: Path) -> VideoHeader:
         return VideoHeader(
             width=stream.width,
             height=stream.height,
-            fps=float(stream.average_rate or stream.guessed_rate or 0),
+            fps=_nominal_fps(frames),
             promised_frames=promised_frames,
             promised_s=promised_s,
             start_s=frames.seconds(first.ticks if first else stream.start_time or 0),
@@ -58,24 +59,26 @@ def read_header(path: Path) -> VideoHeader:
 
 
 def promised_length_s(path: Path) -> float:
-    """How long the video at ``path`` should be, seconds; 0 where its header does not say. Decodes nothing.
+    """The header's length of the video at ``path``, seconds; 0 where the header does not say. Decodes nothing.
 
     Raises:
-        RecordingError: it is empty, no media file, or has no video.
+        RecordingError: it is empty, is no media file, or has no video.
     """
     with ShownFrames(path) as frames:
-        promised_frames, promised_s = _promised(frames)
-        fps = float(frames.stream.average_rate or frames.stream.guessed_rate or 0)
-        return length_s(fps, promised_frames, promised_s)
+        return length_s(_nominal_fps(frames), *_promised(frames))
 
 
 def length_s(fps: float, promised_frames: int | None, promised_s: float | None) -> float:
-    """How long a video should be by what its header says, seconds; 0 where that does not say."""
+    """A video's length by what its header says, seconds; 0 where the header does not say."""
     return promised_frames / fps if promised_frames and fps else promised_s or 0.0
 
 
+def _nominal_fps(frames: ShownFrames) -> float:
+    return float(frames.stream.average_rate or frames.stream.guessed_rate or 0)
+
+
 def _promised(frames: ShownFrames) -> tuple[int | None, float | None]:
-    """The frames and the seconds that a video should have; None for what the container does not say."""
+    """The header's number of frames and of seconds; None for what the container does not say."""
     stream = frames.stream
     base = stream.time_base
     promised_s = float(stream.duration * base) if stream.duration and base else None
@@ -88,33 +91,30 @@ def _promised(frames: ShownFrames) -> tuple[int | None, float | None]:
 
 
 def read_rate(path: Path) -> tuple[float | None, float | None]:
-    """Frames per second and seconds of the video at ``path`` by its header; None where that does not say.
+    """Frames per second and seconds of the video at ``path`` by its header; None where the header does not say.
 
-    A rate beyond what cameras have, such as the thousand per second of many a browser's recording, is the clock's.
+    A rate that no camera has, such as the 1000 per second of recordings made in a browser, is the clock's.
 
     Raises:
-        RecordingError: it is empty, no media file, or has no video.
+        RecordingError: it is empty, is no media file, or has no video.
     """
     with ShownFrames(path) as frames:
-        stream = frames.stream
-        fps = float(stream.average_rate or stream.guessed_rate or 0)
-        length_s = float(stream.duration * stream.time_base) if stream.duration and stream.time_base else None
-        length_s = length_s or _tagged_duration(stream.metadata.get("DURATION", ""))
-        return (fps if _FEWEST_FPS <= fps <= _MOST_FPS else None), length_s
+        fps = _nominal_fps(frames)
+        return (fps if _FEWEST_FPS <= fps <= _MOST_FPS else None), _promised(frames)[1]
 
 
 def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow_truncated: bool) -> bool:
-    """Whether frames are missing that the file should have.
+    """Whether frames are missing that the header promises.
 
     Args:
         path: the video.
-        header: its own.
-        frames: as they are after the last one.
+        header: of this video.
+        frames: after the last frame was read.
         allow_truncated: missing frames are no error.
 
     Raises:
         RecordingError: nothing decodes.
-        TruncatedError: frames are missing, and ``allow_truncated`` does not hold.
+        TruncatedError: frames are missing (unless ``allow_truncated``).
     """
     if frames.last is None:
         raise RecordingError(f"{path.name}: no frame decodes")
@@ -151,8 +151,7 @@ def _what_is_torn(frames: ShownFrames) -> str:
 def _are_dropped_frames(path: Path, header: VideoHeader, frames: ShownFrames, last: ShownFrame) -> bool:
     """Whether the missing frames were never recorded: an AVI keeps an empty packet in the place of a dropped frame.
 
-    So it is where the file is whole, every packet that holds something decodes, and the last frame is where the header
-    ends.
+    That is so where the file is whole, every packet with content decodes, and the last frame is where the header ends.
     """
     if frames.format != "avi" or not header.fps or not header.promised_frames:
         return False
@@ -168,3 +167,76 @@ def _tagged_duration(text: str) -> float | None:
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     except ValueError:
         return None
+
+
+# --- whether the file ends before its own container does: the rest of a copy that broke off ------------------------
+
+
+def missing_bytes(path: Path) -> int:
+    """By how many bytes the file is shorter than its container says; 0 where it is whole or the container says nothing.
+
+    AVI, Matroska and MP4 write the length of their parts into the file; only these numbers are read.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(12)
+        if head[:4] == b"RIFF":
+            end = _end_of_riff(file, size)
+        elif head[:4] == _EBML:
+            end = _end_of_segment(file)
+        elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
+            end = _end_of_boxes(file, size)
+        else:
+            end = 0
+    return max(end - size, 0)
+
+
+def _end_of_riff(file: BinaryIO, size: int) -> int:
+    """An AVI is one RIFF chunk, or several where it is larger than a gigabyte."""
+    position = 0
+    while position < size:
+        file.seek(position)
+        head = file.read(8)
+        if head[:4] != b"RIFF" or len(head) < 8:
+            break  # other content after a whole AVI
+        position += 8 + int.from_bytes(head[4:8], "little")
+    return position
+
+
+def _end_of_segment(file: BinaryIO) -> int:
+    """A Matroska file is an EBML header and one segment; a segment that was recorded live has no length."""
+    file.seek(4)
+    header = _read_length(file)
+    if header is None:
+        return 0
+    file.seek(header, 1)
+    if file.read(4) != _SEGMENT:
+        return 0
+    length = _read_length(file)
+    return 0 if length is None else file.tell() + length
+
+
+def _read_length(file: BinaryIO) -> int | None:
+    """EBML's number of variable length; None where all its bits are set, which means an unknown length."""
+    first = file.read(1)
+    if not first or not first[0]:
+        return None
+    more = 8 - first[0].bit_length()
+    bits = 7 * (more + 1)
+    value = int.from_bytes(first + file.read(more), "big") & ((1 << bits) - 1)
+    return None if value == (1 << bits) - 1 else value
+
+
+def _end_of_boxes(file: BinaryIO, size: int) -> int:
+    """An MP4 is a sequence of boxes; one of length 0 extends to the end of the file."""
+    position = 0
+    while position + 8 <= size:
+        file.seek(position)
+        head = file.read(16)
+        length = int.from_bytes(head[:4], "big")
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        if length < 8:
+            break
+        position += length
+    return position

@@ -21,7 +21,7 @@ from tasks.planning.selection import Selection, selected_extractors, track_extra
 from tasks.planning.sources import named_files, track_length_s
 from tasks.study.load import Study
 from tasks.study.tracks import Track
-from tasks.tools.reaper import reaper
+from tasks.tools.tool_process import reaper
 
 
 @dataclass(frozen=True)

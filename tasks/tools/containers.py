@@ -1,11 +1,11 @@
-"""Running one command in a container: podman, docker or apptainer, hardened, and never a leftover.
+"""Running one command in a container of podman, docker or apptainer: one class for each engine.
 
-The engines' command lines are driven with subprocess, not through a library: python-on-whales knows neither Apptainer
-nor a parent-death signal, and every flag that matters here is named below where it can be read.
+The engines' command lines are driven with subprocess, not through a library: python-on-whales supports neither
+Apptainer nor a parent-death signal, and every flag that matters is named below, where it can be read.
 
-What keeps a container from surviving: it has a name of its own; a timeout removes it; a reaper process removes it when
-this process dies; and every run first removes the containers whose owner is dead (their label says who that was), in
-case the reaper died too.
+A container never survives its run. It has its own name; a timeout removes it; a reaper process removes it when this
+process dies; and every run first removes the containers whose owner is dead (their label names the owner), in case the
+reaper died too.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ import re
 import resource
 import shutil
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from storyframes.store.storage.durable import sha256_file
 from storyframes.store.storage.locks import Owner
-from tasks.tools.reaper import reaper
-from tasks.tools.tool_process import RunningTool, ToolResult, running_tool, thread_environment
+from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
@@ -35,7 +37,7 @@ _PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
 _NOBODY = 65534
 _NOT_STARTED = re.compile(r"catatonit\S* failed to exec pid1: (.+)|\[FATAL tini \S+ exec \S+ failed: (.+)")
 ENGINE_FAILURES = range(125, 128)
-"""Exit codes of the engines' own, before anything ran."""
+"""Exit codes of the engines themselves, before anything ran."""
 
 
 class EngineName(StrEnum):
@@ -46,15 +48,8 @@ class EngineName(StrEnum):
     APPTAINER = "apptainer"
 
 
-_INSTALL = {
-    EngineName.PODMAN: "podman: 'apt install podman' or 'dnf install podman'",
-    EngineName.DOCKER: "docker: https://docs.docker.com/engine/install",
-    EngineName.APPTAINER: "apptainer: https://apptainer.org/docs/admin/main/installation.html, or a cluster's module",
-}
-
-
 class ContainerError(Exception):
-    """No engine, no image, or one that cannot be used as asked; the message says what to do."""
+    """An engine or an image is missing, or cannot be used as requested; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +87,9 @@ class ContainerJob:
         name: of the container; unique to this attempt.
         command: with an absolute path first.
         inputs: read-only.
-        output: the one folder that can be written.
+        output: the only folder that can be written.
         limits: see :class:`Limits`.
-        takes_input: whether something is written to its standard input.
+        takes_input: whether the caller writes to its standard input.
     """
 
     name: str
@@ -110,97 +105,47 @@ class Image:
     """An image that is on this machine.
 
     Attributes:
-        reference: how the engine calls it.
-        digest: SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will really run.
+        reference: the engine's name for it.
+        digest: SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will run.
     """
 
     reference: str
     digest: str
 
 
-@dataclass(frozen=True)
-class Engine:
+@dataclass
+class Engine(ABC):
     """A container engine of this machine."""
 
-    name: EngineName
     executable: str
-    _rootless: list[bool] = field(default_factory=list, compare=False, repr=False)
+    name: ClassVar[EngineName]
+    installation: ClassVar[str]
+    """How to install it."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", EngineName(self.name))  # "podman" will do
-
+    @abstractmethod
     def resolve(self, reference: str) -> Image:
-        """The image that ``reference`` means, which must be pinned by a digest and be here already.
+        """The image that ``reference`` names, which must be pinned by a digest and on this machine already.
 
         Raises:
-            ContainerError: it is not pinned, or not here; nothing is ever pulled.
+            ContainerError: it is not pinned, or not on this machine; nothing is ever pulled.
         """
-        if self.name is EngineName.APPTAINER:
-            return _resolve_apptainer(reference)
-        if not is_name_of_image(reference):
-            raise ContainerError(f"{reference!r} is no name of an image")
-        if not _PINNED.fullmatch(reference):
-            raise ContainerError(
-                f"the image {reference!r} is not pinned: name it by digest (NAME@sha256:…) or by image id (sha256:…)"
-            )
-        listed = self._ask("image", "inspect", "--format", "{{.Id}}", reference)
-        if listed.returncode:
-            self._check_that_it_answers(listed.stderr)
-            raise ContainerError(
-                f"the image {reference} is not on this machine: '{self.name} pull {reference}' gets it"
-            )
-        digest = listed.stdout.strip().removeprefix("sha256:")
-        return Image(f"sha256:{digest}", digest)
 
-    def _check_that_it_answers(self, printed: str) -> None:
-        """Tell an engine that does not work (its daemon is down, say) from one that knows no such image."""
-        question = "version" if self.name is EngineName.DOCKER else "info"
-        if self._ask(question).returncode:
-            last = next((line for line in reversed(printed.splitlines()) if line.strip()), "it printed nothing")
-            raise ContainerError(f"{self.name} does not work here ('{self.name} {question}' fails): {last.strip()}")
+    @abstractmethod
+    def running(self, image: Image, job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
+        """The job as it runs, to write to its standard input; its container is removed at the end of the block.
+
+        Raises:
+            ContainerError: an input cannot be read by the user inside.
+        """
 
     def run(self, image: Image, job: ContainerJob) -> ToolResult:
-        """Run the job and remove its container, whatever happens.
+        """Run the job to its end and remove its container, also after an error.
 
         Raises:
             ContainerError: an input cannot be read by the user inside.
         """
         with self.running(image, job) as tool:
             return tool.end()
-
-    @contextlib.contextmanager
-    def running(self, image: Image, job: ContainerJob) -> Iterator[RunningTool]:
-        """The job as it runs, to write to its standard input; its container is gone at the end of the block.
-
-        Raises:
-            ContainerError: an input cannot be read by the user inside.
-        """
-        if self.name is EngineName.APPTAINER:
-            with self._client(_apptainer_command(self.executable, image, job), job) as tool:
-                yield tool
-            return
-        self.sweep()
-        removal = [self.executable, "rm", "--force", *self._now_flags(), job.name]
-        with reaper(command=removal):
-            try:
-                with self._client(self._oci_command(image, job), job) as tool:
-                    yield tool
-            finally:
-                self._ask(*removal[1:])
-
-    def sweep(self) -> list[str]:
-        """Remove the containers of owners that are dead; gives back their names."""
-        listed = self._ask("ps", "--all", "--quiet", "--filter", f"label={_OWNER_LABEL}")
-        removed = []
-        for container in listed.stdout.split():
-            owner = self._ask("inspect", "--format", f'{{{{index .Config.Labels "{_OWNER_LABEL}"}}}}', container)
-            if owner.returncode == 0 and _is_dead(Owner.parse(owner.stdout.strip())):
-                self._ask("rm", "--force", *self._now_flags(), container)
-                removed.append(container)
-        return removed
-
-    def _now_flags(self) -> list[str]:
-        return ["--time", "0"] if self.name is EngineName.PODMAN else []
 
     def _client(self, command: list[str], job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
         return running_tool(
@@ -211,7 +156,61 @@ class Engine:
             takes_input=job.takes_input,
         )
 
-    def _oci_command(self, image: Image, job: ContainerJob) -> list[str]:
+
+class _OciEngine(Engine):
+    """What podman and docker have in common."""
+
+    health_check: ClassVar[str]
+    """The command that fails where the engine does not work."""
+    removal: ClassVar[tuple[str, ...]] = ("rm", "--force")
+
+    def resolve(self, reference: str) -> Image:
+        if not is_name_of_image(reference):
+            raise ContainerError(f"{reference!r} is no name of an image")
+        if not _PINNED.fullmatch(reference):
+            raise ContainerError(
+                f"the image {reference!r} is not pinned: name it by digest (NAME@sha256:…) or by image id (sha256:…)"
+            )
+        listed = self._ask("image", "inspect", "--format", "{{.Id}}", reference)
+        if listed.returncode:
+            self._check_that_it_works(listed.stderr)
+            raise ContainerError(
+                f"the image {reference} is not on this machine: '{self.name} pull {reference}' gets it"
+            )
+        digest = listed.stdout.strip().removeprefix("sha256:")
+        return Image(f"sha256:{digest}", digest)
+
+    def _check_that_it_works(self, printed: str) -> None:
+        """Distinguish an engine that does not work (its daemon is down, say) from a missing image."""
+        if self._ask(self.health_check).returncode:
+            last = next((line for line in reversed(printed.splitlines()) if line.strip()), "it printed nothing")
+            raise ContainerError(
+                f"{self.name} does not work here ('{self.name} {self.health_check}' fails): {last.strip()}"
+            )
+
+    @contextlib.contextmanager
+    def running(self, image: Image, job: ContainerJob) -> Iterator[RunningTool]:
+        self.sweep()
+        removal = (*self.removal, job.name)
+        with reaper(command=[self.executable, *removal]):
+            try:
+                with self._client(self._command(image, job), job) as tool:
+                    yield tool
+            finally:
+                self._ask(*removal)
+
+    def sweep(self) -> list[str]:
+        """Remove the containers of owners that are dead, and return their names."""
+        listed = self._ask("ps", "--all", "--quiet", "--filter", f"label={_OWNER_LABEL}")
+        removed = []
+        for container in listed.stdout.split():
+            owner = self._ask("inspect", "--format", f'{{{{index .Config.Labels "{_OWNER_LABEL}"}}}}', container)
+            if owner.returncode == 0 and _is_dead(Owner.parse(owner.stdout.strip())):
+                self._ask(*self.removal, container)
+                removed.append(container)
+        return removed
+
+    def _command(self, image: Image, job: ContainerJob) -> list[str]:
         limits = job.limits
         memory = f"{round(limits.memory_gib * 1024)}m"
         options = {
@@ -240,34 +239,25 @@ class Engine:
         for mount in job.inputs:
             command += ["--mount", _mount(mount, "readonly")]
         command += ["--mount", _mount(job.output)]
-        if self.name is EngineName.PODMAN:
-            command += ["--read-only-tmpfs=false"]
-            if os.geteuid():
-                command += ["--userns", "keep-id"]
         if job.takes_input:
             command += ["--interactive"]
-        if limits.gpus:
-            command += ["--gpus", "all"] if self.name is EngineName.DOCKER else ["--device", "nvidia.com/gpu=all"]
+        command += self._own_options(limits)
         return [*command, "--entrypoint", job.command[0], image.reference, *job.command[1:]]
 
+    @abstractmethod
+    def _own_options(self, limits: Limits) -> list[str]:
+        """The options that only this engine has."""
+
     def _user(self, job: ContainerJob) -> str:
-        """A user that is not root, may read the inputs, and owns the output."""
+        """A user that is not root on the machine, may read the inputs, and owns the output."""
         if os.geteuid():
-            # In a rootless Docker, root in the container is this user on the machine.
-            return "0:0" if self._is_rootless_docker() else f"{os.geteuid()}:{os.getegid()}"
+            return f"{os.geteuid()}:{os.getegid()}"
         uid, gid = _reader_of(job.inputs)
         os.chown(job.output.source, uid, gid)
         return f"{uid}:{gid}"
 
-    def _is_rootless_docker(self) -> bool:
-        if self.name is not EngineName.DOCKER:
-            return False
-        if not self._rootless:
-            self._rootless.append("rootless" in self._ask("info", "--format", "{{.SecurityOptions}}").stdout)
-        return self._rootless[0]
-
     def _ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What the engine answers; one that hangs has failed."""
+        """The engine's answer to a command; an engine that hangs has failed."""
         command = [self.executable, *arguments]
         try:
             return subprocess.run(command, capture_output=True, text=True, timeout=_ENGINE_TIMEOUT_S, check=False)
@@ -275,64 +265,101 @@ class Engine:
             return subprocess.CompletedProcess(command, 1, "", f"no answer in {_ENGINE_TIMEOUT_S} s")
 
 
-def _is_dead(owner: Owner | None) -> bool:
-    """Engines keep containers of this machine only, so the owner of another boot is dead."""
-    return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
+class Podman(_OciEngine):
+    name = EngineName.PODMAN
+    installation = "podman: 'apt install podman' or 'dnf install podman'"
+    health_check = "info"
+    removal = ("rm", "--force", "--time", "0")
+
+    def _own_options(self, limits: Limits) -> list[str]:
+        options = ["--read-only-tmpfs=false"]
+        if os.geteuid():
+            options += ["--userns", "keep-id"]
+        return options + (["--device", "nvidia.com/gpu=all"] if limits.gpus else [])
 
 
-def why_not_started(result: ToolResult) -> str:
-    """What the init of a container says when it cannot run the program it was given; empty where it did."""
-    said = _NOT_STARTED.search(result.output) if result.exit_code else None
-    return (said[1] or said[2]).strip() if said else ""
+class Docker(_OciEngine):
+    name = EngineName.DOCKER
+    installation = "docker: https://docs.docker.com/engine/install"
+    health_check = "version"
+
+    def _own_options(self, limits: Limits) -> list[str]:
+        return ["--gpus", "all"] if limits.gpus else []
+
+    def _user(self, job: ContainerJob) -> str:
+        # In a rootless Docker, root in the container is this user on the machine.
+        return "0:0" if os.geteuid() and self._is_rootless else super()._user(job)
+
+    @cached_property
+    def _is_rootless(self) -> bool:
+        return "rootless" in self._ask("info", "--format", "{{.SecurityOptions}}").stdout
+
+
+class Apptainer(Engine):
+    name = EngineName.APPTAINER
+    installation = "apptainer: https://apptainer.org/docs/admin/main/installation.html, or a cluster's module"
+
+    def resolve(self, reference: str) -> Image:
+        if reference.startswith("docker://"):
+            if not _PINNED.fullmatch(reference):
+                raise ContainerError(f"the image {reference!r} is not pinned: name it docker://NAME@sha256:…")
+            return Image(reference, reference.rsplit("sha256:", 1)[1])
+        path = Path(reference)
+        if not path.is_absolute() or not path.is_file():
+            raise ContainerError(
+                f"{reference!r} is no SIF file: give the absolute path of one "
+                "('apptainer build openface.sif docker://…')"
+            )
+        return Image(str(path), sha256_file(path))
+
+    def running(self, image: Image, job: ContainerJob) -> contextlib.AbstractContextManager[RunningTool]:
+        command = [self.executable, "exec", "--containall", "--cleanenv", "--no-home", "--no-privs", "--pwd", "/"]
+        command += ["--net", "--network", "none"]
+        for variable, value in thread_environment(job.limits.cpus).items():
+            command += ["--env", f"{variable}={value}"]
+        for mount in job.inputs:
+            command += ["--mount", _mount(mount, "ro")]
+        command += ["--mount", _mount(job.output)]
+        if job.limits.gpus:
+            command += ["--nv"]
+        return self._client([*command, image.reference, *job.command], job)
+
+
+_ENGINES: dict[EngineName, type[Engine]] = {engine.name: engine for engine in (Podman, Docker, Apptainer)}
 
 
 def find_engine(configured: EngineName | None = None) -> Engine:
     """The configured engine, else the first that is installed.
 
     Raises:
-        ContainerError: there is none; the message says how to install each.
+        ContainerError: none is; the message says how to install each.
     """
-    looked_for = [configured] if configured else list(EngineName)
-    for name in looked_for:
+    names = [configured] if configured else list(EngineName)
+    for name in names:
         if executable := shutil.which(name):
-            return Engine(name, executable)
-    hints = "; ".join(_INSTALL[name] for name in looked_for)
-    raise ContainerError(f"no container engine: looked for {', '.join(looked_for)} in PATH. To install one: {hints}")
+            return _ENGINES[name](executable)
+    hints = "; ".join(_ENGINES[name].installation for name in names)
+    raise ContainerError(f"no container engine: looked for {', '.join(names)} in PATH. To install one: {hints}")
 
 
 def is_name_of_image(text: str) -> bool:
-    """Whether an engine may be given this as an image: it is no option and nothing in two parts."""
+    """Whether this may be passed to an engine as an image: it is no option and has no second part."""
     return bool(_NAME.fullmatch(text))
 
 
-def _resolve_apptainer(reference: str) -> Image:
-    if reference.startswith("docker://"):
-        if not _PINNED.fullmatch(reference):
-            raise ContainerError(f"the image {reference!r} is not pinned: name it docker://NAME@sha256:…")
-        return Image(reference, reference.rsplit("sha256:", 1)[1])
-    path = Path(reference)
-    if not path.is_absolute() or not path.is_file():
-        raise ContainerError(
-            f"{reference!r} is no SIF file: give the absolute path of one ('apptainer build openface.sif docker://…')"
-        )
-    return Image(str(path), sha256_file(path))
+def why_not_started(result: ToolResult) -> str:
+    """The message of a container's init that cannot run its program; empty where the program ran."""
+    said = _NOT_STARTED.search(result.output) if result.exit_code else None
+    return (said[1] or said[2]).strip() if said else ""
 
 
-def _apptainer_command(executable: str, image: Image, job: ContainerJob) -> list[str]:
-    command = [executable, "exec", "--containall", "--cleanenv", "--no-home", "--no-privs", "--pwd", "/"]
-    command += ["--net", "--network", "none"]
-    for variable, value in thread_environment(job.limits.cpus).items():
-        command += ["--env", f"{variable}={value}"]
-    for mount in job.inputs:
-        command += ["--mount", _mount(mount, "ro")]
-    command += ["--mount", _mount(job.output)]
-    if job.limits.gpus:
-        command += ["--nv"]
-    return [*command, image.reference, *job.command]
+def _is_dead(owner: Owner | None) -> bool:
+    """Engines keep containers of this machine only, so the owner of another boot is dead."""
+    return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
 
 
 def _mount(mount: Mount, *flags: str) -> str:
-    """A value of --mount; engines read it as one line of CSV, so any file name survives."""
+    """A value of --mount, which engines read as one line of CSV: any file name is possible."""
     line = io.StringIO()
     fields = ["type=bind", f"source={mount.source}", f"destination={mount.target}", *flags]
     csv.writer(line, lineterminator="").writerow(fields)
@@ -340,7 +367,7 @@ def _mount(mount: Mount, *flags: str) -> str:
 
 
 def _ulimit(name: str, which: int) -> str:
-    """An explicit limit: what the engines ask for by default may be more than this user is allowed."""
+    """An explicit limit: the engines' default may be more than this user is allowed."""
     hard = resource.getrlimit(which)[1]
     value = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
     return f"{name}={value}:{value}"
@@ -349,7 +376,7 @@ def _ulimit(name: str, which: int) -> str:
 def _reader_of(inputs: tuple[Mount, ...]) -> tuple[int, int]:
     """The user and group of a container where this process is root.
 
-    The inputs' owner; ``nobody`` where that is root, or where they have several, and everybody may read them.
+    That is the inputs' owner; ``nobody`` where the owner is root, or they have several, and everybody may read them.
 
     Raises:
         ContainerError: an input that not everybody may read belongs to root.

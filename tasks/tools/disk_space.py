@@ -1,4 +1,4 @@
-"""Naming the disk that is full, in an error about a tool or a process that could not write."""
+"""Which disk is full, for errors about a tool or a process that could not write."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-_NEXT_TO_NOTHING = 1 << 16
+_FULL_BYTES = 1 << 16  # a disk with less is full
 ENOUGH = 16 << 20
-"""Bytes with which nothing that a run keeps in these places should fail: databases of some megabytes, semaphores."""
+"""Bytes that suffice for what a run keeps in these folders: databases of some megabytes, semaphores."""
 
 
 def is_full(folder: Path) -> bool:
-    """Whether nothing more fits on the folder's disk."""
+    """Whether the folder's disk has no room."""
     disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize < _NEXT_TO_NOTHING
+    return disk.f_bavail * disk.f_frsize < _FULL_BYTES
 
 
 def no_room_for_temporary_files() -> str:
-    """The sentence for a person."""
     return (
         f"the disk of the temporary folder (TMPDIR, {tempfile.gettempdir()}) is full: make room there, or set TMPDIR "
         "to a folder on another disk"
     )
 
 
-def places_without_room(least: int = _NEXT_TO_NOTHING) -> list[str]:
-    """In a sentence each, the places that every run writes to and that have less room than this many bytes.
+def places_without_room(least: int = _FULL_BYTES) -> list[str]:
+    """One sentence for each folder that every run writes to and that has less room than ``least`` bytes.
 
-    They are the temporary folder, the folder of the Prefect server's database, and the kernel's shared memory, where
+    These are the temporary folder, the folder of the Prefect server's database, and the kernel's shared memory, where
     Python keeps the semaphores of its processes.
     """
     found = []
-    for name, folder, remedy, needed in _places():
-        there = next((each for each in (folder, *folder.parents) if each.is_dir()), Path("/"))
-        disk = os.statvfs(there)
+    for name, folder, remedy, needed in _folders_of_a_run():
+        existing = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
+        disk = os.statvfs(existing)
         if disk.f_flag & os.ST_RDONLY:
-            continue  # whoever writes there says so
+            continue  # the first write fails and says so
         free = disk.f_bavail * disk.f_frsize
         if free < min(least, needed):
             found.append(f"{folder} ({name}) has {free:,} bytes free: {remedy}")
@@ -48,14 +47,14 @@ def places_without_room(least: int = _NEXT_TO_NOTHING) -> list[str]:
     return found
 
 
-def _places() -> Iterator[tuple[str, Path, str, int]]:
-    """Each place with what it is called, what to do where it is full, and the bytes with which it never is."""
-    # Not tempfile's word: where TMPDIR is full, it takes another folder in silence, and other libraries do not.
-    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - where libraries write that ask nobody
+def _folders_of_a_run() -> Iterator[tuple[str, Path, str, int]]:
+    """Each folder: its name, its path, what to do where it is full, and the bytes that suffice."""
+    # Not tempfile.gettempdir(): where TMPDIR is full it silently takes another folder, and other libraries do not.
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - where other libraries write
     yield "TMPDIR", Path(temporary), "make room there, or set TMPDIR to a folder on another disk", ENOUGH
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # as it is where there is no home
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # unchanged where there is no home
     yield "XDG_STATE_HOME", Path(home), "make room there, or set XDG_STATE_HOME to a folder on another disk", ENOUGH
     shared = Path("/dev/shm")  # noqa: S108 - the system's own
     if shared.is_dir():
         remedy = "remove what nobody uses there, or make it larger (--shm-size of a container)"
-        yield "shared memory", shared, remedy, _NEXT_TO_NOTHING  # semaphores have 32 bytes
+        yield "shared memory", shared, remedy, _FULL_BYTES  # semaphores have 32 bytes

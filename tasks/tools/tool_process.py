@@ -1,4 +1,8 @@
-"""Running an external tool so that it cannot outlive this process, hang for ever or fill the memory with its output."""
+"""Running an external tool so that it cannot outlive this process, hang for ever or fill the memory with its output.
+
+Two guards see to it that nothing is left when this process is killed: the kernel kills the tool (``parent_death.py``),
+and a second process, the reaper, kills what the tool has started and removes its folder (``reaper_process.py``).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tasks.tools.reaper import Reaper
-
 _KEPT_BEGINNING_BYTES = 64_000
 _KEPT_END_BYTES = 4000
 _PIPE_BYTES = 1 << 20
@@ -29,8 +31,8 @@ class ToolResult:
     """How a tool ended.
 
     Attributes:
-        exit_code: as a shell tells it: 128 + n for a tool that signal n ended.
-        timed_out: it was killed because its time was up.
+        exit_code: as in a shell: 128 + n for a tool that signal n ended.
+        timed_out: whether it was killed because its time was up.
         output: the end of what it printed, both streams.
         beginning: the beginning of it.
     """
@@ -41,8 +43,53 @@ class ToolResult:
     beginning: str = ""
 
 
+@dataclass(frozen=True)
+class Reaper:
+    """The reaper of one block; see ``reaper_process.py``."""
+
+    pipe: int
+
+    def group_began(self, group: int) -> None:
+        """Kill this process group with us, from now on."""
+        self._send(f"+{group}\n")
+
+    def group_ended(self, group: int) -> None:
+        """Forget this process group: its id may be used again."""
+        self._send(f"-{group}\n")
+
+    def _send(self, line: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the reaper was killed: the next run cleans up
+            os.write(self.pipe, line.encode())
+
+
+@contextlib.contextmanager
+def reaper(folder: Path | None = None, command: Sequence[str] = ()) -> Iterator[Reaper]:
+    """While the block runs, a second process waits to clean up when this one is killed; at its end it does so as well.
+
+    Args:
+        folder: to remove.
+        command: to run before (it removes a container).
+    """
+    script = str(Path(__file__).with_name("reaper_process.py"))
+    process = subprocess.Popen(
+        [sys.executable, "-I", script, str(folder or ""), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # so that a signal to our group does not reach it
+        bufsize=0,
+    )
+    if process.stdin is None:  # for the type checker
+        raise AssertionError
+    try:
+        yield Reaper(process.stdin.fileno())
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
 def thread_environment(threads: int) -> dict[str, str]:
-    """What keeps a tool's numerical libraries to this many threads."""
+    """Variables that limit a tool's numerical libraries to this many threads."""
     return {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
 
 
@@ -74,20 +121,19 @@ def running_tool(
     reaper: Reaper | None = None,
     takes_input: bool = False,
 ) -> Iterator[RunningTool]:
-    """``command``, running in ``folder`` in a process group of its own, and gone at the end of the block.
+    """``command``, running in ``folder`` in a process group of its own, and killed at the end of the block.
 
-    The group is killed as a whole on a timeout and on every error here; the tool itself dies with this process,
-    however that ends (parent-death signal, set by ``parent_death.py`` between fork and exec), and with a ``reaper``
-    whatever the tool has started as well. Of what it prints only the beginning and the end are kept, however much
-    that is. The files that it makes are its user's alone.
+    The whole group is killed on a timeout and on every error here. When this process ends, in whatever way, the tool
+    dies with it, and with a ``reaper`` everything that the tool has started. Only the beginning and the end of what it
+    prints are kept. Only this user can read the files that it makes.
 
     Args:
         command: with an absolute path first.
         folder: where it runs.
-        timeout_s: how long it is waited for, all in all; while nobody waits for it, it may take its time.
+        timeout_s: how long the caller waits for it in total; time in which the caller does not wait is not counted.
         environment: all of its environment.
-        reaper: told of the process group.
-        takes_input: whether something is written to its standard input, which is empty otherwise.
+        reaper: kills the process group when this process is killed.
+        takes_input: whether the caller writes to its standard input, which is empty otherwise.
     """
     process = subprocess.Popen(
         guarded(command),
@@ -111,34 +157,34 @@ def running_tool(
 
 
 class RunningTool:
-    """A tool that runs; made by :func:`running_tool`."""
+    """A tool that runs; :func:`running_tool` starts it."""
 
     def __init__(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
-        if process.stdout is None:  # for the type checker: it was asked for
+        if process.stdout is None:  # for the type checker
             raise AssertionError
         self._process = process
-        self._printed = _Printed(process.stdout)  # read all the time, so that a tool that prints never waits for us
+        self._printed = _Printed(process.stdout)  # read all the time, so that the tool never waits to print
         self._left_s = timeout_s
         self._timed_out = self._stopped = False
         if process.stdin:
             os.set_blocking(process.stdin.fileno(), False)
-            with contextlib.suppress(OSError):  # fewer turns where the system allows it
+            with contextlib.suppress(OSError):  # fewer writes where the system allows it
                 fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def send(self, content: memoryview) -> bool:
         """Write to its standard input, as fast as it reads.
 
         Returns:
-            False where it takes no more: it has closed its input, has ended, or its time is up and it is killed.
+            False where it reads no more: it has closed its input, has ended, or its time is up and it is killed.
         """
         stdin = self._process.stdin
         if stdin is None or stdin.closed:
             return False
-        place = select.poll()
-        place.register(stdin, select.POLLOUT)
+        writable = select.poll()
+        writable.register(stdin, select.POLLOUT)
         content = content.cast("B")
         while content:
-            if not self._wait(lambda seconds: bool(place.poll(1000 * seconds))):
+            if not self._wait(lambda seconds: bool(writable.poll(1000 * seconds))):
                 return False
             try:
                 content = content[os.write(stdin.fileno(), content[:_PIPE_BYTES]) :]
@@ -149,7 +195,7 @@ class RunningTool:
         return True
 
     def end(self) -> ToolResult:
-        """Close its input and wait until it has ended, or until its time is up and it is killed."""
+        """Close its input and wait until it ends, or until its time is up and it is killed."""
         if self._process.stdin:
             self._process.stdin.close()
         self._wait(self._has_ended)
@@ -159,8 +205,8 @@ class RunningTool:
         return ToolResult(code if code >= 0 else 128 - code, self._timed_out, end, beginning)
 
     def stop(self) -> None:
-        """Kill it, and what it left running behind it."""
-        if self._stopped:  # its number may be somebody else's by now
+        """Kill it, and everything that it has started."""
+        if self._stopped:  # its process id may be used again
             return
         self._stopped = True
         if self._process.stdin:
@@ -170,10 +216,10 @@ class RunningTool:
         self._process.wait()
 
     def _wait(self, happened: Callable[[float], bool]) -> bool:
-        """Whether it happened before the tool ended and before its time was up; ``happened`` waits for some seconds."""
+        """Whether an event happens before the tool ends or its time is up; ``happened`` waits for some seconds."""
         began = time.monotonic()
         while not (done := happened(max(0.0, min(self._left_s - (time.monotonic() - began), _LOOK_EVERY_S)))):
-            if self._has_ended(0):  # a pipe that something else holds open as well would never say so
+            if self._has_ended(0):  # another process may keep the pipe open, so the pipe does not show it
                 break
             if time.monotonic() - began >= self._left_s:
                 self._timed_out = True
@@ -191,7 +237,7 @@ class RunningTool:
 
 
 class _Printed:
-    """Reads a stream to its end in a thread and remembers the beginning and the end of it."""
+    """Reads a stream to its end in a thread, and keeps its beginning and its end."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

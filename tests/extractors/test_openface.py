@@ -434,9 +434,9 @@ def test_a_session_without_a_csv_is_missing_not_failed(study_copy: Path, store_r
     outcome = extract(study_copy, store_root, "p01-s01")
     assert (outcome.status, outcome.reason) == (
         "missing",
-        "no OpenFace CSV of this session was handed in (backend = 'csv'); to run OpenFace on its video set [openface] "
-        "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the plug-in "
-        "storyframes-mediapipe (docs/mediapipe.md)",
+        "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set "
+        "[openface] backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the "
+        "plug-in storyframes-mediapipe (docs/mediapipe.md)",
     )
 
 
@@ -444,12 +444,12 @@ def test_a_trial_tells_the_speed_from_the_start(demo_study: Path, tmp_path: Path
     """By a clock that a tool of known speed turns: 3 s to start, a tenth of a second for each frame."""
     import contextlib
 
-    from tasks.extractors.openface import check as openface_check
+    from tasks.extractors.openface import tool as openface_tool
     from tasks.extractors.openface.tool import ToolOutput
     from tasks.media.recording import read_frame_times
 
     clock = [0.0]
-    monkeypatch.setattr(openface_check.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(openface_tool.time, "monotonic", lambda: clock[0])
     rows = gzip.decompress((demo_study / "openface/p01-s01.csv.gz").read_bytes()).splitlines(keepends=True)
 
     @contextlib.contextmanager
@@ -460,6 +460,6 @@ def test_a_trial_tells_the_speed_from_the_start(demo_study: Path, tmp_path: Path
         clock[0] += 3 + frames / 10
         yield ToolOutput(csv)
 
-    checked = openface_check.check_openface(run, demo_study / "videos/p01-s01.avi")
+    checked = openface_tool.check_openface(run, demo_study / "videos/p01-s01.avi")
     assert (checked.frames, checked.largest_difference) == (30, 0)
     assert (checked.frames_per_s, checked.start_s) == (pytest.approx(10), pytest.approx(3))

@@ -179,10 +179,10 @@ def test_models_that_change_while_it_runs_are_noticed(
 
 
 def test_what_the_real_tool_says_it_reads_is_understood(shared: Path) -> None:
-    from tasks.extractors.openface.files import files_told
+    from tasks.extractors.openface.files import files_read
 
-    told = files_told((shared / "data/openface/stdout_example.txt").read_text())
-    assert len(told) == 29
-    assert Path("/home/openface-build/build/bin/AU_predictors/tris_68_full.txt") in told
-    assert Path("/home/openface-build/build/bin/model/mtcnn_detector/ONet.dat") in told
-    assert {path.suffix for path in told} == {".txt", ".dat"}
+    read = files_read((shared / "data/openface/stdout_example.txt").read_text())
+    assert len(read) == 29
+    assert Path("/home/openface-build/build/bin/AU_predictors/tris_68_full.txt") in read
+    assert Path("/home/openface-build/build/bin/model/mtcnn_detector/ONet.dat") in read
+    assert {path.suffix for path in read} == {".txt", ".dat"}

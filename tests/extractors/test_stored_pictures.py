@@ -26,7 +26,7 @@ from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.media.deinterlace import POLICY
+from tasks.media.pictures import DEINTERLACING
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.sample import as_input
@@ -92,7 +92,7 @@ def test_an_interlaced_session_is_deinterlaced_and_says_so_where_pictures_are_re
     assert outcomes["frames"].caveats == ("interlaced video",)
     assert set(outcomes["resnet50"].caveats) == {"interlaced video", "untrained weights"}
     assert store.attributes("s", "frames")["interlaced_frames"] == 36
-    assert store.attributes("s", "resnet50")["deinterlacing"] == POLICY
+    assert store.attributes("s", "resnet50")["deinterlacing"] == DEINTERLACING
     stored = store.read("s", "resnet50")
     assert len({row.tobytes() for row in stored}) == 36  # unwritten memory gave the same row again and again
     again, _ = extract_session(study, tmp_path / "again", "resnet50", resnet50=UNTRAINED)

@@ -19,7 +19,7 @@ from tasks.inspect.curves.read import read_curves
 from tasks.inspect.curves.session_curves import FaceCurves, SessionCurves, Utterances
 from tasks.inspect.quality.check import Quality, check_quality
 from tasks.inspect.quality.findings import Rule
-from tasks.media.clipping import find_clipped
+from tasks.media.sound import RUN, find_clipped
 
 FRAMES, FPS, SECONDS = 450, 15, 30.0
 
@@ -208,6 +208,12 @@ def test_clipping_is_told_in_seconds_of_the_recording(tmp_path: Path) -> None:
     for zero_s, expected in ((1.2, 0.8), (None, 0.5)):
         ((first, _),) = find_clipped(path, zero_s)
         assert first == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_finding_of_clipping_says_what_counts_as_clipped() -> None:
+    finding = the_only(dataclasses.replace(good(), clipped=((1.0, 1.5),)))
+    assert finding.rule is Rule.CLIPPING
+    assert f"{RUN} samples in a row" in finding.rule_text
 
 
 def test_a_frozen_picture() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.media.read_ahead import read_ahead
+from tasks.media.container import read_ahead
 
 
 def test_all_items_in_order() -> None:

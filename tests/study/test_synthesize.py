@@ -12,7 +12,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.media.recording import read_frame_times
 from tasks.media.synthesize import SynthesisError, SyntheticStudy, write_study
-from tasks.media.synthetic_shape import Shape
+from tasks.media.synthetic_study import Shape
 from tasks.study.load import Study, load_study
 from tasks.synchronise import Outcome, propose_clocks
 

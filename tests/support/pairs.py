@@ -14,7 +14,7 @@ from storyframes.store.records import Status
 from support.stores import local
 from support.studies import run
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.media.synthetic_shape import Shape
+from tasks.media.synthetic_study import Shape
 from tasks.planning.selection import Selection
 
 SECONDS, _LOST = 3, 25  # frames of child_b's camera without a face, at its end

@@ -95,7 +95,7 @@ def root_archive(mode: str) -> bytes:
 
 def _recorded_clips() -> Iterator[tuple[str, bytes]]:
     """The clips that 'storyframes models check openface' cuts, with the first rows of their video's CSV."""
-    from tasks.extractors.openface.check import CLIP_S, LONG_S, cut_clip
+    from tasks.extractors.openface.tool import CLIP_S, LONG_S, cut_clip
 
     rows = gzip.decompress((DEMO / "openface" / "p01-s01.csv.gz").read_bytes()).splitlines(keepends=True)
     for seconds in (CLIP_S, LONG_S):

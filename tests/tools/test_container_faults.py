@@ -15,7 +15,7 @@ from support.container_engines import containers, extract_in
 from support.openface_tools import extract, replaying_tool, script
 from support.processes import children, wait_for
 
-from tasks.tools.containers import ContainerError, Engine, EngineName
+from tasks.tools.containers import ContainerError, Docker, Podman
 
 pytest_plugins = ["support.container_engines"]
 
@@ -86,7 +86,7 @@ def test_dockers_daemon_that_is_down_is_not_a_missing_image(tmp_path: Path, monk
     assert docker, "Debian: docker.io"
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     with pytest.raises(ContainerError) as error:
-        Engine(EngineName.DOCKER, docker).resolve(f"sha256:{'0' * 64}")
+        Docker(docker).resolve(f"sha256:{'0' * 64}")
     assert str(error.value).startswith("docker does not work here ('docker version' fails): ")
     assert "Cannot connect to the Docker daemon" in str(error.value)
     assert "not on this machine" not in str(error.value)
@@ -94,7 +94,7 @@ def test_dockers_daemon_that_is_down_is_not_a_missing_image(tmp_path: Path, monk
 
 def test_an_engine_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.tools.containers._ENGINE_TIMEOUT_S", 0.2)
-    hanging = Engine(EngineName.PODMAN, str(script(tmp_path, "exec sleep 1000\n")))
+    hanging = Podman(str(script(tmp_path, "exec sleep 1000\n")))
     with pytest.raises(ContainerError, match=r"podman does not work here .*: no answer in"):
         hanging.resolve(f"sha256:{'0' * 64}")
 

@@ -18,9 +18,9 @@ from support.openface_tools import extract, open_values
 from support.processes import children, wait_for
 
 from tasks.tools.containers import (
+    Apptainer,
     ContainerError,
     ContainerJob,
-    Engine,
     EngineName,
     Image,
     Mount,
@@ -294,7 +294,7 @@ def test_apptainers_command_line(tmp_path: Path) -> None:
     prints_its_arguments = tmp_path / "apptainer"
     prints_its_arguments.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     prints_its_arguments.chmod(0o755)
-    apptainer = Engine(EngineName.APPTAINER, str(prints_its_arguments))
+    apptainer = Apptainer(str(prints_its_arguments))
     command = apptainer.run(Image("/images/openface.sif", "0" * 64), job).output.splitlines()
     assert command[0] == "exec"
     for flag in ("--containall", "--cleanenv", "--no-home", "--no-privs"):
@@ -306,7 +306,7 @@ def test_apptainers_command_line(tmp_path: Path) -> None:
 
 
 def test_apptainers_images(tmp_path: Path) -> None:
-    apptainer = Engine(EngineName.APPTAINER, "/usr/bin/apptainer")
+    apptainer = Apptainer("/usr/bin/apptainer")
     sif = tmp_path / "openface.sif"
     sif.write_bytes(b"SIF")
     assert apptainer.resolve(str(sif)).digest == "6589689c485630cf9c62f5d0ac7d290ade166097bed817de2ab72a5aecbec530"

@@ -20,8 +20,8 @@ from support.studies import extract_session, one_session_study
 import storyframes as reader
 from storyframes.testing import check_extractor
 from tasks.extractors.base import CommonSettings, InputFile, Source
-from tasks.extractors.openface.check import cut_clip
 from tasks.extractors.openface.csv_output import read_openface_csv
+from tasks.extractors.openface.tool import cut_clip
 from tasks.extractors.registry import registered
 from tasks.media.recording import read_frames
 

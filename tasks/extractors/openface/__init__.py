@@ -1,7 +1,5 @@
-"""openface: running OpenFace, and reading what it wrote.
+"""openface: running OpenFace, and reading its output.
 
-``extractor`` → ``tool`` (running FeatureExtraction) → ``csv_output`` (checking and reading its CSV).
-
-``files`` is what decides a binary's values, ``check`` tries the tool out before a study depends on it, ``tolerances``
-is how far two builds of it differ without meaning anything.
+``extractor`` → ``tool`` (running FeatureExtraction, and trying it on a short clip) → ``csv_output`` (checking and
+reading its CSV). ``files`` hashes what decides a binary's values.
 """

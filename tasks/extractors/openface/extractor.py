@@ -1,7 +1,7 @@
 """openface: 714 columns per frame from OpenFace 2, recorded or run here (Baltrusaitis et al., FG 2018).
 
-OpenFace's licence is academic and forbids redistribution: the project ships nothing of it. An ending with 0
-proves nothing: ``openface_csv`` decides.
+OpenFace's licence is academic and forbids redistribution: the project ships nothing of it. Its exit code 0 proves
+nothing: ``csv_output`` checks what it wrote.
 """
 
 from __future__ import annotations
@@ -31,18 +31,17 @@ from tasks.extractors.base import (
     InputFile,
     MissingInputError,
     Source,
+    Tolerance,
 )
 from tasks.extractors.frames import Clock, note_interlaced, read_clock
-from tasks.extractors.openface.check import LONG_S, check_openface
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
-from tasks.extractors.openface.tolerances import TOLERANCES
-from tasks.extractors.openface.tool import ToolOutput, run_binary, run_container
+from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
 from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (
-    "no OpenFace CSV of this session was handed in (backend = 'csv'); to run OpenFace on its video set [openface] "
+    "the study names no OpenFace CSV for this session (backend = 'csv'); to run OpenFace on its video set [openface] "
     "backend = 'container' or 'binary' (docs/openface.md); faces without OpenFace's licence: the plug-in "
     "storyframes-mediapipe (docs/mediapipe.md)"
 )
@@ -51,6 +50,36 @@ _SUCCESS = OPENFACE_COLUMNS.index("success")
 _X = slice(OPENFACE_COLUMNS.index("x_0"), OPENFACE_COLUMNS.index("x_67") + 1)
 _Y = slice(OPENFACE_COLUMNS.index("y_0"), OPENFACE_COLUMNS.index("y_67") + 1)
 _TIMESTAMP = OPENFACE_COLUMNS.index("timestamp")
+
+# How far two builds of OpenFace on two machines may differ, by the beginning of the column's name; the first match
+# counts.
+_BY_BEGINNING = {
+    "pose_T": Tolerance(1.0),  # mm
+    "pose_R": Tolerance(0.01),  # rad
+    "gaze": Tolerance(0.01),  # rad, or parts of a unit vector
+    "eye_lmk_": Tolerance(0.5),  # pixels or mm
+    "x_": Tolerance(0.5),  # pixels
+    "y_": Tolerance(0.5),
+    "X_": Tolerance(1.0),  # mm
+    "Y_": Tolerance(1.0),
+    "Z_": Tolerance(1.0),
+    "p_t": Tolerance(0.5),  # pixels
+    "p_r": Tolerance(0.01),  # rad
+    "p_s": Tolerance(0.01),
+    "p_": Tolerance(0.5),
+    "confidence": Tolerance(0.01),
+    "timestamp": Tolerance(0.001),  # s
+}
+
+
+def _tolerance_of(column: str) -> Tolerance:
+    if column.startswith("AU"):
+        return Tolerance(0.1) if column.endswith("_r") else Tolerance()
+    return next((tolerance for start, tolerance in _BY_BEGINNING.items() if column.startswith(start)), Tolerance())
+
+
+TOLERANCES: Mapping[str, Tolerance] = {column: _tolerance_of(column) for column in OPENFACE_COLUMNS}
+"""By column; ``confidence`` is also the array of that name."""
 
 
 class Backend(StrEnum):
@@ -66,16 +95,16 @@ class OpenFaceSettings(ExtractorSettings):
 
     Attributes:
         backend: see :class:`Backend`.
-        binary: absolute path of FeatureExtraction; through PATH or a symbolic link it does not find its models. On this
-            machine for the binary, inside the image for the container.
-        loads: files and folders that decide the binary's values, where they do not lie beside it or it is a script that
-            runs something else; their digests are part of the fingerprint.
+        binary: absolute path of FeatureExtraction, on this machine for the binary, inside the image for the container.
+            Through PATH or a symbolic link it does not find its models.
+        loads: files and folders that decide the binary's values, where they are not beside it or the binary is a script
+            that runs something else; their digests are part of the fingerprint.
         image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
         engine: podman, docker or apptainer; without it the first that is installed.
-        cpus: processors it may use; with one it hangs for ever.
+        cpus: processors it may use; with one alone it hangs for ever.
         memory_gib: GiB of memory that the container may use.
-        timeout_s: the least time it gets.
-        timeout_s_per_video_s: how long it may take, in seconds per second of video, where that is more.
+        timeout_s: seconds that it always gets.
+        timeout_s_per_video_s: seconds that it gets per second of video, where that is more.
     """
 
     backend: Backend = Backend.CSV
@@ -108,7 +137,7 @@ class OpenFaceSettings(ExtractorSettings):
 
     @classmethod
     def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """See the base; an image may be a file as well."""
+        """As in the base class; an image may be a file as well."""
         section = super().anchored(section, folder)
         if str(section.get("image", "")).endswith(".sif"):
             section["image"] = str(folder / section["image"])
@@ -128,13 +157,13 @@ class OpenFace(Extractor[OpenFaceSettings]):
 
     spec = FEATURES["openface"]
     Settings = OpenFaceSettings
-    version = 3  # what no whole run writes is refused; timestamps that are not the frames' times are a caveat
+    version = 3  # output of no complete run is refused; timestamps that are not the frames' times are a caveat
     libraries = ("pyarrow",)
     tolerance = TOLERANCES
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The video, and where OpenFace ran before, what it wrote."""
+        """The video, and with ``backend = "csv"`` OpenFace's output."""
         recorded = self.settings.backend is Backend.CSV
         return (Input.VIDEO, Input.OPENFACE) if recorded else (Input.VIDEO,)
 
@@ -176,7 +205,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
         out.attributes["exit_code"] = output.exit_code
 
     def check_tool(self) -> None:
-        """Look for what is configured; see :class:`tasks.extractors.required_tools.RunsTool`."""
+        """Find the configured binary or image; see :class:`tasks.extractors.required_tools.RunsTool`."""
         match self.settings.backend:
             case Backend.BINARY:
                 self._tool_files  # noqa: B018
@@ -191,25 +220,25 @@ class OpenFace(Extractor[OpenFaceSettings]):
         if self.settings.backend is Backend.CSV:
             return OpenFace(self.settings.model_copy(update={"backend": Backend.CONTAINER}), self.common).try_out(video)
         checked = check_openface(lambda clip: self.run_tool(clip, LONG_S, new_version()), video)
-        return {"backend": self.settings.backend, "runs": self.identity, **checked.told()}
+        return {"backend": self.settings.backend, "runs": self.identity, **checked.in_words()}
 
     def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
-        """The CSV of this session: the recorded one, or one that is written now and removed afterwards."""
+        """The CSV of this session: the study's, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
             return nullcontext(ToolOutput(source.file(Input.OPENFACE).path))
         return self.run_tool(source.file(Input.VIDEO).path, video_s, version)
 
     @contextmanager
     def run_tool(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
-        """Run the tool, whichever is configured, on a video of ``video_s`` seconds; ``attempt`` names this attempt.
+        """Run the configured tool on a video of ``video_s`` seconds; ``attempt`` is the id of this attempt.
 
         Raises:
-            ExtractionError: there is no such tool here, it failed, it wrote no CSV, or it loads what is not hashed.
+            ExtractionError: the tool is not installed, failed, wrote no CSV, or loads files that are not hashed.
         """
         limits = self.settings.limits(video_s)
         if self.settings.backend is Backend.BINARY:
             with run_binary(self._binary(), video, threads=limits.cpus, timeout_s=limits.timeout_s) as output:
-                self._tool_files.check_told(output.printed)
+                self._tool_files.check_printed(output.printed)
                 if find_tool_files(self._binary(), self.settings.loads) != self._tool_files:
                     raise ExtractionError("[openface] binary, or what it loads, was changed while it ran")
                 yield output
@@ -222,10 +251,10 @@ class OpenFace(Extractor[OpenFaceSettings]):
 
     @property
     def identity(self) -> str:
-        """What runs: the tool or the image, and its SHA-256.
+        """The tool or the image that runs, and its SHA-256.
 
         Raises:
-            ExtractionError: it is not here.
+            ExtractionError: it is not on this machine.
         """
         if self.settings.backend is Backend.BINARY:
             return f"{self._binary()}, sha256:{self._tool_files.digests['FeatureExtraction']}"
@@ -238,7 +267,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
 
     @property
     def _binary_inside(self) -> str:
-        """An image may hold more than one of them."""
+        """An image may contain more than one FeatureExtraction."""
         return str(self.settings.binary or _BINARY_OF_PUBLIC_IMAGE)
 
     def _binary(self) -> Path:
@@ -259,7 +288,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
 def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> None:
     values, valid, confidence = out.array("values"), out.array("valid"), out.array("confidence")
     tracked, confident, rows, off_s = 0.0, 0.0, 0, 0.0
-    places: list[np.ndarray] = []
+    positions: list[np.ndarray] = []
     for block in blocks:
         values.append(block)
         valid.append(block[:, _SUCCESS].astype(np.uint8))
@@ -269,10 +298,10 @@ def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> No
         time = clock.time[rows : rows + len(block)]
         off_s = max(off_s, float(np.abs(block[: len(time), _TIMESTAMP] - time).max(initial=0.0)))
         x, y = (block[block[:, _SUCCESS] == 1, part] for part in (_X, _Y))
-        places.append(np.stack([x.mean(axis=1), y.mean(axis=1), np.ptp(x, axis=1)], axis=1))
+        positions.append(np.stack([x.mean(axis=1), y.mean(axis=1), np.ptp(x, axis=1)], axis=1))
         rows += len(block)
-    if tracked:  # which face it is, where several can be seen: OpenFace follows one and says nothing of the others
-        for name, median in zip(("x", "y", "width"), np.median(np.concatenate(places), axis=0), strict=True):
+    if tracked:  # where several faces are visible, this shows which one OpenFace followed
+        for name, median in zip(("x", "y", "width"), np.median(np.concatenate(positions), axis=0), strict=True):
             out.quality[f"face_{name}_px"] = float(median)
     out.quality["face_tracked"] = tracked / rows
     out.quality["face_confidence"] = confident / rows

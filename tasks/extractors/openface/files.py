@@ -1,9 +1,9 @@
-"""What decides the values of a FeatureExtraction of this machine: the program, its shared libraries, its models.
+"""The files that decide the values of a FeatureExtraction of this machine: the program, its libraries, its models.
 
-An image has one digest for all of that. Here everything is hashed that the program will load, as far as that can be
-told: its folders of models beside it, the shared libraries that the system's loader names, and what the settings name
-on top. What cannot be told (a script that runs something) is refused, and after a run the files that the tool says it
-has read must have been among them.
+An image has one digest for all of them. Here every file is hashed that the program is known to load: the folders of
+models beside it, the shared libraries that the system's loader names, and the files that the settings name. A program
+whose files are unknown (a script that runs something) is refused, and after a run every file that the tool says it has
+read must be among the hashed ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.models.digests import model_digests
 
 MODEL_FOLDERS = ("model", "AU_predictors", "classifiers")
-"""Where OpenFace looks for its models, in the folder of the path that it was called by."""
+"""The folders in which OpenFace looks for its models, beside the path that it was called by."""
 
 _ELF = b"\x7fELF"
 _LINKED = re.compile(r"^\s*(\S+)(?: => (\S+))?(?: \(0x[0-9a-f]+\))", re.MULTILINE)
@@ -42,13 +42,13 @@ class ToolFiles:
     digests: Mapping[str, str]
     paths: frozenset[Path]
 
-    def check_told(self, printed: str) -> None:
-        """Compare with what the tool said it was reading.
+    def check_printed(self, printed: str) -> None:
+        """Compare with the files that the tool printed it was reading.
 
         Raises:
-            ExtractionError: it read a file that the digests know nothing of.
+            ExtractionError: it read a file that was not hashed.
         """
-        for path in files_told(printed):
+        for path in files_read(printed):
             if path.is_file() and path.resolve() not in self.paths:
                 raise ExtractionError(
                     f"FeatureExtraction read {path}, and nobody would notice if that changed: name it, or its folder, "
@@ -57,14 +57,14 @@ class ToolFiles:
 
 
 def find_tool_files(binary: Path, loads: Sequence[Path]) -> ToolFiles:
-    """Hash what ``binary`` is and loads; files that have not changed since the last time are not read again.
+    """Hash ``binary`` and the files that it loads; files that have not changed since the last time are not read again.
 
     Args:
         binary: absolute path of FeatureExtraction.
         loads: other files and folders that decide its values.
 
     Raises:
-        ExtractionError: it cannot be told what it loads, or something of it is not there.
+        ExtractionError: the files that it loads are unknown, or one of them does not exist.
     """
     beside = [binary.parent / name for name in MODEL_FOLDERS if (binary.parent / name).is_dir()]
     is_program = _is_elf(binary)
@@ -86,17 +86,17 @@ def find_tool_files(binary: Path, loads: Sequence[Path]) -> ToolFiles:
             for number, root in enumerate(loads)
             for path in _files(_existing(root))
         }
-    known = model_digests({path for files in parts.values() for path in files.values()})
+    digests = model_digests({path for files in parts.values() for path in files.values()})
     return ToolFiles(
         digests={
-            part: _digest_of({name: known[path] for name, path in files.items()}) for part, files in parts.items()
+            part: _digest_of({name: digests[path] for name, path in files.items()}) for part, files in parts.items()
         },
-        paths=frozenset(path.resolve() for path in known),
+        paths=frozenset(path.resolve() for path in digests),
     )
 
 
-def files_told(printed: str) -> list[Path]:
-    """The files that FeatureExtraction says it is reading."""
+def files_read(printed: str) -> list[Path]:
+    """The files that FeatureExtraction printed it was reading."""
     return [Path(match[1].strip()) for match in _READING.finditer(printed)]
 
 
@@ -106,15 +106,15 @@ def _is_elf(path: Path) -> bool:
 
 
 def _libraries(program: Path) -> list[Path]:
-    """The shared libraries that the system's loader would give to the program, as its run will have them."""
-    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}  # the run has no LD_LIBRARY_PATH either
+    """The shared libraries that the system's loader gives to the program in a run."""
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}  # as in a run, without LD_LIBRARY_PATH
     ldd = shutil.which("ldd")
     if ldd is None:
         raise ExtractionError("ldd, which tells the libraries of [openface] binary, is not installed")
-    told = subprocess.run([ldd, str(program)], capture_output=True, text=True, env=environment, check=False)
-    if missing := _UNRESOLVED.search(told.stdout):
+    listed = subprocess.run([ldd, str(program)], capture_output=True, text=True, env=environment, check=False)
+    if missing := _UNRESOLVED.search(listed.stdout):
         raise ExtractionError(f"[openface] binary = {str(program)!r}: its library {missing[1]} is not found")
-    named = (match[2] or match[1] for match in _LINKED.finditer(told.stdout))
+    named = (match[2] or match[1] for match in _LINKED.finditer(listed.stdout))
     return sorted({Path(name) for name in named if name.startswith("/")})
 
 

@@ -1,20 +1,28 @@
-"""Running OpenFace's FeatureExtraction on one video: as a binary of this machine, or in its container.
+"""Running OpenFace's FeatureExtraction on one video, as a binary of this machine or in its container.
 
-A run that ended with anything but 0 is a failure, whatever it left behind: action units are post-processed at the very
-end. One that ended with 0 gives back the path of a CSV that is not checked yet: ``csv_output`` does that.
+A run whose exit code is not 0 has failed, whatever it wrote: action units are post-processed at the very end. After
+exit code 0 the CSV is not checked yet: ``csv_output`` does that.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import av
+import numpy as np
+
+from storyframes.features import OPENFACE_COLUMNS
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
+from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
+from tasks.media.container import open_container
+from tasks.media.recording import read_frame_times
 from tasks.tools.containers import (
     ENGINE_FAILURES,
     ContainerError,
@@ -26,8 +34,7 @@ from tasks.tools.containers import (
     why_not_started,
 )
 from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.reaper import Reaper, reaper
-from tasks.tools.tool_process import ToolResult, run_tool, thread_environment
+from tasks.tools.tool_process import Reaper, ToolResult, reaper, run_tool, thread_environment
 
 FLAGS = ("-2Dfp", "-3Dfp", "-pdmparams", "-pose", "-aus", "-gaze")
 _SHOWN_CHARACTERS = 400
@@ -36,11 +43,11 @@ _KILLED = 137
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """What a run left behind.
+    """The output of a run.
 
     Attributes:
-        csv: the file it wrote; gone when the context is left.
-        exit_code: how it ended; None where it ran elsewhere, before.
+        csv: the file it wrote, which is removed at the end of the context.
+        exit_code: None for a CSV of the study, from a run elsewhere.
         printed: the beginning of what it printed.
     """
 
@@ -50,7 +57,7 @@ class ToolOutput:
 
     @property
     def remark(self) -> str:
-        """What may explain a CSV that is not whole, to be put behind the reason."""
+        """What may explain an incomplete CSV, to be added to the reason."""
         if self.exit_code is None:
             return ""
         room = f"; {no_room_for_temporary_files()}" if is_full(self.csv.parent) else ""
@@ -80,7 +87,7 @@ def run_binary(binary: Path, video: Path, *, threads: int, timeout_s: float) -> 
 def run_container(
     engine: Engine, image: Image, binary: str, video: Path, *, name: str, limits: Limits
 ) -> Iterator[ToolOutput]:
-    """Run the FeatureExtraction of an image; the video has the name ``video`` inside, whatever its name is here.
+    """Run the FeatureExtraction of an image; inside, the video is called ``video``.
 
     Raises:
         ExtractionError: the container could not be run, it failed, or it wrote no CSV.
@@ -111,11 +118,11 @@ def run_container(
 
 @contextmanager
 def _output_folder() -> Iterator[tuple[Path, Reaper]]:
-    """An empty folder for the tool's output, which is gone afterwards, also when this process is killed."""
+    """An empty folder for the tool's output, which is removed afterwards, also when this process is killed."""
     with ExitStack() as stack:
         try:
             scratch = stack.enter_context(scratch_folder("openface"))
-            # It may have to belong to the container's user; the folder around it stays ours.
+            # It may have to belong to the container's user; its parent stays ours.
             output = scratch / "output"
             output.mkdir()
         except OSError as error:
@@ -131,7 +138,7 @@ def _is_readable_file(path: Path) -> bool:
 
 
 def _problem(result: ToolResult, timeout_s: float, limits: Limits | None = None) -> str:
-    """What was wrong with how the tool ended."""
+    """Why the run has failed, by how the tool ended; empty where it has not."""
     if result.timed_out:
         return f"was stopped after {timeout_s:.0f} s, all the time it had ([openface] timeout_s)"
     if result.exit_code == _KILLED and limits:
@@ -148,8 +155,110 @@ def _failure(problem: str, result: ToolResult, folder: Path, video: Path) -> Ext
 
 
 def _printed(result: ToolResult, folder: Path, video: Path) -> str:
-    """The end of what the tool printed, from a word's beginning, without a path of this machine."""
+    """The end of what the tool printed, without a path of this machine."""
     text = result.output.replace(str(folder), "…").replace(str(video.parent), "…")
     if len(text) > _SHOWN_CHARACTERS:
         text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
     return f"; it printed last: {text}" if text else ""
+
+
+# --- trying the tool on a short clip before a study depends on it ---------------------------------------------
+
+CLIP_S = 2.0
+LONG_S = 8.0  # a second length, to separate the time of a start from the time of a frame
+
+
+@dataclass(frozen=True)
+class OpenFaceCheck:
+    """The results of two runs on the same short clip.
+
+    Attributes:
+        version: 2.0.x or 2.2.x, by the separator of its CSV.
+        frames: number of frames of the clip.
+        tracked: share of them with a face.
+        frames_per_s: after the start; 0 where the start takes too long to measure it.
+        start_s: seconds that every run takes besides: the container, the models.
+        columns: their number.
+        largest_difference: between the two runs' values; 0 where they are identical.
+    """
+
+    version: str
+    frames: int
+    tracked: float
+    frames_per_s: float
+    start_s: float
+    columns: int
+    largest_difference: float
+
+    def in_words(self) -> dict[str, str]:
+        speed = f"{self.frames_per_s:.1f} frames/s" if self.frames_per_s else "too fast to tell"
+        difference = self.largest_difference
+        return {
+            "version": f"{self.version} (by the form of its CSV)",
+            "columns": str(self.columns),
+            "frames": f"{self.frames}, a face in {self.tracked:.0%}",
+            "speed": f"{speed}, after a start of {self.start_s:.1f} s",
+            "two runs": "identical" if difference == 0 else f"differ by at most {difference:g}",
+        }
+
+
+def check_openface(run: Callable[[Path], AbstractContextManager[ToolOutput]], video: Path) -> OpenFaceCheck:
+    """Run OpenFace twice on the first two seconds of ``video``, and once on its first eight.
+
+    Args:
+        run: runs it on a clip, with the settings.
+        video: with a face in it.
+
+    Raises:
+        ExtractionError: it wrote nothing, or no complete output.
+    """
+    with scratch_folder("check") as folder, reaper(folder):
+        clip = folder / "clip.avi"
+        cut_clip(video, clip, CLIP_S)
+        frames = len(read_frame_times(clip).time)
+        first, first_s, version = _measure(run, clip, frames)
+        second, second_s, _ = _measure(run, clip, frames)
+        long_clip = folder / "long.avi"
+        cut_clip(video, long_clip, LONG_S)
+        long_frames = len(read_frame_times(long_clip).time)
+        _, long_s, _ = _measure(run, long_clip, long_frames)
+    short_s = min(first_s, second_s)
+    frame_s = max(0.0, (long_s - short_s) / (long_frames - frames))
+    difference = np.nan_to_num(np.abs(first - second))
+    return OpenFaceCheck(
+        version=version,
+        frames=frames,
+        tracked=float(first[:, OPENFACE_COLUMNS.index("success")].mean()),
+        frames_per_s=1 / frame_s if frame_s else 0.0,
+        start_s=max(0.0, short_s - frames * frame_s),
+        columns=first.shape[1],
+        largest_difference=float(difference.max()),
+    )
+
+
+def _measure(
+    run: Callable[[Path], AbstractContextManager[ToolOutput]], clip: Path, frames: int
+) -> tuple[np.ndarray, float, str]:
+    started = time.monotonic()
+    with run(clip) as output:
+        seconds = time.monotonic() - started
+        try:
+            values = np.concatenate(list(read_openface_csv(output.csv, frames)))
+        except OpenFaceOutputError as error:
+            raise ExtractionError(f"{error}{output.remark}") from None
+        with output.csv.open("rb") as file:
+            version = "2.0.x" if b", " in file.read(64) else "2.2.x"
+    return values, seconds, version
+
+
+def cut_clip(video: Path, target: Path, seconds: float) -> None:
+    """Copy the first seconds of a video's picture, without decoding it; the same bytes every time."""
+    with open_container(video) as source, av.open(str(target), "w", options={"fflags": "+bitexact"}) as copy:
+        stream = source.streams.video[0]
+        target_stream = copy.add_stream_from_template(stream)
+        for packet in source.demux(stream):
+            if packet.dts is None or packet.pts is None or float(packet.pts * packet.time_base) >= seconds:
+                continue
+            packet.stream = target_stream
+            copy.mux(packet)
+    target.chmod(0o644)  # a clip of the demo or of the user's choice; the container's user has to read it

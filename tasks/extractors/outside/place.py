@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tasks.extractors.outside.environment import Environment
 from tasks.tools.containers import ContainerJob, Engine, Image, Limits, Mount
-from tasks.tools.reaper import Reaper
-from tasks.tools.tool_process import RunningTool, running_tool, thread_environment
+from tasks.tools.tool_process import Reaper, RunningTool, running_tool, thread_environment
 
 CLIENT = Path(__file__).with_name("client.py")
 _OUTPUT = "/storyframes/output"

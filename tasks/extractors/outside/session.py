@@ -20,8 +20,7 @@ from tasks.extractors.outside.place import Place, VenvPlace, WorkFolder
 from tasks.extractors.outside.results import ResultsError, store_results
 from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
 from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.reaper import reaper
-from tasks.tools.tool_process import RunningTool, ToolResult
+from tasks.tools.tool_process import RunningTool, ToolResult, reaper
 
 _SHOWN_CHARACTERS = 400
 _KILLED = 137

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.quality.findings import NothingToLookAtError, QualityFinding, Rule, Thresholds
 from tasks.inspect.quality.spans import merged, spans_where, total_s
-from tasks.media.full_scale import RUN
 
 NO_LEVEL = "no level of the sound, which openSMILE's ComParE 2016 has"
 
@@ -34,7 +33,8 @@ def clipping(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindi
 
 def _clipped_samples(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
     if curves.clipped:
-        rule = f"no channel has {RUN} samples in a row at full scale (judged by the samples)"
+        # As tasks.media.sound counts them, which needs PyAV: a command that only shows features runs without it.
+        rule = "no channel has 3 samples in a row at full scale (judged by the samples)"
         message = f"cut off at full scale at {len(curves.clipped)} places"
         yield QualityFinding(Rule.CLIPPING, rule, message, curves.clipped)
 

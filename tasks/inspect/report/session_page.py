@@ -26,9 +26,8 @@ from tasks.inspect.report.session import Clip, Spoken, Timetable, session_clips
 from tasks.inspect.report.thumbnails import Picture, write_thumbnails
 from tasks.inspect.report.timeline import timeline
 from tasks.label_rules import LabelRule
-from tasks.media.clipping import find_clipped
 from tasks.media.container import RecordingError
-from tasks.media.sound import NoAudioError
+from tasks.media.sound import NoAudioError, find_clipped
 from tasks.media.video_header import read_header
 from tasks.study.load import Phase, Study, StudyFileError
 from tasks.study.transcript import TranscriptError, read_transcript

@@ -10,7 +10,7 @@ import numpy as np
 
 from tasks.extractors.embed.audio.shape import AudioShape
 from tasks.extractors.embed.audio.windows import Window, Windows
-from tasks.media.read_ahead import read_ahead
+from tasks.media.container import read_ahead
 
 
 class Encodes(Protocol):

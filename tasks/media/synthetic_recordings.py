@@ -1,4 +1,4 @@
-"""Writing made-up recordings: a moving square before noise, with the sound that is given."""
+"""Synthetic recordings: a moving square in front of noise, and sound that resembles speech."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLE_RATE = 16_000
 
 
 def random_background(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
-    """(height, width, 3) uint8 of squares of 8 pixels, for a width and a height."""
+    """(height, width, 3) uint8 of squares of 8 pixels; ``size`` is width and height."""
     width, height = size
     squares = random.integers(0, 120, (height // 8, width // 8, 3), dtype=np.uint8)
     return squares.repeat(8, axis=0).repeat(8, axis=1)
@@ -23,10 +23,7 @@ def random_background(size: tuple[int, int], random: np.random.Generator) -> np.
 def write_video(
     path: Path, frames: int, fps: int, size: tuple[int, int], background: np.ndarray, samples: np.ndarray
 ) -> None:
-    """An AVI of so many frames of this width and height, and of as much of the sound as belongs to them.
-
-    The sound is (n,) int16 at :data:`SAMPLE_RATE`.
-    """
+    """An AVI of ``frames`` frames and the sound of the same time; ``samples`` is (n,) int16 at :data:`SAMPLE_RATE`."""
     with av.open(str(path), "w") as container:
         video = container.add_stream("mpeg4", rate=fps)
         video.width, video.height, video.pix_fmt = *size, "yuv420p"
@@ -60,3 +57,23 @@ def _picture(background: np.ndarray, second: float) -> np.ndarray:
     y = round((height - size) * (0.5 + 0.5 * math.cos(second / 2)))
     picture[y : y + size, x : x + size] = (220, 180, 150)
     return picture
+
+
+def voice(seconds: float, random: np.random.Generator) -> np.ndarray:
+    """(n,) float32 in [-1, 1]: two to six syllables a second, of changing pitch, and pauses of up to 3 s."""
+    sound = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    at = random.uniform(0, 0.5)
+    while at < seconds:
+        length = random.uniform(0.08, 0.3)
+        time = np.arange(round(length * SAMPLE_RATE)) / SAMPLE_RATE
+        pitch, formant = random.uniform(90, 240), random.uniform(300, 3000)
+        harmonics = pitch * np.arange(1, int(3600 / pitch))
+        loud = np.exp(-(((harmonics - formant) / 400) ** 2)) + 0.1
+        tone = loud @ np.sin(2 * np.pi * harmonics[:, None] * time + random.uniform(0, 6.28, (len(harmonics), 1)))
+        rise, fall = random.uniform(0.005, 0.05), random.uniform(0.01, 0.08)
+        shape = np.clip(np.minimum(time / rise, (length - time) / fall), 0, 1)
+        first = round(at * SAMPLE_RATE)
+        place = sound[first : first + len(time)]
+        place += (tone * shape * random.uniform(0.2, 1) / loud.sum())[: len(place)]
+        at += length + (random.exponential(0.08) if random.random() < 0.8 else random.uniform(0.4, 3))
+    return sound

@@ -1,0 +1,55 @@
+"""What a study of synthetic recordings is to be like; ``synthesize`` writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Shape(StrEnum):
+    """Which people the study records, and with which devices."""
+
+    EMPATHIC_STORIES = "empathicstories"
+    DYAD = "dyad"
+    GROUP = "group"
+
+
+class SynthesisError(Exception):
+    """The study cannot be written to this folder."""
+
+
+@dataclass(frozen=True)
+class SyntheticStudy:
+    """A plan of a synthetic study.
+
+    Attributes:
+        sessions: how many.
+        seconds: length of each.
+        seed: seeds everything.
+        fps: frames per second of the shape ``empathicstories``; the devices of the others have their own.
+        width, height: of the videos, pixels.
+        sessions_per_participant: about how many sessions a participant of the shape ``empathicstories`` has.
+        shape: see :class:`Shape`.
+    """
+
+    sessions: int
+    seconds: float
+    seed: int = 0
+    fps: int = 15
+    width: int = 320
+    height: int = 240
+    sessions_per_participant: float = 269 / 41
+    shape: Shape = Shape.EMPATHIC_STORIES
+
+    @property
+    def frames(self) -> int:
+        return round(self.seconds * self.fps)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the videos, pixels."""
+        return self.width, self.height
+
+    @property
+    def session_ids(self) -> list[str]:
+        return [f"s{number:04d}" for number in range(1, self.sessions + 1)]
