@@ -1,25 +1,55 @@
-"""The configuration: one TOML file, with sections for extractors, clips, labels, training and the cluster."""
+"""The configuration: one TOML file, with sections for extractors, clips, labels, the cluster and plug-ins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
 from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certificates
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
+from storyframes.plug_ins import SETTINGS, PlugInError, load, origin, plug_in, plug_ins
 from tasks.empathy.settings import TrainSettings
 from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.label_rules import LabelRule, label_rule_faults
+from tasks.strict_settings import anchor_paths, suggest_key
 from tasks.study.load import Study
 
 
 class SettingsError(Exception):
     """The configuration cannot be used; the message lists every problem in it."""
+
+
+@dataclass(frozen=True)
+class PlugInSections(Mapping[str, BaseModel]):
+    """The sections of plug-ins by name; a plug-in is imported when its section is read.
+
+    Attributes:
+        content: what the file says in those that it has; the others have their defaults.
+    """
+
+    content: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> BaseModel:
+        """The validated section.
+
+        Raises:
+            KeyError: no plug-in has such a section.
+            PlugInError: the plug-in cannot be used.
+        """
+        return _section_class(name).model_validate(self.content.get(name, {}))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({point.name for point in plug_ins(SETTINGS)}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Settings(ExtractorsSettings):
@@ -29,6 +59,30 @@ class Settings(ExtractorsSettings):
     labels: dict[str, LabelRule] = Field(default_factory=dict)
     train: TrainSettings = Field(default_factory=TrainSettings)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
+    sections: SkipValidation[PlugInSections] = Field(default_factory=PlugInSections)
+
+
+def _section_class(name: str) -> type[BaseModel]:
+    """The model of a plug-in's section.
+
+    Raises:
+        KeyError: no plug-in has such a section.
+        PlugInError: the plug-in cannot be used.
+    """
+    point = plug_in(SETTINGS, name)
+    if point is None:
+        raise KeyError(name)
+    try:
+        section = load(point)
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            raise PlugInError(f"{section!r} is not a pydantic model")
+        if section.model_config.get("extra") != "forbid":
+            raise PlugInError(f"{section.__name__} accepts unknown keys: derive it from StrictSettings")
+        if required := [key for key, about in section.model_fields.items() if about.is_required()]:
+            raise PlugInError(f"{section.__name__}.{required[0]} has no default value")
+    except PlugInError as error:
+        raise PlugInError(f"{origin(point)}: the section [{name}]: {error}") from None
+    return section
 
 
 def check_labels(settings: Settings, study: Study) -> None:
@@ -53,15 +107,28 @@ def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyT
         SettingsError: the file cannot be read, is no TOML, or something has unknown keys or bad values.
     """
     content = {} if path is None else _read(path)
-    for name, said in _anchored_here(sections).items():
-        there = content.get(name)
-        content[name] = {**there, **said} if isinstance(there, dict) and isinstance(said, dict) else said
+    for name, section in _anchored(sections, Path.cwd()).items():
+        before = content.get(name)
+        content[name] = {**before, **section} if isinstance(before, dict) and isinstance(section, dict) else section
+    unknown = content.keys() - Settings.model_fields.keys()
+    given = {name: content.pop(name) for name in (unknown & set(PlugInSections()) if unknown else ())}
+    faults = ["sections: there is no such key"] if content.pop("sections", None) is not None else []
+    settings = Settings()
     try:
-        return Settings.model_validate(content)
+        settings = Settings.model_validate(content)
     except ValidationError as error:
-        faults = [_describe(fault) for fault in error.errors(include_url=False)]
+        faults += _described(error, Settings)
+    for name, section in given.items():
+        try:
+            _section_class(name).model_validate(section)
+        except PlugInError as error:
+            faults.append(str(error))
+        except ValidationError as error:
+            faults += _described(error, _section_class(name), name)
+    if faults:
         where = "the settings" if path is None else str(path)
-        raise SettingsError("\n".join([f"{where}:", *(f"  {fault}" for fault in faults)])) from None
+        raise SettingsError("\n".join([f"{where}:", *(f"  {fault}" for fault in faults)]))
+    return settings.model_copy(update={"sections": PlugInSections(given)})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -74,25 +141,34 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path}: {error}") from None
     folder = path.resolve().parent
     anchor_certificates(content.get("cluster"), folder)
-    return anchored(content, folder)
+    return _anchored(content, folder)
 
 
-def _anchored_here(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with paths as text, made absolute by the current folder."""
+def _anchored(sections: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The sections with paths as text, the relative ones in settings of extractors and plug-ins made absolute."""
     written = {
-        name: {key: str(value) if isinstance(value, Path) else value for key, value in said.items()}
-        if isinstance(said, Mapping)
-        else said
-        for name, said in sections.items()
+        name: {key: str(value) if isinstance(value, Path) else value for key, value in section.items()}
+        if isinstance(section, Mapping)
+        else section
+        for name, section in sections.items()
     }
-    return anchored(written, Path.cwd())
+    for name in written.keys() - Settings.model_fields.keys():
+        with suppress(KeyError, PlugInError):  # of an unknown section; load_settings names it
+            if isinstance(written[name], Mapping):
+                written[name] = anchor_paths(_section_class(name), written[name], folder)
+    return anchored(written, folder)
 
 
-def _describe(fault: Any) -> str:
-    place = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"{place}: there is no such key"
-    what = fault["msg"].removeprefix("Value error, ")
-    if not place:  # of several sections
-        return what
-    return f"{place}: {what}" if isinstance(fault["input"], dict) else f"{place} = {fault['input']!r}: {what}"
+def _described(error: ValidationError, model: type[BaseModel], section: str = "") -> Iterator[str]:
+    """A sentence for each fault, with its key."""
+    for fault in error.errors(include_url=False):
+        key = ".".join([*([section] if section else []), *map(str, fault["loc"])])
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            yield f"{key}: there is no such key{suggest_key(model, fault['loc'])}"
+        elif not fault["loc"]:  # of several keys
+            yield f"{section}: {message}" if section else message
+        elif isinstance(fault["input"], dict):
+            yield f"{key}: {message}"
+        else:
+            yield f"{key} = {fault['input']!r}: {message}"

@@ -1,5 +1,5 @@
-"""``python -m storyframes`` is the ``storyframes`` command, which is looked up by name: it stands two floors above."""
+"""``python -m storyframes`` is the ``storyframes`` command."""
 
-from importlib import import_module
+from storyframes.plug_ins import load_pipeline
 
-import_module("flows.cli.entry").main()
+load_pipeline("command")()

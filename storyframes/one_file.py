@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storyframes.features import in_order
+from storyframes.plug_ins import load_pipeline
 from storyframes.store.explore import SessionView, part_frame
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def extract(
         'time'
     """
     try:
-        work = import_module("flows.one_file")
+        extract_one = load_pipeline("extract")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in ("flows", "tasks", "storyframes"):
             raise
@@ -86,7 +86,7 @@ def extract(
             f"extract() needs {error.name}: pip install 'storyframes[pipeline]'", name=error.name
         ) from None
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
-    extracted: ExtractedFile = work.extract_one(
+    extracted: ExtractedFile = extract_one(
         Path(file),
         [features] if isinstance(features, str) else list(features),
         {kind: Path(path) for kind, path in given.items() if path is not None},

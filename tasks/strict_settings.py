@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -53,3 +55,38 @@ def _leaves(annotation: Any) -> Iterator[Any]:
         yield annotation
     for part in parts:
         yield from _leaves(part)
+
+
+def anchor_paths(model: type[BaseModel], section: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A section with relative paths in it made absolute.
+
+    Args:
+        model: of the section.
+        section: what a file says, unchecked.
+        folder: of the file.
+    """
+    paths = [name for name, field in model.model_fields.items() if field.annotation in (Path, Path | None)]
+    return {**section, **{name: str(folder / section[name]) for name in paths if isinstance(section.get(name), str)}}
+
+
+def suggest_key(model: Any, path: Sequence[int | str]) -> str:
+    """A question after the known key that is most like an unknown one; empty where none is like it.
+
+    Args:
+        model: of the whole configuration.
+        path: of the unknown key, as pydantic's errors have it (``loc``).
+    """
+    beside = [model]
+    for part in path[:-1]:  # the number of an item, or the tag of a union, is no key
+        inside = [_field_types(leaf)[part] for leaf in beside if part in _field_types(leaf)]
+        beside = [leaf for annotation in inside for leaf in _leaves(annotation)] or beside
+    known = sorted({key for leaf in beside for key in _field_types(leaf)})
+    close = difflib.get_close_matches(str(path[-1]), known, n=1)
+    return f": is {close[0]!r} meant?" if close else ""
+
+
+def _field_types(leaf: Any) -> Mapping[Any, Any]:
+    """The keys of a model or a dataclass, with their types."""
+    if _is_model(leaf):
+        return {name: field.annotation for name, field in leaf.model_fields.items()}
+    return get_type_hints(leaf) if is_dataclass(leaf) else {}

@@ -1,6 +1,6 @@
 """One extractor on one recording, in a store of its own: what ``storyframes.testing`` runs.
 
-The light floor cannot import this; an extractor's class names it (:attr:`tasks.extractors.base.Extractor.trial`).
+It is the entry point ``trial`` of ``storyframes.pipeline``, since the light floor cannot import it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import av
 
+from storyframes.plug_ins import PlugInError
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
@@ -28,7 +29,7 @@ from tasks.extractors.base import (
     MissingInputError,
     Source,
 )
-from tasks.extractors.plug_in import PlugInError, check_class
+from tasks.extractors.plug_in import check_class
 from tasks.extractors.registry import check_name, registered
 
 

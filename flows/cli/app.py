@@ -32,6 +32,7 @@ from flows.cli import (
     models,
     pairs,
     plan,
+    plug_in_commands,
     release,
     report,
     score,
@@ -47,6 +48,7 @@ from flows.cli import (
 
 app = typer.Typer(
     name="storyframes",
+    cls=plug_in_commands.RootGroup,
     help="From session recordings to training-ready multimodal features.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -89,7 +91,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
     ),
     "Look": (report.report, look.show, look.view, look.overlay, clips.clips, compare.compare),
     "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, export.export, ("release", release.release_app)),
-    "Models and plug-ins": (("models", models.models_app), ("extractors", extractors.extractors_app)),
+    plug_in_commands.PANEL: (("models", models.models_app), ("extractors", extractors.extractors_app)),
     "Train and score": (
         train.train,
         benchmark.benchmark,

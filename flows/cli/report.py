@@ -41,7 +41,8 @@ def report(
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.report.folder import ReportError, check_target
-    from tasks.inspect.report.session_page import Disclosure, ReportOptions
+    from tasks.inspect.report.page import Disclosure
+    from tasks.inspect.report.session_page import ReportOptions
     from tasks.inspect.report.site import build_report
     from tasks.study.load import load_study
     from tasks.study.record import check_study_record
@@ -56,7 +57,7 @@ def report(
                 store,
                 settings,
                 out,
-                ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels),
+                ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels, settings.sections),
                 lambda session_id, number, count: spinner.update(f"{number} of {count}: {escape(session_id)}"),
             )
         except ReportError as error:
@@ -70,6 +71,8 @@ def report(
         shown.print(f"[bold red]{escape(person)} is in {where}[/], so it is leaked: write the index again")
     for session_id, problem in built.problems.items():
         shown.print(f"[bold red]{escape(session_id)}[/] {escape(problem)}")
+    for fault in built.faults:
+        shown.print(f"[bold red]{escape(fault)}[/]")
     for what, wanted, sessions in (
         ("transcripts", with_text, built.quoted),
         ("pictures", with_video, built.pictured),

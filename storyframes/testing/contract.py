@@ -85,7 +85,7 @@ def violations(
     with scratch_folder("check") as folder:
         checked = Checked(
             cls=cls,
-            runner=runner(cls),
+            runner=runner(),
             files=files,
             settings=cls.Settings(**(settings or {})),
             others=others or {},

@@ -83,7 +83,7 @@ def _main() -> None:
     sys.path[:] = order["path"]
     cls = load_class(order["class"])
     files = {kind: Path(path) for kind, path in order["files"].items()}
-    trial = runner(cls).try_out(cls, files, cls.Settings.model_validate(order["settings"]), Path(order["store"]))
+    trial = runner().try_out(cls, files, cls.Settings.model_validate(order["settings"]), Path(order["store"]))
     reason = "" if trial.status is Status.DONE else trial.reason or trial.error
     sys.stdout.write("\n" + json.dumps({"peak_mb": _largest_mb(), "reason": reason}) + "\n")
 

@@ -68,9 +68,9 @@ class Checked:
 
 def class_rules(cls: Any) -> list[str]:
     """What is wrong with the class itself."""
-    if not hasattr(cls, "trial"):
-        return [f"{cls!r} is not a class derived from Extractor"]
-    broken = runner(cls).why_unusable(cls)
+    broken = runner().why_unusable(cls)
+    if not isinstance(cls, type):
+        return broken
     name = f"{cls.__module__}:{cls.__qualname__}"
     try:
         importable = load_class(name) is cls

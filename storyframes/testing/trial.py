@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import zarr
 
+from storyframes.plug_ins import load_pipeline
 from storyframes.store.catalogue import read_entry
 from storyframes.store.records import Status
 from storyframes.store.storage.local_folder import LocalStorage
@@ -40,7 +40,7 @@ class Trial:
 
 
 class Runner(Protocol):
-    """What runs extractors: the module that ``Extractor.trial`` names."""
+    """What runs extractors: the pipeline's part ``trial``."""
 
     def why_unusable(self, cls: Any) -> list[str]:
         """What the registry would refuse the class for."""
@@ -58,10 +58,14 @@ class Runner(Protocol):
         """Make a recording ``times`` as long of the one at ``path``."""
 
 
-def runner(cls: Any) -> Runner:
-    """Where this class is run."""
-    module: Any = import_module(cls.trial)
-    return module
+def runner() -> Runner:
+    """What runs extractors here.
+
+    Raises:
+        ImportError: the pipeline is not installed.
+    """
+    pipeline: Runner = load_pipeline("trial")
+    return pipeline
 
 
 def published(store: Path, feature: str) -> dict[str, np.ndarray]:

@@ -108,7 +108,6 @@ class Extractor(ABC, Generic[S]):
         tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
             registry, and part of the fingerprint.
-        trial: the module that runs it for ``storyframes.testing``.
         may_download: whether :meth:`models` may download what is missing; False for commands that only look at a study,
             which must not fetch gigabytes. Set by the registry.
 
@@ -138,7 +137,6 @@ class Extractor(ABC, Generic[S]):
     libraries: ClassVar[tuple[str, ...]] = ()
     tolerance: ClassVar[Mapping[str, Tolerance]] = {}
     distribution: ClassVar[str] = ""
-    trial: ClassVar[str] = "tasks.trial"
     may_download: bool = True
 
     def __init__(self, settings: S, common: CommonSettings) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +16,7 @@ from pydantic import Field, create_model, model_validator
 
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
+from storyframes.plug_ins import EXTRACTORS, PlugInError, load, origin, plug_ins
 from storyframes.spec import may_be_called
 from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
@@ -28,13 +28,11 @@ from tasks.extractors.glove.extractor import Glove, StoryGlove
 from tasks.extractors.label_curve import label_curve
 from tasks.extractors.openface.extractor import OpenFace
 from tasks.extractors.opensmile.extractor import OpenSmile
-from tasks.extractors.plug_in import PlugInError, check_class, load_class, origin
+from tasks.extractors.plug_in import check_class
 from tasks.extractors.resnet50.extractor import ResNet50
 from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
 from tasks.strict_settings import StrictSettings
-
-ENTRY_POINTS = "storyframes.extractors"
 
 BUILT_IN: tuple[type[Extractor[Any]], ...] = (
     Frames,  # first: all the others need the session's clock
@@ -54,7 +52,7 @@ DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbe
 
 # Words that mean something else where a feature's name may stand: sections of the configuration, inputs of clips.
 _RESERVED = frozenset(
-    "features recording transcript clips cluster labels embed train".split()
+    "features recording transcript clips cluster labels embed train sections".split()
     + "stories vision audio words sentence story label".split()
 )
 
@@ -65,10 +63,10 @@ def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
     classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in BUILT_IN}
     found: dict[str, type[Extractor[Any]]] = {}
     broken: dict[str, str] = {}
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (origin(point), point.name)):
+    for point in plug_ins(EXTRACTORS):
         name = f"{origin(point)}: {point.name}"
         try:
-            cls = load_class(point)
+            cls = load(point)
             check_class(cls)
             check_name(cls)
             if taken := classes.get((cls.scope, cls.spec.name)):

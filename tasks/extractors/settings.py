@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tasks.strict_settings import StrictSettings
+from tasks.strict_settings import StrictSettings, anchor_paths
 
 
 class ExtractorSettings(StrictSettings):
@@ -35,8 +35,7 @@ class ExtractorSettings(StrictSettings):
             section: what the file says, unchecked.
             folder: of the file.
         """
-        paths = [name for name, field in cls.model_fields.items() if field.annotation in (Path, Path | None)]
-        return section | {name: str(folder / section[name]) for name in paths if isinstance(section.get(name), str)}
+        return anchor_paths(cls, section, folder)
 
 
 class RecordingSettings(ExtractorSettings):

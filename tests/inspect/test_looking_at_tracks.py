@@ -31,7 +31,8 @@ from tasks.inspect.quality.check import check_quality
 from tasks.inspect.quality.findings import Rule
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
-from tasks.inspect.report.session_page import Disclosure, ReportOptions
+from tasks.inspect.report.page import Disclosure
+from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.label_rules import LabelRule
 from tasks.study.load import Study, load_study

@@ -30,7 +30,8 @@ from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.folder import ReportError, new_site
 from tasks.inspect.report.key_tables import key_tables
 from tasks.inspect.report.matrix import CellState, build_matrix
-from tasks.inspect.report.session_page import Disclosure, ReportOptions
+from tasks.inspect.report.page import Disclosure
+from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.planning.wanted import Wanted
 from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study

@@ -68,7 +68,8 @@ class Visit:
 def site(extracted_demo, tmp_path_factory) -> Path:
     """The demo's report, with a hostile folder, speaker and text, and everything disclosed."""
     from flows.settings import load_settings
-    from tasks.inspect.report.session_page import Disclosure, ReportOptions
+    from tasks.inspect.report.page import Disclosure
+    from tasks.inspect.report.session_page import ReportOptions
     from tasks.inspect.report.site import build_report
 
     demo, result = extracted_demo

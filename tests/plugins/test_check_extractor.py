@@ -48,7 +48,7 @@ def test_good_ones_keep_every_rule(video: Path, transcript: Path, cls: type) -> 
 @pytest.mark.parametrize(
     ("cls", "sentence"),
     [
-        (int, "is not a class derived from Extractor"),
+        (int, "is not a class derived from tasks.extractors.base.Extractor"),
         (bad.NoFeatureSpec, "needs spec, a FeatureSpec"),
         (bad.ReservedName, "no feature can be called 'recording'"),
         (bad.UnknownInput, "inputs has 'vidoe'"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
+import pytest
 from support.plug_ins import PLUG_INS
 from support.recordings import write_recording
 
@@ -31,15 +34,45 @@ def the_class() -> str:
 
 def test_the_page_s_code_is_the_plug_in_s() -> None:
     assert lines(the_class()) == lines((EXAMPLE / "storyframes_example.py").read_text())
+    more = PAGE[PAGE.index("## A command, a section") : PAGE.index("## The contract")]
+    assert lines("\n".join(blocks("python", more))) == lines((EXAMPLE / "storyframes_light.py").read_text())
 
 
-def test_the_plug_in_is_one_file_of_under_forty_lines() -> None:
-    assert [path.name for path in EXAMPLE.glob("*.py")] == ["storyframes_example.py"]
+def test_the_plug_in_uses_every_door_in_two_files_of_under_ninety_lines() -> None:
+    assert sorted(path.name for path in EXAMPLE.glob("*.py")) == ["storyframes_example.py", "storyframes_light.py"]
     assert len((EXAMPLE / "storyframes_example.py").read_text().splitlines()) < 40
+    assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) < 90
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for name in ("example", "mediapipe")
+        for path in PLUG_INS.glob(f"storyframes-{name}/**/*.py")
+        if "tests" not in path.parts
+    ],
+    ids=str,
+)
+def test_plug_ins_import_what_the_page_lists(path: Path) -> None:
+    section = PAGE[PAGE.index("## What a plug-in may import") : PAGE.index("## A program in an environment")]
+    public = set(re.findall(r"`((?:storyframes|tasks|flows)[\w.]*)`", section))
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        ours = {name for name in names if name and name.partition(".")[0] in ("storyframes", "tasks", "flows")}
+        assert ours <= public, f"docs/extending.md does not list {ours - public}"
+
+
+def test_what_the_page_lists_exists() -> None:
+    section = PAGE[PAGE.index("## What a plug-in may import") : PAGE.index("## A program in an environment")]
+    for module, names in re.findall(r"^\| `([\w.]+)` \| (.+?) \|", section, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            assert hasattr(import_module(module), name), f"{module}.{name}"
 
 
 def test_the_page_s_project_is_the_plug_in_s() -> None:
-    (shown,) = blocks("toml")
+    shown = "\n".join(blocks("toml"))
     told, real = tomllib.loads(shown)["project"], tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     assert {name: real[name] for name in told} == told
 

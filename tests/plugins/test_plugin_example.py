@@ -101,6 +101,17 @@ def test_only_it_can_be_asked_for_and_what_is_up_to_date_stays(house: House) -> 
     assert record(house)["version"] == before
 
 
+def test_its_command_its_section_and_its_page_are_storyframes_own(house: House, tmp_path: Path) -> None:
+    assert "light" in house.storyframes("--help").partition("Plug-ins:")[2]
+    assert house.storyframes("light", "dark", house.store).splitlines()[0] == "p01-s01 0.00"
+    bright = tmp_path / "bright.toml"
+    bright.write_text(f"{house.config.read_text()}[light]\ndark_below = 255\n")
+    assert house.storyframes("light", "dark", house.store, "--config", bright).splitlines()[0] == "p01-s01 1.00"
+    house.storyframes("report", house.study, house.store, "--out", tmp_path / "site", "--config", bright)
+    assert '<a href="plug-ins/light.html">Light</a>' in (tmp_path / "site/index.html").read_text()
+    assert "<td>p01-s01</td><td>1.00</td>" in (tmp_path / "site/plug-ins/light.html").read_text()
+
+
 def test_a_wrong_setting_of_it_is_told_like_any_other(house: House, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("[brightness]\nnoice = 2\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -44,6 +45,15 @@ def imports(path: Path) -> Iterator[str]:
                     yield name if name in MODULES else node.module
 
 
+def names_in_strings(path: Path) -> Iterator[str]:
+    """The modules of ours that a file names in a string, with which it could import or run them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.partition(":")[0]
+            if "." in name and any(module == name or module.startswith(name) for module in MODULES):
+                yield name
+
+
 GRAPH = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
 
 
@@ -72,6 +82,22 @@ def test_no_import_points_up_a_floor() -> None:
         floor = FLOORS.index(module.split(".")[0])
         for name in imported:
             assert FLOORS.index(name.split(".")[0]) >= floor, f"{module} imports {name}"
+
+
+def test_no_string_names_a_module_of_a_floor_above() -> None:
+    """Neither as a whole (``import_module("flows.study")``, ``-m flows.cli``) nor as the beginning of a name."""
+    assert list(names_in_strings(ROOT / "flows/cli/terminal.py"))
+    for module, path in MODULES.items():
+        floor = FLOORS.index(module.split(".")[0])
+        for name in names_in_strings(path):
+            assert FLOORS.index(name.split(".")[0]) >= floor, f"{module} names {name} in a string"
+
+
+def test_what_the_light_floor_runs_of_the_others_is_in_the_project_s_entry_points() -> None:
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["storyframes.pipeline"]
+    assert sorted(points) == ["command", "extract", "trial"]
+    for value in points.values():
+        assert value.partition(":")[0] in MODULES
 
 
 def test_the_benchmark_stands_beside_extraction() -> None:

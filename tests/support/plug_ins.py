@@ -25,13 +25,15 @@ def install(name: str, target: Path, version: str = "") -> Path:
     return target
 
 
-def write(folder: Path, name: str, points: Mapping[str, str], **modules: str) -> Path:
+def write(
+    folder: Path, name: str, points: Mapping[str, str], group: str = "storyframes.extractors", **modules: str
+) -> Path:
     """A distribution ``name`` with these entry points and modules, as an installer would leave it in ``folder``."""
     information = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     lines = "".join(f"{point} = {value}\n" for point, value in points.items())
-    (information / "entry_points.txt").write_text(f"[storyframes.extractors]\n{lines}")
+    (information / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     for module, code in modules.items():
         (folder / f"{module}.py").write_text(code)
     return folder

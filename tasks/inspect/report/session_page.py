@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,6 +22,7 @@ from tasks.inspect.quality.check import Quality, check_quality
 from tasks.inspect.quality.findings import QualityFinding, Rule
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
+from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.session import Clip, Spoken, Timetable, session_clips
 from tasks.inspect.report.thumbnails import Picture, write_thumbnails
@@ -34,19 +36,6 @@ from tasks.study.transcript import TranscriptError, read_transcript
 
 
 @dataclass(frozen=True)
-class Disclosure:
-    """What of the recordings themselves goes into the pages: nothing, unless asked for.
-
-    Attributes:
-        text: the transcripts; their speakers as the feature store calls them.
-        video: thumbnails with landmarks and poses.
-    """
-
-    text: bool = False
-    video: bool = False
-
-
-@dataclass(frozen=True)
 class ReportOptions:
     """What a report is made of, beside the features.
 
@@ -54,11 +43,13 @@ class ReportOptions:
         disclosure: what of the recordings goes in.
         check_sound: decode every recording's sound to find clipped samples.
         rules: by scheme, of which raters its curves are features.
+        sections: of plug-ins in the configuration, for their pages.
     """
 
     disclosure: Disclosure = field(default_factory=Disclosure)
     check_sound: bool = False
     rules: Mapping[str, LabelRule] = field(default_factory=dict)
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

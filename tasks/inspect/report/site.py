@@ -18,6 +18,7 @@ from tasks.inspect.report.findings_chart import findings_chart
 from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.matrix import CellState, Matrix
 from tasks.inspect.report.pages import render
+from tasks.inspect.report.plug_in_pages import ReportContext, write_plug_in_pages
 from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
 from tasks.inspect.report.study_charts import study_charts
 from tasks.study.load import Study
@@ -32,6 +33,7 @@ class ReportSummary:
         findings: how many data-quality findings each session has.
         quoted, pictured: how many sessions' transcripts, and pictures of how many, the pages hold.
         problems: by session, why its page has no curves.
+        faults: of plug-ins' pages that could not be made.
     """
 
     facts: StudyFacts
@@ -39,6 +41,7 @@ class ReportSummary:
     quoted: int
     pictured: int
     problems: dict[str, str]
+    faults: list[str]
 
 
 def build_report(
@@ -74,12 +77,14 @@ def build_report(
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
             write_session(pages, session_id)
-        _write_study(pages, facts)
+        context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
+        more_pages, faults = write_plug_in_pages(context, site, pages.name)
+        _write_study(pages, facts, more_pages, faults)
     counts = {session_id: len(found) for session_id, found in pages.findings.items()}
-    return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems)
+    return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems, faults)
 
 
-def _write_study(pages: Pages, facts: StudyFacts) -> None:
+def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], faults: list[str]) -> None:
     page = render(
         "study.html",
         root="",
@@ -94,6 +99,8 @@ def _write_study(pages: Pages, facts: StudyFacts) -> None:
         unjudged=_unjudged(pages),
         reasons=gather_reasons(facts.matrix),
         notes=list(_notes(pages)),
+        more_pages=more_pages,
+        faults=faults,
     )
     (pages.site / "index.html").write_text(page, encoding="utf-8")
 

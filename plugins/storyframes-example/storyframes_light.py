@@ -1,0 +1,48 @@
+"""light: a command, a section of the configuration and a page of the report, all about the feature brightness."""
+
+import numpy as np
+import typer
+from pydantic import Field
+
+from flows.cli.terminal import ConfigOption, FeaturesArgument, console, usage_errors
+from flows.settings import load_settings
+from storyframes import FeatureStore
+from tasks.inspect.report.page import ReportPage, ReportTable
+from tasks.strict_settings import StrictSettings
+
+
+class LightSettings(StrictSettings):
+    """``[light]``: a frame is dark whose brightness is below ``dark_below``."""
+
+    dark_below: float = Field(default=40.0, ge=0, le=255)
+
+
+def dark_shares(store, settings):
+    """By session, the share of dark frames."""
+    sessions = [session for session in store.sessions if "brightness" in store.features(session)]
+    values = {session: store.read(session, "brightness")[:, 0] for session in sessions}
+    return {session: float(np.mean(brightness < settings.dark_below)) for session, brightness in values.items()}
+
+
+light = typer.Typer(help="How light recordings are.", no_args_is_help=True)
+
+
+@light.callback()
+def light_commands():
+    """Without it a group of one command would be that command."""
+
+
+@light.command()
+def dark(features: FeaturesArgument, config: ConfigOption = None):
+    """Show the share of dark frames of each session."""
+    with usage_errors():
+        settings = load_settings(config).sections["light"]
+        for session, share in dark_shares(FeatureStore(features), settings).items():
+            console().print(f"{session} {share:.2f}", markup=False)
+
+
+def light_page(context):
+    """The report's page about light; None where no session has the feature."""
+    shares = dark_shares(context.store, context.sections["light"])
+    table = ReportTable("Dark frames", ("session", "share"), [(name, f"{share:.2f}") for name, share in shares.items()])
+    return ReportPage("Light", ["Sessions with many dark frames are hard to see faces in.", table]) if shares else None

@@ -1,0 +1,192 @@
+"""The entry points for plug-ins beside extractors: commands, sections of the configuration, pages of the report."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from support.plug_ins import PLUG_INS, write
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.settings import Settings, SettingsError, load_settings
+from storyframes.plug_ins import PlugInError, load_pipeline
+from storyframes.store.feature_store import FeatureStore
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.inspect.report.session_page import ReportOptions
+from tasks.inspect.report.site import build_report
+from tasks.study.load import load_study
+
+COMMANDS, SETTINGS, PAGES = "storyframes.commands", "storyframes.settings", "storyframes.report_pages"
+
+GREET = """
+import typer
+app = typer.Typer()
+@app.callback()
+def group(): pass
+@app.command()
+def greet(name: str): print(f"good morning, {name}")
+"""
+
+SECTION = """
+from pathlib import Path
+from tasks.strict_settings import StrictSettings
+class Section(StrictSettings):
+    share: float = 0.5
+    table: Path | None = None
+class Loose(__import__("pydantic").BaseModel):
+    share: float = 0.5
+class Needy(StrictSettings):
+    share: float
+"""
+
+PAGE = """
+from tasks.inspect.report.page import ReportPage, ReportTable
+def page(context):
+    count = len(context.store.sessions)
+    quoted = context.disclosure.text
+    return ReportPage("<b>Titles</b>", [f"<script>{count} {quoted}", ReportTable("<i>", ("<u>",), [("</td>&",)])])
+def nothing(context): return None
+def fails(context): raise ValueError("what somebody said")
+def wrong(context): return "<html>"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which distributions are installed for this process."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, arguments)
+    return done.exit_code, done.output
+
+
+def test_a_command_of_a_plug_in_is_named_in_the_help_and_imported_when_it_is_used(place: Path) -> None:
+    write(place, "door-greeter", {"greetings": "door_greeter:app"}, COMMANDS, door_greeter=GREET)
+    broken = "import a_library_that_nobody_has"
+    write(place, "door-broken", {"broken": "door_broken:app"}, COMMANDS, door_broken=broken)
+    code, text = run("--help")
+    assert (code, text.split().count("Plug-ins:"), "door-broken 1.0" in text) == (0, 1, True)
+    assert text.index("Plug-ins") < text.index("greetings")
+    assert run("greetings", "greet", "Ada") == (0, "good morning, Ada\n")
+    code, text = run("broken", "--help")
+    assert (code, "storyframes broken comes from door-broken 1.0, which cannot be loaded (ModuleNotF" in text) == (
+        2,
+        True,
+    )
+    assert run("--version")[0] == 0
+
+
+def test_a_plug_in_takes_no_command_s_place_and_two_do_not_share_a_name(place: Path) -> None:
+    write(place, "door-thief", {"status": "door_thief:app"}, COMMANDS, door_thief="raise SystemExit(7)")
+    assert "Show what a feature store has" in run("status", "--help")[1]
+    for name in ("door-first", "door-second"):
+        write(place, name, {"twice": f"{name.replace('-', '_')}:app"}, COMMANDS)
+    code, text = run("twice")
+    assert (code, "door-first 1.0 and door-second 1.0 both name 'twice'" in text) == (2, True)
+
+
+def test_what_is_no_group_is_refused(place: Path) -> None:
+    write(place, "door-wrong", {"wrong": "door_wrong:app"}, COMMANDS, door_wrong="app = print")
+    code, text = run("wrong")
+    assert (code, "is not a typer.Typer" in text) == (2, True)
+
+
+def config(folder: Path, text: str) -> Path:
+    path = folder / "c.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_section_of_a_plug_in_is_validated_and_has_defaults(place: Path, tmp_path: Path) -> None:
+    write(place, "door-settings", {"shares": "door_settings:Section"}, SETTINGS, door_settings=SECTION)
+    settings = load_settings(config(tmp_path, '[shares]\nshare = 0.25\ntable = "t.csv"\n'))
+    section = settings.sections["shares"]
+    assert (section.share, section.table) == (0.25, tmp_path / "t.csv")
+    assert pickle.loads(pickle.dumps(settings)).sections["shares"] == section
+    assert Settings().sections["shares"].share == 0.5
+    assert load_settings(None, {"shares": {"share": 1}}).sections["shares"].share == 1
+    with pytest.raises(KeyError):
+        settings.sections["shards"]
+    with pytest.raises(SettingsError) as error:
+        load_settings(
+            config(tmp_path, "[shares]\nshar = 1\nshare = 'x'\n[shards]\n[glove]\nvector = 'x'\n[sections]\n")
+        )
+    text = str(error.value)
+    for fault in (
+        "shares.shar: there is no such key: is 'share' meant?",
+        "shares.share = 'x': Input",
+        "shards: there is",
+    ):
+        assert fault in text
+    for fault in ("sections: there is no such key", "glove.vector: there is no such key: is 'vectors' meant?"):
+        assert fault in text
+
+
+def test_a_section_that_cannot_be_used_is_an_error_where_it_is_written(place: Path, tmp_path: Path) -> None:
+    points = {
+        "loose": "door_faulty:Loose",
+        "needy": "door_faulty:Needy",
+        "none": "door_faulty:Path",
+        "gone": "door_no:X",
+    }
+    write(place, "door-faulty", points, SETTINGS, door_faulty=SECTION)
+    assert load_settings(config(tmp_path, "[clips]\nwindow = 60\n")).clips.window == 60
+    expected = {
+        "loose": "Loose accepts unknown keys",
+        "needy": "Needy.share has no default value",
+        "none": "is not a pydantic model",
+        "gone": "cannot be loaded (ModuleNotFoundError",
+    }
+    for name, why in expected.items():
+        with pytest.raises(SettingsError) as error:
+            load_settings(config(tmp_path, f"[{name}]\n"))
+        assert f"door-faulty 1.0: the section [{name}]: " in str(error.value)
+        assert why in str(error.value)
+        with pytest.raises(PlugInError):
+            Settings().sections[name]
+
+
+def test_pages_of_plug_ins_are_linked_and_escaped(
+    place: Path, tmp_path: Path, demo_study: Path, store_root: Path
+) -> None:
+    points = {name: f"door_pages:{name}" for name in ("page", "nothing", "fails", "wrong")}
+    write(place, "door-pages", {**points, "../../up": "door_pages:page"}, PAGES, door_pages=PAGE)
+    store = FeatureStore(store_root)
+    site = tmp_path / "site"
+    summary = build_report(load_study(demo_study), store, ExtractorsSettings(), site, ReportOptions())
+    front = (site / "index.html").read_text()
+    assert '<a href="plug-ins/page.html">&lt;b&gt;Titles&lt;/b&gt;</a>' in front
+    assert [path.name for path in (site / "plug-ins").iterdir()] == ["page.html"]
+    page = (site / "plug-ins/page.html").read_text()
+    assert f"&lt;script&gt;{len(store.sessions)} False" in page
+    assert "&lt;/td&gt;&amp;" in page
+    assert "<b>" not in page
+    assert "<u>" not in page
+    faults = " ".join(summary.faults)
+    assert len(summary.faults) == 3
+    assert "page fails: door-pages 1.0 failed with ValueError" in faults
+    assert "page wrong: door-pages 1.0 gave a str, not a ReportPage" in faults
+    assert "page ../../up: a name has" in faults
+    assert "what somebody said" not in faults + front
+    assert "failed with ValueError" in front
+
+
+def test_the_pipeline_is_reached_through_entry_points_of_storyframes_itself(place: Path) -> None:
+    write(place, "door-pipeline", {"trial": "os"}, "storyframes.pipeline")
+    assert load_pipeline("trial").__name__ == "tasks.trial"
+    assert load_pipeline("extract").__name__ == "extract_one"
+    with pytest.raises(ImportError, match="storyframes is not installed with its entry point"):
+        load_pipeline("other")
+
+
+def test_the_example_uses_every_door() -> None:
+    project = (PLUG_INS / "storyframes-example/pyproject.toml").read_text()
+    for group in ("storyframes.extractors", COMMANDS, SETTINGS, PAGES):
+        assert f'[project.entry-points."{group}"]' in project
