@@ -30,10 +30,9 @@ from tasks.extractors.dope.detections import FrameDetections, pose_boxes
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.frames import frame_size, network_input
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.layers import TorchLayers
+from tasks.extractors.dope.layers import STRIDE, TorchLayers
 from tasks.extractors.dope.network import BINS
 from tasks.extractors.dope.postprocessing import frame_detections
-from tasks.extractors.dope.resnet import STRIDE
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings
 from tasks.extractors.image_networks.settings import EngineName

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from support.dope.units import arrays
 
-from tasks.extractors.dope.assignment import faces_of_bodies, hands_of_bodies, with_hand_wrists
+from tasks.extractors.dope.detections import faces_of_bodies, hands_of_bodies, with_hand_wrists
 from tasks.extractors.dope.joints import BODY_HEAD, BODY_WRIST, Side
 
 

@@ -10,11 +10,9 @@ import pytest
 import torch
 from support.dope.blank_model import ANCHORS, blank_content, saved
 
-from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
-from tasks.extractors.dope.checkpoint_options import ppi_options
-from tasks.extractors.dope.checkpoint_weights import expected_shapes
+from tasks.extractors.dope.checkpoint import CheckpointError, expected_shapes, load_checkpoint
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.options import GroupingRule
+from tasks.extractors.dope.options import GroupingRule, ppi_options
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])

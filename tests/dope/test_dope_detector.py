@@ -15,7 +15,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.dope.checkpoint import Checkpoint, load_checkpoint
 from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.participant import ParticipantTracker
+from tasks.extractors.dope.people import ParticipantTracker
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 from tasks.extractors.image_networks.settings import EngineName, Precision
 from tasks.models.libraries import import_openvino
@@ -66,7 +66,7 @@ def test_many_persons_of_any_number_of_anchor_poses(tmp_path: Path, how: PostPro
 def test_no_frames(tmp_path: Path) -> None:
     detector = DopeDetector(model(tmp_path, blank_content()), SMALL)
     assert detector.detect(np.zeros((0, 48, 64, 3), np.uint8)) == []
-    assert len(ParticipantTracker().follow([])) == 0
+    assert ParticipantTracker().follow([]).body_2d.shape == (0, 13, 2)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (1, 1), (3, 47), (33, 31)])

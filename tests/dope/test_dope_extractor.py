@@ -227,7 +227,7 @@ def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: 
 def test_no_model_says_where_to_get_one(study: Path, store_root: Path) -> None:
     outcome = run(study, store_root)["dope"]
     assert outcome.status == "failed"
-    assert "there is no DOPE_v1_0_0.pth.tgz: its authors publish it for non-commercial use" in outcome.reason
+    assert "DOPE_v1_0_0.pth.tgz is missing: its authors publish it for non-commercial use" in outcome.reason
 
 
 def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path) -> None:

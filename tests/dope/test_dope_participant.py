@@ -7,8 +7,7 @@ import pytest
 
 from tasks.extractors.dope.detections import FrameDetections, Poses
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
-from tasks.extractors.dope.participant import ParticipantTracker
-from tasks.extractors.dope.ragged import everybody
+from tasks.extractors.dope.people import ParticipantTracker, everybody
 
 Found = tuple[float, float]  # score, and x of the upper left corner
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from support.dope.units import UnitCase, unit_cases
 
-from tasks.extractors.dope.candidates import Candidates
-from tasks.extractors.dope.checkpoint_options import ppi_options
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
-from tasks.extractors.dope.ppi import integrate
+from tasks.extractors.dope.options import ppi_options
+from tasks.extractors.dope.postprocessing import Candidates, integrate
 
 HAND_CASES = [case for case in unit_cases() if case.part is Part.HAND]
 

@@ -8,11 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tasks.extractors.dope.box_products import BoxProducts
 from tasks.extractors.dope.checkpoint import Checkpoint
-from tasks.extractors.dope.layers import TorchLayers
-from tasks.extractors.dope.mapped_weights import MappedWeights
-from tasks.extractors.dope.resnet import split_resnet50
+from tasks.extractors.dope.layers import TorchLayers, split_resnet50
+from tasks.extractors.dope.openvino_layers import BoxProducts, MappedWeights
 from tasks.models.libraries import import_torchvision
 
 
@@ -74,12 +72,12 @@ def test_the_last_layer_as_matrix_products(weights: Mapping[str, Tensor]) -> Non
     torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
-def test_mapped_weights_are_those_that_were_given_also_when_they_were_let_go() -> None:
+def test_mapped_weights_are_those_that_were_given_also_when_memory_was_released() -> None:
     network = torch.nn.Sequential(torch.nn.Linear(300, 70), torch.nn.Linear(70, 3)).requires_grad_(False)
     before = [parameter.clone() for parameter in network.parameters()]
     mapped = MappedWeights(network, network[1])
     assert all(map(torch.equal, network.parameters(), before))
-    mapped.let_go()
+    mapped.release()
     assert all(map(torch.equal, network.parameters(), before))
 
 

@@ -17,21 +17,17 @@ from tasks.extractors.image_networks.settings import EngineName, Precision
 class DopeDetector:
     """Detects bodies, hands and faces in frames.
 
-    Memory does not depend on how many frames are given over the detector's life; frames of one call go through the
-    network ``settings.frames_at_once`` at a time.
+    Memory does not grow with the number of frames; those of one call go through the network
+    ``settings.frames_at_once`` at a time.
 
     Args:
         checkpoint: a model file, see :func:`tasks.extractors.dope.checkpoint.load_checkpoint`.
         settings: how to run it.
 
-    Attributes:
-        engine: what computes the layers.
-        precision: in what.
-
     Raises:
         ValueError: the settings contradict the file's options.
         RuntimeError: torch cannot use the device.
-        ExtractionError: OpenVINO is not installed, or cannot compute in the precision here.
+        ExtractionError: OpenVINO is not installed, or cannot compute in the precision on this machine.
     """
 
     def __init__(self, checkpoint: Checkpoint, settings: DopeSettings | None = None) -> None:
@@ -69,12 +65,12 @@ class DopeDetector:
             frames: uint8 RGB, an array (N, H, W, 3) or a sequence of arrays (H, W, 3), also of different sizes.
 
         Raises:
-            ValueError: a frame that is not uint8 (H, W, 3), has no pixels or is too narrow; nothing was computed.
+            ValueError: a frame is not uint8 (H, W, 3), has no pixels or is too narrow; nothing was computed.
         """
         sizes = [frame_size(frame) for frame in frames]
-        detections: list[FrameDetections | None] = [None] * len(sizes)
+        detections: dict[int, FrameDetections] = {}
         for indices in groups_of_one_input_size(sizes, self.options, self.settings.frames_at_once):
             images = network_input([frames[i] for i in indices], self.options, self.device)
             for i, poses in zip(indices, self.network(images, [sizes[i] for i in indices]), strict=True):
                 detections[i] = frame_detections(poses, self.ppi, self.settings)
-        return [found for found in detections if found is not None]
+        return [detections[i] for i in range(len(sizes))]

@@ -1,4 +1,4 @@
-"""dope: the participant's body, hands and face in every frame, in 2-D and 3-D."""
+"""The feature ``dope``: the participant's body, hands and face in every frame, in 2D and 3D."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, Source, Tolerance
 from tasks.extractors.dope.joints import Part
+from tasks.extractors.dope.people import ParticipantTracker, everybody, shifted_rows
 from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.image_networks.settings import EngineName
@@ -21,7 +22,7 @@ from tasks.models.digests import model_digest
 
 if TYPE_CHECKING:
     from tasks.extractors.dope.detections import FrameDetections
-
+    from tasks.extractors.dope.detector import DopeDetector
 
 _DECIDES_NO_VALUE = {"model", "device", "frames_per_pass", "boxes_per_pass"}
 
@@ -60,19 +61,19 @@ class Dope(FrameExtractor[DopeSettings]):
         from tasks.extractors.dope.checkpoint import CheckpointError, load_checkpoint
         from tasks.extractors.dope.detector import DopeDetector
 
-        device = self.settings.torch_device
         try:
-            checkpoint = load_checkpoint(self._model_file())
-            detector = DopeDetector(checkpoint, self.settings)
+            detector = DopeDetector(load_checkpoint(self._model_file()), self.settings)
         except CheckpointError as error:
             raise ExtractionError(str(error).replace(f"{self._model_file().parent}/", "")) from None
         except ValueError as error:
             raise ExtractionError(f"[dope] {error}") from None
-        out.attributes["device"] = device
-        out.attributes["engine"] = str(detector.engine)
-        out.attributes["precision"] = str(detector.precision)
-        out.attributes["every_n_frames"] = self.settings.every_n_frames
-        return PoseWriter(detector.detect, self.settings, out, on_gpu=device != "cpu")
+        out.attributes |= {
+            "device": detector.device.type,
+            "engine": str(detector.engine),
+            "precision": str(detector.precision),
+            "every_n_frames": self.settings.every_n_frames,
+        }
+        return PoseWriter(detector, self.settings, out)
 
     def _model_file(self) -> Path:
         if self.settings.model is not None:
@@ -83,26 +84,23 @@ class Dope(FrameExtractor[DopeSettings]):
         if found := weights.find(published):
             return found
         raise ExtractionError(
-            f"there is no {published.filename}: its authors publish it for non-commercial use (docs/dope.md); get it, "
-            "and set [dope] model = its path"
+            f"{published.filename} is missing: its authors publish it for non-commercial use (docs/dope.md); download "
+            "it and set [dope] model = its path"
         )
 
 
 class PoseWriter:
-    """Takes frames, writes poses.
+    """Detects poses in frames and writes them.
 
     Args:
-        detect: frames in, what was found in each out.
+        detector: for the frames.
         settings: which frames, and whose poses.
-        out: where the arrays go.
-        on_gpu: whether a GPU detects.
+        out: the feature's arrays.
     """
 
-    def __init__(self, detect, settings: DopeSettings, out: FeatureWriter, *, on_gpu: bool) -> None:  # type: ignore[no-untyped-def]
-        from tasks.extractors.dope.participant import ParticipantTracker
-
-        self.on_gpu = on_gpu
-        self._detect = detect
+    def __init__(self, detector: DopeDetector, settings: DopeSettings, out: FeatureWriter) -> None:
+        self.on_gpu = detector.device.type != "cpu"
+        self._detector = detector
         self._every = settings.every_n_frames
         self._tracker = ParticipantTracker(settings.rival_score)
         self._out = out
@@ -112,19 +110,19 @@ class PoseWriter:
 
     def add(self, batch: FrameBatch) -> None:
         chosen = np.flatnonzero((batch.first + np.arange(len(batch))) % self._every == 0)
-        found = self._detect(batch.rgb[chosen]) if len(chosen) else []
-        self._write_participant(chosen, found, len(batch))
+        detections = self._detector.detect(batch.rgb[chosen]) if len(chosen) else []
+        self._write_participant(chosen, detections, len(batch))
         if self._everybody:
-            self._everybody.add(chosen, found, len(batch))
+            self._everybody.add(chosen, detections, len(batch))
         self._sampled += len(chosen)
-        self._with_body += sum(len(frame.parts[Part.BODY]) > 0 for frame in found)
+        self._with_body += sum(len(frame.parts[Part.BODY]) > 0 for frame in detections)
         self._out.quality["bodies_found"] = self._with_body / max(self._sampled, 1)
 
     def finish(self) -> None:
-        """Nothing is kept back."""
+        """Every batch is written at once."""
 
-    def _write_participant(self, chosen: np.ndarray, found: list[FrameDetections], frames: int) -> None:
-        poses = self._tracker.follow(found)
+    def _write_participant(self, chosen: np.ndarray, detections: list[FrameDetections], frames: int) -> None:
+        poses = self._tracker.follow(detections)
         for name, writer in self._arrays.items():
             spec = self._out.spec.arrays[name]
             rows = np.full((frames, *spec.shape), spec.fill, spec.dtype)
@@ -133,7 +131,7 @@ class PoseWriter:
 
 
 class EverybodyWriter:
-    """Appends the detections of all persons to flat arrays, with where each frame's rows start."""
+    """Appends the detections of all persons to flat arrays, with offsets of each frame's rows."""
 
     def __init__(self, out: FeatureWriter) -> None:
         self._arrays = {name: out.array(name) for name in out.spec.arrays if name.startswith("all_")}
@@ -141,13 +139,11 @@ class EverybodyWriter:
         for part in self._counts:
             self._arrays[f"all_{part}_offsets"].append(np.zeros(1, np.int64))
 
-    def add(self, chosen: np.ndarray, found: list[FrameDetections], frames: int) -> None:
-        from tasks.extractors.dope.ragged import everybody
-
-        people = everybody(found)
+    def add(self, chosen: np.ndarray, detections: list[FrameDetections], frames: int) -> None:
+        people = everybody(detections)
         self._append("hand_is_right", people.hand_is_right)
-        self._append("hands_of_body", _shifted(people.hands_of_body, self._counts["hand"]))
-        self._append("face_of_body", _shifted(people.face_of_body, self._counts["face"]))
+        self._append("hands_of_body", shifted_rows(people.hands_of_body, self._counts["hand"]))
+        self._append("face_of_body", shifted_rows(people.face_of_body, self._counts["face"]))
         for part, poses in people.parts.items():
             self._append(f"{part.value}_score", poses.score)
             self._append(f"{part.value}_2d", poses.pose2d)
@@ -162,8 +158,3 @@ class EverybodyWriter:
         in_frame[chosen] = counts
         self._append(f"{part}_offsets", self._counts[part] + np.cumsum(in_frame))
         self._counts[part] += int(counts.sum())
-
-
-def _shifted(rows: np.ndarray, start: int) -> np.ndarray:
-    """Rows within a batch as rows of the whole arrays; -1 stays."""
-    return np.where(rows < 0, rows, rows + start)

@@ -23,8 +23,6 @@ Frames = Sequence[Frame] | NDArray[np.uint8]
 
 
 class Size(NamedTuple):
-    """Height and width in pixels."""
-
     height: int
     width: int
 
@@ -53,7 +51,7 @@ def frame_size(frame: Frame) -> Size:
 def resized_size(size: Size, options: NetworkOptions) -> Size:
     """Size after resizing: the shorter side ``min_size``, or less where the longer side would exceed ``max_size``.
 
-    Sides are rounded down, so a side can come out one pixel short of ``min_size``.
+    Sides are rounded down, so a side can be one pixel shorter than ``min_size``.
 
     Raises:
         ValueError: the frame is so narrow that nothing of its shorter side would be left.
@@ -69,10 +67,10 @@ def resized_size(size: Size, options: NetworkOptions) -> Size:
 
 
 def groups_of_one_input_size(sizes: Sequence[Size], options: NetworkOptions, largest: int) -> list[list[int]]:
-    """Indices of the frames to run together, at most ``largest`` each.
+    """Indices of the frames that go through the network together, at most ``largest`` each.
 
-    Padding a frame further than it needs would change what the network sees at its border, so only frames that are
-    padded to the same size share a pass. Frames of one video always do.
+    More padding than a frame needs would change the network's output at its border, so only frames that are padded to
+    the same size share a pass. Frames of one video always do.
     """
     by_padded: dict[Size, list[int]] = {}
     for index, size in enumerate(sizes):
@@ -95,7 +93,7 @@ def network_input(frames: Sequence[Frame], options: NetworkOptions, device: torc
         list(options.image_std),
         size_divisible=PADDING_MULTIPLE,
     ).eval()
-    # torch.tensor copies, so frames that are read-only or flipped views are welcome.
+    # torch.tensor copies, so frames may be read-only or flipped views.
     pixels = [torch.tensor(np.ascontiguousarray(frame)).to(device).permute(2, 0, 1) / 255 for frame in frames]
     images, _ = transform(pixels)
     return images

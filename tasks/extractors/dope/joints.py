@@ -1,6 +1,6 @@
-"""The parts DOPE detects: their joints by number, and the bones between them. Pure Python, no torch.
+"""The parts that DOPE detects: their joints by number, and the bones between them. Pure Python, no torch.
 
-The names of the joints, and where they come from, are in :mod:`storyframes.features`.
+The names of the joints, with their sources, are in :mod:`storyframes.features`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FINGERS, HAND_JOIN
 
 
 class Part(Enum):
-    """A part of the human body that DOPE detects; the value is the part's name in checkpoint files."""
+    """A part of the human body; the value is its name in model files."""
 
     BODY = "body"
     HAND = "hand"
@@ -40,7 +40,7 @@ BODY_WRIST: Mapping[Side, int] = {
     Side.LEFT: BODY_JOINTS.index("left_wrist"),
     Side.RIGHT: BODY_JOINTS.index("right_wrist"),
 }
-# Ankles and knees: an upper-body anchor pose only guesses them, so it counts little there.
+# Ankles and knees: an upper-body anchor pose only guesses them, so its weight is small for them.
 LOWER_LIMBS = tuple(BODY_JOINTS.index(f"{side}_{joint}") for joint in ("ankle", "knee") for side in ("right", "left"))
 
 
@@ -59,7 +59,7 @@ def _between(*names: str) -> tuple[tuple[int, int], ...]:
     return tuple(pairwise(joints))
 
 
-# The spine and the neck run between midpoints of joints, so they are no pairs of joints and not listed.
+# Without the spine and the neck, which run between midpoints of joints.
 BODY_BONES = (
     *_between("right_ankle", "right_knee", "right_hip"),
     *_between("left_ankle", "left_knee", "left_hip"),

@@ -1,7 +1,9 @@
-"""The layers of the network, in two parts: one sees whole frames, the other single boxes, whatever boxes there are.
+"""The network's layers, in two parts: one computes on whole frames, the other on single boxes.
 
-What computes them is torch (here) or OpenVINO (:mod:`tasks.extractors.dope.openvino_layers`); what lies between them is
-the same for both.
+They run in torch (here) or in OpenVINO (:mod:`tasks.extractors.dope.openvino_layers`); the code between the two parts
+is the same for both. ResNet-50 (He et al., "Deep residual learning for image recognition", CVPR 2016) is as in
+torchvision (stride in the 3 x 3 convolution), with frozen batch normalisation: its layers up to stride 16 see frames,
+its last layer sees boxes.
 """
 
 from __future__ import annotations
@@ -13,82 +15,102 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from tasks.extractors.dope.checkpoint_weights import C4_CHANNELS, RPN_ANCHORS, PartWeights, Weights
+from tasks.extractors.dope.checkpoint import C4_CHANNELS, RPN_ANCHORS, PartWeights, Weights
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.resnet import split_resnet50
 from tasks.models.libraries import import_torchvision
+
+STRIDE = 16  # pixels of the resized frame per cell of the feature map
+
+
+def split_resnet50(weights: Mapping[str, Tensor], eps: float) -> tuple[nn.Module, nn.Module]:
+    """The frame part, (B, 3, H, W) -> (B, 1024, H/16, W/16), and the box part, (N, 1024, 7, 7) -> (N, 2048, 4, 4)."""
+    import_torchvision()
+    from torchvision.models import resnet50
+    from torchvision.ops import FrozenBatchNorm2d
+
+    with torch.device("meta"):
+        resnet = resnet50(norm_layer=FrozenBatchNorm2d)
+    resnet.load_state_dict(dict(weights), assign=True)
+    _fold_batch_norms(resnet, eps)
+    layers = (resnet.conv1, resnet.relu, resnet.maxpool, resnet.layer1, resnet.layer2, resnet.layer3)
+    return nn.Sequential(*layers), resnet.layer4
+
+
+def _fold_batch_norms(resnet: nn.Module, eps: float) -> None:
+    """Merge every frozen batch normalisation into the convolution before it: the same function, a third faster."""
+    from torchvision.ops import FrozenBatchNorm2d
+
+    pairs = (("conv1", "bn1"), ("conv2", "bn2"), ("conv3", "bn3"), ("0", "1"))  # the last is a block's shortcut
+    for block in list(resnet.modules()):
+        for conv_name, norm_name in pairs:
+            norm = getattr(block, norm_name, None)
+            if isinstance(norm, FrozenBatchNorm2d):
+                setattr(block, conv_name, _folded(getattr(block, conv_name), norm, eps))
+                setattr(block, norm_name, nn.Identity())
+
+
+def _folded(conv: nn.Conv2d, norm: nn.Module, eps: float) -> nn.Conv2d:
+    weight, bias, mean, variance = (buffer.double() for buffer in norm.buffers())  # the order of FrozenBatchNorm2d
+    deviation = (variance + eps).sqrt()
+    # A channel without any variance is constant: it contributes its bias, without a division by zero.
+    scale = torch.where(deviation > 0, weight / deviation, 0.0)
+    conv.weight = nn.Parameter((conv.weight.double() * scale[:, None, None, None]).float(), requires_grad=False)
+    conv.bias = nn.Parameter((bias - mean * scale).float(), requires_grad=False)
+    return conv
 
 
 @dataclass(frozen=True)
 class FrameMaps:
-    """Of B frames of H x W pixels, float32.
+    """Outputs for B frames of H x W pixels, float32."""
 
-    Attributes:
-        features: (B, 1024, H/16, W/16).
-        objectness: (B, 15, H/16, W/16), of every anchor of a cell, as logits.
-        deltas: (B, 60, H/16, W/16), from the anchors to boxes.
-    """
-
-    features: Tensor
-    objectness: Tensor
-    deltas: Tensor
+    features: Tensor  # (B, 1024, H/16, W/16)
+    objectness: Tensor  # (B, 15, H/16, W/16), logits of every anchor of a cell
+    deltas: Tensor  # (B, 60, H/16, W/16), from the anchors to boxes
 
 
 @dataclass(frozen=True)
 class BoxNumbers:
-    """Of N boxes, float32; K anchor poses of J joints each.
+    """Outputs for N boxes, float32; K anchor poses of J joints each."""
 
-    Attributes:
-        vectors: (N, 2048), what the others are made of.
-        logits: of each part (N, K + 1).
-        offsets: of each part (N, K * J * 5), from the anchor poses.
-    """
-
-    vectors: Tensor
-    logits: Mapping[Part, Tensor]
-    offsets: Mapping[Part, Tensor]
+    vectors: Tensor  # (N, 2048), from which the others are computed
+    logits: Mapping[Part, Tensor]  # (N, K + 1)
+    offsets: Mapping[Part, Tensor]  # (N, K * J * 5), from the anchor poses
 
     @classmethod
     def of(cls, outputs: Sequence[Tensor]) -> BoxNumbers:
-        """What :class:`BoxLayers` gives, in its order."""
-        vectors, *of_parts = outputs
-        return cls(vectors, dict(zip(Part, of_parts[::2], strict=True)), dict(zip(Part, of_parts[1::2], strict=True)))
+        """From the outputs of :class:`BoxLayers`, in its order."""
+        vectors, *by_part = outputs
+        return cls(vectors, dict(zip(Part, by_part[::2], strict=True)), dict(zip(Part, by_part[1::2], strict=True)))
 
     @classmethod
     def joined(cls, passes: Sequence[BoxNumbers]) -> BoxNumbers:
-        """Of all boxes of these, in their order."""
+        """The boxes of all passes, in their order."""
         return cls(
-            torch.cat([some.vectors for some in passes]),
-            {part: torch.cat([some.logits[part] for some in passes]) for part in Part},
-            {part: torch.cat([some.offsets[part] for some in passes]) for part in Part},
+            torch.cat([numbers.vectors for numbers in passes]),
+            {part: torch.cat([numbers.logits[part] for numbers in passes]) for part in Part},
+            {part: torch.cat([numbers.offsets[part] for numbers in passes]) for part in Part},
         )
 
-    def __getitem__(self, chosen: slice) -> BoxNumbers:
+    def __getitem__(self, boxes: slice) -> BoxNumbers:
         return BoxNumbers(
-            self.vectors[chosen],
-            {part: self.logits[part][chosen] for part in Part},
-            {part: self.offsets[part][chosen] for part in Part},
+            self.vectors[boxes],
+            {part: self.logits[part][boxes] for part in Part},
+            {part: self.offsets[part][boxes] for part in Part},
         )
 
 
 class Layers(Protocol):
-    """Both parts, at work."""
+    """Both parts."""
 
     def of_frames(self, pixels: Tensor) -> FrameMaps:
-        """Of (B, 3, H, W) float32 with sides divisible by 32."""
+        """Compute on pixels, (B, 3, H, W) float32 with sides divisible by 32."""
 
     def of_boxes(self, crops: Tensor) -> BoxNumbers:
-        """Of (N, 1024, 7, 7) float32, what the boxes' features are."""
+        """Compute on the features of boxes, (N, 1024, 7, 7) float32."""
 
 
 class TorchLayers(nn.Module):
-    """Both parts on any device of torch's.
-
-    Args:
-        weights: of the model.
-        eps: of batch normalisation.
-        half: whether they compute in float16.
-    """
+    """Both parts in torch, on any device; in float16 where ``half`` is set. ``eps`` is batch normalisation's."""
 
     def __init__(self, weights: Weights, eps: float, half: bool = False) -> None:
         super().__init__()
@@ -103,7 +125,7 @@ class TorchLayers(nn.Module):
 
     def of_frames(self, pixels: Tensor) -> FrameMaps:
         maps = self.frame(pixels.to(dtype=self.dtype, memory_format=torch.channels_last))
-        return FrameMaps(*(of_one.float() for of_one in maps))
+        return FrameMaps(*(output.float() for output in maps))
 
     def of_boxes(self, crops: Tensor) -> BoxNumbers:
         outputs = self.box(crops.to(dtype=self.dtype, memory_format=torch.channels_last))
@@ -111,7 +133,7 @@ class TorchLayers(nn.Module):
 
 
 def frame_and_box_layers(weights: Weights, eps: float) -> tuple[FrameLayers, BoxLayers]:
-    """Both parts, float32; ``eps`` is of batch normalisation."""
+    """Both parts, float32; ``eps`` is batch normalisation's."""
     frame, box = split_resnet50(weights.resnet, eps)
     return FrameLayers(frame, weights.rpn_head), BoxLayers(box, weights.parts)
 
@@ -148,13 +170,13 @@ class BoxLayers(nn.Module):
         return self.with_parts(self.resnet(crops).mean((2, 3)))
 
     def with_parts(self, vectors: Tensor) -> tuple[Tensor, ...]:
-        """The vectors (N, 2048) and what is made of them."""
-        of_parts = zip(self.scores, self.offsets, strict=True)
-        return (vectors, *(layer(vectors) for of_part in of_parts for layer in of_part))
+        """The vectors (N, 2048), then logits and offsets of each part."""
+        layers = zip(self.scores, self.offsets, strict=True)
+        return (vectors, *(layer(vectors) for part_layers in layers for layer in part_layers))
 
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """A layer of these very tensors."""
+    """A layer that shares these tensors."""
     layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     layer.load_state_dict({"weight": weight, "bias": bias}, assign=True)
     return layer

@@ -1,7 +1,9 @@
 """The DOPE network: frames in, a pose of every kind in every box out.
 
 Weinzaepfel et al., ECCV 2020: Faster R-CNN whose boxes are classified into "anchor poses" of each part and, for every
-anchor pose, refined to a 2D and a 3D pose (Rogez et al., "LCR-Net++", TPAMI 2019).
+anchor pose, refined to a 2D and a 3D pose (Rogez et al., "LCR-Net++", TPAMI 2019). The boxes come from a region
+proposal network (Ren et al., "Faster R-CNN", NeurIPS 2015) on a single feature map, with torchvision's anchors and box
+arithmetic.
 """
 
 from __future__ import annotations
@@ -15,18 +17,58 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tasks.extractors.dope.checkpoint_weights import PartWeights, Weights
+from tasks.extractors.dope.checkpoint import PartWeights, Weights
 from tasks.extractors.dope.frames import Size
 from tasks.extractors.dope.joints import Part
-from tasks.extractors.dope.layers import BoxNumbers, Layers
+from tasks.extractors.dope.layers import STRIDE, BoxNumbers, Layers
 from tasks.extractors.dope.options import NetworkOptions
-from tasks.extractors.dope.proposals import RegionProposals
-from tasks.extractors.dope.resnet import STRIDE
-from tasks.extractors.dope.roi_ops import roi_align
+from tasks.extractors.dope.roi_ops import nms, roi_align
 from tasks.extractors.dope.settings import RoiBorder
+from tasks.models.libraries import import_torchvision
 
 if TYPE_CHECKING:
     from torchvision.models.detection.image_list import ImageList
+
+
+ANCHOR_SIZES = (32, 64, 128, 256, 512)  # pixels of the resized frame, side of the square of the same area
+ANCHOR_RATIOS = (0.5, 1.0, 2.0)  # height / width
+SMALLEST_SIDE = 1e-3  # pixels
+
+
+class RegionProposals(nn.Module):
+    """Boxes of a frame that may hold a person or a part of one, best first."""
+
+    def __init__(self, options: NetworkOptions) -> None:
+        super().__init__()
+        import_torchvision()
+        from torchvision.models.detection._utils import BoxCoder
+        from torchvision.models.detection.rpn import AnchorGenerator
+
+        self.anchor_generator = AnchorGenerator((ANCHOR_SIZES,), (ANCHOR_RATIOS,))
+        self.box_coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
+        self.options = options
+
+    def forward(self, images: ImageList, objectness: Tensor, deltas: Tensor) -> list[Tensor]:
+        """The boxes of every image, (N, 4) float32, x1 y1 x2 y2 in pixels of the resized frame, best first.
+
+        ``objectness`` and ``deltas`` are those of :class:`tasks.extractors.dope.layers.FrameMaps`.
+        """
+        anchors = self.anchor_generator(images, [objectness])[0]
+        # (B, anchors of a cell [* 4], H, W) -> (B, cells and their anchors[, 4]), the order of the anchors
+        scores = objectness.permute(0, 2, 3, 1).flatten(1)
+        deltas = deltas.permute(0, 2, 3, 1).reshape(len(scores), -1, 4)
+        return [self._best_boxes(scores[i], deltas[i], anchors, size) for i, size in enumerate(images.image_sizes)]
+
+    def _best_boxes(self, scores: Tensor, deltas: Tensor, anchors: Tensor, size: tuple[int, int]) -> Tensor:
+        from torchvision.ops import clip_boxes_to_image, remove_small_boxes
+
+        scores, best = scores.topk(min(self.options.rpn_pre_nms_top_n, len(scores)))
+        boxes = self.box_coder.decode_single(deltas[best], anchors[best])
+        boxes = clip_boxes_to_image(boxes, size)
+        large = remove_small_boxes(boxes, SMALLEST_SIDE)
+        boxes, scores = boxes[large], scores[large].sigmoid()
+        return boxes[nms(boxes, scores, self.options.rpn_nms_thresh)[: self.options.rpn_post_nms_top_n]]
+
 
 BINS = 7  # cells along each side of a box's features
 
@@ -35,27 +77,19 @@ BINS = 7  # cells along each side of a box's features
 class PartPoses:
     """Poses of one part in all N boxes of a frame, K anchor poses of J joints each; float32.
 
-    Attributes:
-        scores: (N, K + 1), probabilities; column 0 is background, k + 1 is anchor pose k.
-        pose2d: (N, K, J, 2), pixels of the frame.
-        pose3d: (N, K, J, 3), units in :mod:`storyframes.features`.
+    Column 0 of the scores is background, column k + 1 anchor pose k.
     """
 
-    scores: Tensor
-    pose2d: Tensor
-    pose3d: Tensor
+    scores: Tensor  # (N, K + 1), probabilities
+    pose2d: Tensor  # (N, K, J, 2), pixels of the frame
+    pose3d: Tensor  # (N, K, J, 3), units in storyframes.features
 
 
 @dataclass(frozen=True)
 class FramePoses:
-    """What the network says about one frame.
+    """The network's output for one frame: boxes in the order of the region proposal network, poses in these boxes."""
 
-    Attributes:
-        boxes: (N, 4) float32, x1 y1 x2 y2 in pixels of the frame, in the order of the region proposal network.
-        parts: the poses of each part in these boxes.
-    """
-
-    boxes: Tensor
+    boxes: Tensor  # (N, 4) float32, x1 y1 x2 y2 in pixels of the frame
     parts: Mapping[Part, PartPoses]
 
 
@@ -65,9 +99,9 @@ class DopeNetwork(nn.Module):
     Args:
         weights: of the file.
         options: sizes and thresholds.
-        layers: what computes its layers.
+        layers: its layers, in torch or OpenVINO.
         boxes_per_pass: boxes whose features are in memory at once.
-        roi_border: what is seen of a box beyond the feature map.
+        roi_border: the features of a box beyond the feature map.
     """
 
     def __init__(
@@ -100,23 +134,23 @@ class DopeNetwork(nn.Module):
         numbers = self.box_numbers(maps.features, boxes)
         per_frame = zip(boxes, numbers, images.image_sizes, frame_sizes, strict=True)
         return [
-            self._frame_poses(its_boxes, its_numbers, Size(*resized), size)
-            for its_boxes, its_numbers, resized, size in per_frame
+            self._frame_poses(frame_boxes, frame_numbers, Size(*resized), size)
+            for frame_boxes, frame_numbers, resized, size in per_frame
         ]
 
     def box_numbers(self, features: Tensor, boxes: Sequence[Tensor]) -> list[BoxNumbers]:
-        """What the layers say of the boxes of every frame; RoIAlign is in float32: coordinates need the digits."""
-        counts = torch.tensor([len(of_frame) for of_frame in boxes])
+        """The outputs for the boxes of every frame. RoIAlign is in float32: coordinates need the digits."""
+        counts = torch.tensor([len(frame_boxes) for frame_boxes in boxes])
         frame_of_box = torch.repeat_interleave(counts).to(features.device)
         crops = self._crops(features, torch.cat(list(boxes)), frame_of_box)
-        numbers = BoxNumbers.joined([self.layers.of_boxes(some) for some in crops])
+        numbers = BoxNumbers.joined([self.layers.of_boxes(crop) for crop in crops])
         ends = [0, *counts.cumsum(0).tolist()]
         return [numbers[start:stop] for start, stop in pairwise(ends)]
 
     def _crops(self, features: Tensor, boxes: Tensor, frame_of_box: Tensor) -> Iterator[Tensor]:
         passes = zip(boxes.split(self.boxes_per_pass), frame_of_box.split(self.boxes_per_pass), strict=True)
-        for some_boxes, their_frames in passes:
-            yield roi_align(features, some_boxes, their_frames, BINS, 1 / STRIDE, self.roi_border)
+        for pass_boxes, frame_numbers in passes:
+            yield roi_align(features, pass_boxes, frame_numbers, BINS, 1 / STRIDE, self.roi_border)
 
     def _frame_poses(self, boxes: Tensor, numbers: BoxNumbers, resized: Size, size: Size) -> FramePoses:
         to_frame = torch.tensor(size[::-1], device=boxes.device) / torch.tensor(resized[::-1], device=boxes.device)
@@ -128,7 +162,7 @@ class DopeNetwork(nn.Module):
 
 
 class AnchorPoses(nn.Module):
-    """Scores and poses of one part from what the layers say of the boxes."""
+    """Scores and poses of one part from the layers' outputs for the boxes."""
 
     anchor_xy: Tensor
     anchor_xyz: Tensor
@@ -149,10 +183,10 @@ class AnchorPoses(nn.Module):
             to_frame: (2,) float32, factors for x and y from the resized frame to the frame.
         """
         scores = functional.softmax(logits, -1)
-        of_anchor = offsets.unflatten(1, (len(self.anchor_xy), -1))
+        by_anchor = offsets.unflatten(1, (len(self.anchor_xy), -1))
         # An anchor pose's numbers are all its (x, y), then all its (X, Y, Z).
         joints = self.anchor_xy.shape[1]
-        xy, xyz = of_anchor.split([2 * joints, 3 * joints], -1)
+        xy, xyz = by_anchor.split([2 * joints, 3 * joints], -1)
         in_box = self.anchor_xy + xy.unflatten(-1, (joints, 2)) / self.divisors[0]
         corner, size = boxes[:, None, None, :2], (boxes[:, 2:] - boxes[:, :2])[:, None, None]
         pose2d = (corner + in_box * size) * to_frame

@@ -5,8 +5,8 @@ frame on a processor), and it has none for NMS. The two here follow the same rul
 RoIAlign as in He et al., "Mask R-CNN", ICCV 2017, in the form without the half-pixel shift (``aligned=False``).
 
 torchvision has two rules for samples beyond the feature map, which boxes narrower than a cell have at its right and
-bottom border: compiled, those more than a cell away count as 0; its Python version repeats the cell at the border. Both
-are here, and neither depends on what can be loaded.
+bottom border. In its compiled version, samples more than a cell away count as 0; its Python version repeats the cell at
+the border. Both rules are available here with and without the compiled operators.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def nms_in_torch(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """What :func:`nms` does, without compiled operators. Memory grows with N squared (1000 boxes: some 40 MB)."""
+    """:func:`nms` without compiled operators. Memory grows with N squared (1000 boxes: about 40 MB)."""
     order = scores.sort(stable=True, descending=True).indices
     suppresses = _suppression(boxes[order], iou_threshold)
     # Greedy NMS asks box by box "does a kept, better box suppress this one?". Asking it of all boxes at once, again
-    # and again, fixes at least one more box per round, from the best down, so it ends at the greedy answer; real
-    # chains of suppression are short, so a few rounds do instead of N steps.
+    # and again, decides at least one more box per round, from the best down, so it ends at the greedy answer; real
+    # chains of suppression are short, so a few rounds replace N steps.
     kept = torch.ones(len(order), dtype=torch.bool, device=boxes.device)
     while True:
         still_kept = ~(suppresses & kept[:, None]).any(0)
@@ -58,7 +58,7 @@ def _suppression(boxes: Tensor, iou_threshold: float) -> Tensor:
     intersection = (to_corner - from_corner).clamp(min=0).prod(-1)
     area = (boxes[:, 2:] - boxes[:, :2]).prod(-1)
     iou = intersection / (area[:, None] + area[None, :] - intersection)
-    # As double, because the compiled operator compares with the threshold in double precision.
+    # In double precision, as the compiled operator compares with the threshold.
     return (iou.double() > iou_threshold).triu(diagonal=1)
 
 
@@ -73,7 +73,7 @@ def roi_align(
         images: (N,) integer, which of the B maps each box belongs to.
         size: bins along each axis.
         scale: cells per pixel of the image.
-        border: what samples beyond the map are.
+        border: the value of samples beyond the map.
 
     Returns:
         (N, C, size, size), dtype of ``features``.
@@ -82,7 +82,7 @@ def roi_align(
         from torchvision.ops import roi_align as compiled_roi_align
 
         if border is RoiBorder.REPEAT:
-            # Boxes lie within the image, so one more row and column is as far as their samples go.
+            # Boxes are within the image, so their samples reach at most one row and one column beyond the map.
             features = functional.pad(features, (0, 1, 0, 1), mode="replicate")
         rois = torch.cat([images[:, None].to(boxes), boxes], 1)
         return compiled_roi_align(features, rois, size, scale, SAMPLES_PER_BIN, aligned=False)
@@ -92,7 +92,7 @@ def roi_align(
 def roi_align_in_torch(
     features: Tensor, boxes: Tensor, images: Tensor, size: int, scale: float, border: RoiBorder = RoiBorder.ZERO
 ) -> Tensor:
-    """What :func:`roi_align` does, without compiled operators."""
+    """:func:`roi_align` without compiled operators."""
     _, channels, height, width = features.shape
     y_cells, y_weights = _axis_samples(boxes[:, 1] * scale, boxes[:, 3] * scale, size, height, border)
     x_cells, x_weights = _axis_samples(boxes[:, 0] * scale, boxes[:, 2] * scale, size, width, border)
@@ -116,7 +116,7 @@ def _axis_samples(start: Tensor, end: Tensor, bins: int, cells: int, border: Roi
     bin_length = (end - start).clamp(min=1.0)[:, None, None] / bins
     bin_index = torch.arange(bins, device=start.device)[None, :, None]
     in_bin = (torch.arange(SAMPLES_PER_BIN, device=start.device) + 0.5)[None, None, :]
-    # In torchvision's order of operations: the last bit of a coordinate is visible in steep features.
+    # In torchvision's order of operations: the last bit of a coordinate matters in steep features.
     position = start[:, None, None] + bin_index * bin_length + in_bin * (bin_length / SAMPLES_PER_BIN)
     outside = (position < -1) | (position > cells)
     position = position.clamp(0, cells - 1)

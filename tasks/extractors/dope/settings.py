@@ -1,4 +1,4 @@
-"""What can be configured of DOPE. What stays None is taken from the checkpoint file."""
+"""The settings of DOPE. What stays None is taken from the model file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOXES_AT_ONCE_IN_OPENVINO = 64
 
 
 class PostProcessing(StrEnum):
-    """How the network's many overlapping poses become detections."""
+    """How the network's overlapping poses become detections."""
 
     PPI = "ppi"
     NMS = "nms"
@@ -33,7 +33,7 @@ class People(StrEnum):
     """Whose poses are kept."""
 
     ONE = "one"  # the participant's
-    ALL = "all"  # everybody's as well, as flat arrays with offsets
+    ALL = "all"  # also everybody's, as flat arrays with offsets
 
 
 class Device(StrEnum):
@@ -45,37 +45,37 @@ class Device(StrEnum):
 
 
 class RoiBorder(StrEnum):
-    """What the network sees of a box beyond the feature map (docs/dope.md)."""
+    """The features of a box beyond the feature map (docs/dope.md)."""
 
-    ZERO = "zero"  # nothing, as torchvision's compiled RoIAlign, with which the published numbers were made
-    REPEAT = "repeat"  # the cell at the border again, as torchvision's Python RoIAlign
+    ZERO = "zero"  # zeros, as in torchvision's compiled RoIAlign, with which the published numbers were made
+    REPEAT = "repeat"  # the cell at the border again, as in torchvision's Python RoIAlign
 
 
 class DopeSettings(ExtractorSettings):
-    """``[dope]``, and what :class:`~tasks.extractors.dope.detector.DopeDetector` is given.
+    """The section ``[dope]`` of the configuration, and the settings of a ``DopeDetector``.
 
     Attributes:
-        model: the authors' model file (docs/dope.md); without it DOPE_v1_0_0.pth.tgz where 'models list' looks.
-        every_n_frames: look at every n-th frame only; the others are NaN, and ``sampled`` is 0.
+        model: the authors' model file (docs/dope.md); default: DOPE_v1_0_0.pth.tgz where 'models list' looks.
+        every_n_frames: detect in every n-th frame only; the others are NaN, and ``sampled`` is 0.
         people: ``one`` for the participant, ``all`` for everybody as well.
         rival_score: who the participant is where several bodies are seen (docs/dope.md).
         post_processing: pose proposals integration (``ppi``) or non-maximum suppression (``nms``).
         nms_min_score: smallest score of a pose, for ``nms`` only.
         min_size, max_size: pixels, resizing of the frames; see :class:`~tasks.extractors.dope.options.NetworkOptions`.
-        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression. The authors' command line sets 1000
-            for the second whatever the file says.
-        batch_norm_eps: None means what the models were published with: 0 for float32 and 1e-5 for half-precision
+        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression. The authors' command line always
+            sets 1000 for the second.
+        batch_norm_eps: None is the value that the models were published with: 0 for float32 and 1e-5 for half-precision
             ones. The authors' code under a torchvision of 2021 or later has 1e-5 for both.
-        roi_border: what the network sees of a box beyond the feature map: nothing (``zero``), or the cell at the border
-            again (``repeat``).
+        roi_border: the features of a box beyond the feature map: zeros (``zero``), or the cell at the border again
+            (``repeat``).
         device: where the network runs.
-        engine: what computes its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch.
-        precision: in what the layers compute. None means float32, and float16 on a GPU for a model that was published
-            for half precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md).
-        frames_per_pass: frames that go through the network at once; bounds the memory. None means 1 on a processor,
-            where more were measured to gain nothing, and 8 on a GPU.
-        boxes_per_pass: boxes whose poses are computed at once; bounds the memory (0.6 MB each in float32, 1 MB with
-            OpenVINO). None means 256, and 64 with OpenVINO, where more were measured to gain 2 % at most.
+        engine: the library of its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch.
+        precision: in what the layers compute. None is float32, and float16 on a GPU for a model that was published for
+            half precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md).
+        frames_per_pass: frames that go through the network at once; limits the memory. None is 1 on a processor, where
+            more gain nothing, and 8 on a GPU.
+        boxes_per_pass: boxes whose poses are computed at once; limits the memory (0.6 MB each in float32, 1 MB with
+            OpenVINO). None is 256, and 64 with OpenVINO, where more gain 2 % at most.
     """
 
     model: Path | None = None
@@ -107,9 +107,9 @@ class DopeSettings(ExtractorSettings):
         return self
 
     def resolved(self) -> Self:
-        """The same with ``auto`` settled, as of :class:`~tasks.extractors.image_networks.settings.NetworkSettings`.
+        """These settings without ``auto``: planning decides the engine once, since it is part of the fingerprint.
 
-        Planning cannot know what the workers have, so it counts on processors unless ``device`` is ``cuda``.
+        Planning does not know the workers' devices, so it assumes processors unless ``device`` is ``cuda``.
         """
         engine = self.engine
         if engine is EngineName.AUTO:
@@ -118,20 +118,20 @@ class DopeSettings(ExtractorSettings):
         return self.model_copy(update={"engine": engine, "precision": precision})
 
     def _on_processors(self) -> EngineName:
-        # bfloat16 asks for OpenVINO; that it is not installed is then said where it is needed.
-        wanted = self.precision is Precision.BFLOAT16 or find_spec("openvino")
-        return EngineName.OPENVINO if wanted else EngineName.TORCH
+        # bfloat16 needs OpenVINO; where it is not installed, the detector says so.
+        is_openvino = self.precision is Precision.BFLOAT16 or find_spec("openvino")
+        return EngineName.OPENVINO if is_openvino else EngineName.TORCH
 
     @property
     def engine_here(self) -> EngineName:
-        """``engine``, or what suits this machine: torch for a GPU, else as :meth:`resolved` has it."""
+        """``engine``, or the best for this machine: torch for a GPU, else as in :meth:`resolved`."""
         if self.engine is not EngineName.AUTO:
             return self.engine
         return EngineName.TORCH if self.torch_device == "cuda" else self._on_processors()
 
     @property
     def torch_device(self) -> str:
-        """``"cpu"`` or ``"cuda"``: what ``device`` is on this machine."""
+        """``"cpu"`` or ``"cuda"``: ``device`` on this machine."""
         if self.engine is EngineName.OPENVINO or self.precision is Precision.BFLOAT16:
             return "cpu"
         if self.device is Device.AUTO:
@@ -142,20 +142,20 @@ class DopeSettings(ExtractorSettings):
 
     @property
     def frames_at_once(self) -> int:
-        """``frames_per_pass``, or what suits the device."""
+        """``frames_per_pass``, or the device's default."""
         if self.frames_per_pass is not None:
             return self.frames_per_pass
         return FRAMES_AT_ONCE_ON_PROCESSOR if self.torch_device == "cpu" else FRAMES_AT_ONCE_ON_GPU
 
     @property
     def boxes_at_once(self) -> int:
-        """``boxes_per_pass``, or what suits the engine."""
+        """``boxes_per_pass``, or the engine's default."""
         if self.boxes_per_pass is not None:
             return self.boxes_per_pass
         return BOXES_AT_ONCE_IN_OPENVINO if self.engine_here is EngineName.OPENVINO else BOXES_AT_ONCE_IN_TORCH
 
     def applied_to(self, stored: NetworkOptions) -> NetworkOptions:
-        """The options of the checkpoint file with what is set here in their place.
+        """The options of the model file, replaced where these settings have a value.
 
         Raises:
             ValueError: the combination breaks a rule, e.g. ``max_size`` below ``min_size``.

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tasks.extractors.dope.checkpoint_weights import expected_shapes
+from tasks.extractors.dope.checkpoint import expected_shapes
 from tasks.extractors.dope.joints import Part
 
 ANCHORS = {Part.BODY: 3, Part.HAND: 2, Part.FACE: 1}

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from tasks.extractors.dope.candidates import Candidates, candidates_above
-from tasks.extractors.dope.checkpoint_options import ppi_options
 from tasks.extractors.dope.joints import JOINT_COUNT, Part
 from tasks.extractors.dope.network import PartPoses
-from tasks.extractors.dope.options import PpiOptions
+from tasks.extractors.dope.options import PpiOptions, ppi_options
+from tasks.extractors.dope.postprocessing import Candidates, candidates_above
 
 UNITS = Path(__file__).parents[2] / "data" / "dope_units.npz"
 
