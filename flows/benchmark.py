@@ -35,8 +35,7 @@ from storyframes.store.storage import StorageError
 from tasks.empathy.fitting import misfit
 from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, not_in_runs, train_unit
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
-from tasks.inspect import markdown
-from tasks.inspect.human import human_time
+from tasks.inspect.formatting import human_time, markdown_table, plain_markdown
 
 _REFUSALS = (
     SettingsError,
@@ -207,8 +206,8 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
     failed = [(str(one.run), one.reason) for one in result.failed]
     blocks = [
         "# Benchmark",
-        markdown.plain(f"{result}; it took {human_time(result.seconds)}."),
-        *(["## Failed", markdown.table(("run", "why"), failed)] if failed else []),
+        plain_markdown(f"{result}; it took {human_time(result.seconds)}."),
+        *(["## Failed", markdown_table(("run", "why"), failed)] if failed else []),
     ]
     create_markdown_artifact("\n\n".join(blocks), key="summary", description=str(result))
     rows = [

@@ -85,7 +85,7 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
     from flows.runs.own_server import ServerLostError
     from flows.runs.server import prefect_server
     from tasks.empathy.settings import TrainSettingsError
-    from tasks.inspect.human import counted
+    from tasks.inspect.formatting import counted
 
     shown = error_console()
     interruption.promise(GOES_ON)

@@ -18,7 +18,7 @@ from flows.cli.terminal import (
     listed,
     usage_errors,
 )
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from flows.runs.result import RunResult

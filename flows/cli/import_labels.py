@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import LOOK, console, error_console, fail, usage_errors
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 import_app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)
 

@@ -16,7 +16,7 @@ from flows.cli.terminal import (
     fail,
     usage_errors,
 )
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 
 def index(

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import console, error_console, fail, usage_errors
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 
 def init(

@@ -43,7 +43,7 @@ def show(
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
     from storyframes.tracks import MAIN, feature_and_track
-    from tasks.inspect.curves.read import has_curves, read_curves
+    from tasks.inspect.read_curves import has_curves, read_curves
 
     with usage_errors():
         store = FeatureStore(features)
@@ -81,7 +81,7 @@ def view(
     need("rerun", "view")
     from storyframes.store.feature_store import FeatureStore
     from storyframes.tracks import MAIN
-    from tasks.inspect.curves.read import has_curves
+    from tasks.inspect.read_curves import has_curves
     from tasks.inspect.rerun_export import ExportedTrack, export_recording
     from tasks.media.container import RecordingError
     from tasks.study.load import load_study

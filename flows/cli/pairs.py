@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from flows.cli.pairs_llm import check_out, score_llm
 from flows.cli.terminal import LOOK, console, error_console, fail, need, usage_errors
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 pairs_app = typer.Typer(help="Scores of how similar two stories are.", no_args_is_help=True, **LOOK)
 

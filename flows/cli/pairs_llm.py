@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import console, error_console, fail, need, usage_errors
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 
 def check_out(out: Path) -> None:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.terminal import console, error_console, fail, usage_errors
-from tasks.inspect.human import counted, human_bytes
+from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:
     from tasks.planning.forecast import Forecast

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from storyframes.store.records import Status
 from tasks.extract import Outcome
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 
 class RunProgress:

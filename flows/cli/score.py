@@ -23,7 +23,7 @@ from flows.cli.terminal import (
     need,
     usage_errors,
 )
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from tasks.empathy.run_record import Run

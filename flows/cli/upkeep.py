@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from flows import interruption
 from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
-from tasks.inspect.human import counted, human_bytes
+from tasks.inspect.formatting import counted, human_bytes
 
 _MOST_SHOWN = 20
 

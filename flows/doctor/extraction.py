@@ -12,7 +12,7 @@ from flows.settings import Settings
 from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.overview import ExtractorState, overview
 from tasks.extractors.registry import broken, build_extractors
-from tasks.inspect.human import human_bytes
+from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
 from tasks.planning.selection import selected_extractors
 from tasks.tools.containers import ContainerError, EngineName, find_engine

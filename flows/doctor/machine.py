@@ -12,7 +12,7 @@ from pathlib import Path
 from flows.doctor.findings import Finding, State
 from storyframes.store.layout import StoreError, open_store
 from storyframes.store.storage import StorageError, scratch
-from tasks.inspect.human import human_bytes
+from tasks.inspect.formatting import human_bytes
 from tasks.models.digests import user_cache
 
 _LITTLE = 2 * 2**30  # bytes: a version of a long session, and what is written beside it

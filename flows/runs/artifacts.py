@@ -22,8 +22,7 @@ from prefect.artifacts import (
 from flows.runs.result import RunResult, sessions_of
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.inspect import markdown
-from tasks.inspect.human import counted, human_time
+from tasks.inspect.formatting import counted, human_time, markdown_table, plain_markdown
 
 _FAILURES_SHOWN = 50
 _ROWS = 10_000
@@ -84,7 +83,7 @@ def summary(result: RunResult) -> str:
     counts = [(name, sessions_of(outcomes), len(outcomes)) for name, outcomes in parts.items()]
     blocks = [
         "# Extraction",
-        markdown.table(("", "sessions", "features"), counts),
+        markdown_table(("", "sessions", "features"), counts),
         *_tracks(result),
         f"It took {human_time(result.seconds)}; {_index(result)}.",
         *_rates(result),
@@ -99,12 +98,12 @@ def _tracks(result: RunResult) -> list[str]:
     others = [track for one in result.outcomes if (track := feature_and_track(one.feature)[1]) != MAIN]
     if not others:
         return []
-    named = f"of other cameras and microphones: {markdown.plain(', '.join(sorted(set(others))))}"
+    named = f"of other cameras and microphones: {plain_markdown(', '.join(sorted(set(others))))}"
     return [f"{counted(len(others), 'feature')} of these {'is' if len(others) == 1 else 'are'} {named}."]
 
 
 def _index(result: RunResult) -> str:
-    return markdown.plain(result.problem) if result.problem else f"the clip index has {result.clips} clips"
+    return plain_markdown(result.problem) if result.problem else f"the clip index has {result.clips} clips"
 
 
 def _rates(result: RunResult) -> list[str]:
@@ -118,7 +117,7 @@ def _rates(result: RunResult) -> list[str]:
         seconds[feature] += outcome.seconds
     rates = {feature: rows[feature] / seconds[feature] if seconds[feature] else 0 for feature in rows}
     lines = [(feature, rows[feature], f"{seconds[feature]:.1f}", f"{rates[feature]:.1f}") for feature in rows]
-    shown = markdown.table(("feature", "rows", "seconds of work", "rows per second"), lines)
+    shown = markdown_table(("feature", "rows", "seconds of work", "rows per second"), lines)
     return [shown, "Features that share a pass over the frames share its seconds."]
 
 
@@ -128,19 +127,19 @@ def _failures(result: RunResult) -> list[str]:
     lines = [(outcome.session_id, outcome.feature, outcome.reason) for outcome in result.failed[:_FAILURES_SHOWN]]
     more = len(result.failed) - _FAILURES_SHOWN
     lines += [("…", "", f"and {more} more: see the table of this run")] if more > 0 else []
-    return ["## Failed", markdown.table(("session", "feature", "why"), lines)]
+    return ["## Failed", markdown_table(("session", "feature", "why"), lines)]
 
 
 def _without_clips(result: RunResult) -> list[str]:
     blocks: list[str] = []
     if result.remarks:
-        blocks += ["## About the clips", "\n".join(f"- {markdown.plain(remark)}" for remark in result.remarks)]
+        blocks += ["## About the clips", "\n".join(f"- {plain_markdown(remark)}" for remark in result.remarks)]
     for heading, sessions in (("Sessions without clips", result.excluded), ("Look at these", result.warnings)):
         if sessions:
             lines = list(islice(sessions.items(), _FAILURES_SHOWN))
             more = len(sessions) - _FAILURES_SHOWN
             lines += [("…", f"and {more} more")] if more > 0 else []
-            blocks += [f"## {heading}", markdown.table(("session", "why"), lines)]
+            blocks += [f"## {heading}", markdown_table(("session", "why"), lines)]
     return blocks
 
 
@@ -151,7 +150,7 @@ def _caveats(result: RunResult) -> list[str]:
             having.setdefault(caveat, set()).add(outcome.feature)
     if not having:
         return []
-    lines = [f"- {markdown.plain(f'{caveat}: ' + ', '.join(sorted(of)))}" for caveat, of in sorted(having.items())]
+    lines = [f"- {plain_markdown(f'{caveat}: ' + ', '.join(sorted(of)))}" for caveat, of in sorted(having.items())]
     return ["## Caveats: what users of these values must know", "\n".join(lines)]
 
 

@@ -1,10 +1,12 @@
-"""Looking at what there is.
+"""Looking at a study, its recordings and its features.
 
-``study_check`` opens every file of a study; ``devices`` are the cameras and microphones of a session. A
-``stored_feature`` is a feature as the store describes it: what looks at values knows no more of it. ``curves`` are a
-track's features as few curves, which ``quality`` and ``report`` read;
-``picture_points`` are what of them lies on the picture: ``overlay`` draws it on a frame, ``rerun_export`` makes a
-recording to walk through. ``compare`` sets two stores side by side: a ``feature_pair`` for each feature of each
-session, an ``array_tally`` of its differences within ``tolerances``, gathered in a ``comparison``. ``human`` writes
-numbers as people read them, ``markdown`` texts as they are.
+``study_check`` opens every file of a study; ``devices`` are the cameras and microphones of a session.
+
+Curves: a ``stored_feature`` is a feature as the store describes it. ``read_curves`` makes the ``session_curves`` of a
+track from them, with ``array_curves`` for features without a special view. ``quality`` judges the curves by rules,
+which give ``findings``; ``overlay`` draws landmarks and joints on a frame, ``rerun_export`` writes a session for
+rerun.io.
+
+``compare`` compares two stores within ``tolerances``; the result is a ``comparison``. ``formatting`` writes numbers for
+people and texts in Markdown.
 """

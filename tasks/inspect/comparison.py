@@ -1,20 +1,20 @@
-"""What a comparison of two feature stores finds: by column, by row, and what cannot be compared."""
+"""The result of comparing two feature stores: differences by column and by row, and what cannot be compared."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from tasks.extractors.base import Tolerance
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 
 class ComparisonError(ValueError):
-    """What was asked for cannot be compared; the message says why."""
+    """The request cannot be compared; the message says why."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What cannot be compared, because one side has it not or has it in another shape."""
+    """A feature or array that cannot be compared, because one store lacks it or has it in another shape."""
 
     session_id: str
     feature: str
@@ -23,10 +23,10 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class WorstRow:
-    """A row of one array, by how many of its columns lie beyond their tolerance, then by the largest of them."""
+    """A row of one array with differences beyond tolerance."""
 
-    columns: int
-    times_tolerance: float
+    columns: int  # how many differ by more than their tolerance
+    times_tolerance: float  # the largest difference, as a multiple of its tolerance
     session_id: str
     array: str
     row: int
@@ -38,15 +38,14 @@ class ColumnDifference:
     """One column over all sessions.
 
     Attributes:
-        feature, array, column: which. The stories' features are called ``stories/…``; an array without columns gives
-            its own name as the column's.
-        tolerance: what was allowed.
-        compared: values that both sides have.
-        beyond: of these, how many lie further apart than the tolerance.
-        one_sided: values that only one side has.
-        largest, mean: of the absolute differences.
-        worst: where the largest is: session and row; empty where there is none.
-        worst_values: the values there, A's and B's.
+        feature: of stories, ``stories/…``.
+        column: of an array without columns, the array's name.
+        compared: values that both stores have.
+        beyond: values of these that differ by more than the tolerance.
+        one_sided: values that only one store has.
+        largest, mean: absolute differences.
+        worst: session and row of the largest difference; empty where all are equal.
+        worst_values: its values, A's and B's.
     """
 
     feature: str
@@ -68,14 +67,14 @@ class ColumnDifference:
 
 @dataclass(repr=False)
 class Comparison:
-    """Everything that was found.
+    """All differences of two stores.
 
     Attributes:
         sessions: how many both stores have.
-        mismatches: what only one has, or has in another shape.
+        mismatches: what cannot be compared.
         columns: in the order of the features.
         worst_rows: by feature, the rows to look at first.
-        unknown: features that no extractor here writes, so that nobody said how far they may lie apart: not at all.
+        unknown: features without a declared tolerance, because no extractor for them is installed: they must be equal.
     """
 
     sessions: int = 0
@@ -86,7 +85,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether both have the same things, and everything within tolerance."""
+        """Whether both have the same features, within tolerance."""
         return not self.mismatches and all(column.same for column in self.columns)
 
     def __repr__(self) -> str:

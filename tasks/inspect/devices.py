@@ -1,4 +1,4 @@
-"""The devices that recorded a session: of each track its files, whose it is, and what its clock is."""
+"""The devices that recorded a session: files, clock and person of each track."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ from tasks.study.tracks import Person, Track
 
 @dataclass(frozen=True)
 class Device:
-    """One track of a session.
-
-    Attributes:
-        files: what it recorded.
-        clock: how its seconds become the session's.
-        person: whom it is on; None where nobody is named.
-    """
+    """One track of a session."""
 
     files: Track
-    clock: Clock = SESSION_CLOCK
-    person: Person | None = None
+    clock: Clock = SESSION_CLOCK  # from its seconds to the session's
+    person: Person | None = None  # whom it records; None where the study names nobody
 
     @property
     def track(self) -> str:
@@ -30,32 +24,32 @@ class Device:
 
     @property
     def about_clock(self) -> str:
-        """What its seconds are, in words."""
+        """The clock in words."""
         if self.clock.is_the_sessions:
             return "its seconds are the session's"
-        said = f"its second 0 is at {float(self.clock.to_session(0.0)):.2f} s of the session"
+        start = f"its second 0 is at {float(self.clock.to_session(0.0)):.2f} s of the session"
         drifts = self.clock.drifts_ppm
         if not drifts:
-            return said
+            return start
         if len(drifts) == 1:
-            return f"{said}, its clock is {abs(drifts[0]):.0f} ppm {'fast' if drifts[0] > 0 else 'slow'}"
-        return f"{said}, its clock drifts between {min(drifts):.0f} and {max(drifts):.0f} ppm"
+            return f"{start}, its clock is {abs(drifts[0]):.0f} ppm {'fast' if drifts[0] > 0 else 'slow'}"
+        return f"{start}, its clock drifts between {min(drifts):.0f} and {max(drifts):.0f} ppm"
 
     @property
     def about_person(self) -> str:
-        """Whom it is on, with the role; empty where nobody is named."""
+        """The person's id and role; empty where the study names nobody."""
         if self.person is None:
             return ""
         return self.person.person_id + (f" ({self.person.role})" if self.person.role else "")
 
 
 def devices_of(study: Study, session_id: str) -> dict[str, Device]:
-    """The session's tracks by name, ``main`` first; none where the study has no such session."""
+    """The session's tracks by name, ``main`` first; empty where the study has no such session."""
     if session_id not in study.sessions:
         return {}
     session = study.sessions[session_id]
     main = Track(session_id, MAIN, session.video, session.audio, session.transcript, session.openface)
-    persons = {one.person_id: one for one in study.persons if one.session_id == session_id}
+    persons = {person.person_id: person for person in study.persons if person.session_id == session_id}
     return {
         track: Device(files, study.clock(session_id, track), persons.get(files.person_id or ""))
         for track, files in {MAIN: main, **study.tracks.get(session_id, {})}.items()

@@ -16,10 +16,9 @@ import rerun as rr
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSION_CLOCK, Clock
 from storyframes.tracks import MAIN
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import SessionCurves
-from tasks.inspect.curves.views import ACTION_UNITS
-from tasks.inspect.picture_points import picture_points
+from tasks.inspect.overlay import picture_points
+from tasks.inspect.read_curves import read_curves
+from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
 from tasks.media.recording import read_frames
 
 _TIME = "time"

@@ -1,4 +1,4 @@
-"""A feature as the store describes it, so that nobody who looks at it has to know it."""
+"""A feature as the store describes it, so that code can show any feature without knowing its extractor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 
-ROW_TIMES = ("time", "start")  # arrays that say when a row is, in seconds on the recording's clock
+ROW_TIMES = ("time", "start")  # arrays with the times of rows, in seconds of the recording
 CLOCKS = (*ROW_TIMES, "end")
 
 
@@ -20,9 +20,8 @@ class StoredFeature:
     """One feature of one session.
 
     Attributes:
-        name: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
-        spec: what the store says of it.
-        attributes: of its group: caveats (``stamps``), provenance and whatever its extractor notes.
+        name: its name in the store; of another track than the session's own, ``<feature>@<track>``.
+        attributes: of its group: caveats (``stamps``), provenance and the extractor's own.
     """
 
     store: FeatureStore
@@ -33,10 +32,10 @@ class StoredFeature:
 
     @classmethod
     def of(cls, store: FeatureStore, session_id: str, feature: str) -> StoredFeature:
-        """The feature that is in the store.
+        """Open a feature.
 
         Raises:
-            StoreError: it is not there, or what the store says of it contradicts itself.
+            StoreError: the store lacks it, or its description contradicts itself.
         """
         return cls(store, session_id, feature, store.spec(session_id, feature), store.attributes(session_id, feature))
 
@@ -48,7 +47,7 @@ class StoredFeature:
         return self.store.read(self.session_id, self.name, start, stop, array=array)
 
     def blocks(self, array: str, rows: int, *, overlap: int = 0) -> Iterator[np.ndarray]:
-        """The array in blocks of at most ``rows`` rows; from the second on with ``overlap`` rows of the one before."""
+        """The array in blocks of at most ``rows`` rows; each but the first starts with ``overlap`` rows of the last."""
         length = self.rows(array)
         for start in range(0, length, rows):
             yield self.read(array, max(start - overlap, 0), min(start + rows, length))
@@ -57,17 +56,17 @@ class StoredFeature:
         return self.store.describe(self.session_id, self.name, array).shape[0]
 
     def frame_rows(self) -> int | None:
-        """How many rows its per-frame arrays have; None where it has none."""
+        """The number of rows of its per-frame arrays; None where it has no such array."""
         return next((self.rows(name) for name, array in self.spec.arrays.items() if array.axis is Axis.FRAME), None)
 
     def time_array(self, array: str) -> str | None:
-        """The array that says when each row of ``array`` is; None where there is none beside it."""
+        """The array with the times of the rows of ``array``; None where the feature has none."""
         axis = self.spec.arrays[array].axis
-        there = (name for name in ROW_TIMES if name in self.spec.arrays)
-        return next((name for name in there if self.spec.arrays[name].axis is axis), None)
+        times = (name for name in ROW_TIMES if name in self.spec.arrays)
+        return next((name for name in times if self.spec.arrays[name].axis is axis), None)
 
     def mask_of(self, array: str) -> str | None:
-        """The array that is 1 where a row of ``array`` is a measurement; None where all rows are."""
+        """The array that is 1 where a row of ``array`` is a measurement; None where every row is."""
         mask = self.spec.mask
         if not mask or array in (mask, *CLOCKS) or self.spec.arrays[mask].axis is not self.spec.arrays[array].axis:
             return None

@@ -23,9 +23,9 @@ from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.index import update_clip_index
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.quality.check import check_quality
-from tasks.inspect.quality.findings import Rule
+from tasks.inspect.findings import Rule
+from tasks.inspect.quality import check_quality
+from tasks.inspect.read_curves import read_curves
 
 FRAMES, FPS = 60, 15
 POINTS = ArraySpec(

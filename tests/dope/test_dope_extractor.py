@@ -263,7 +263,7 @@ def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_r
     write_picture(picture, tmp_path / "frame.png")
     assert (tmp_path / "frame.png").stat().st_mode & 0o077 == 0
     np.testing.assert_array_equal(cv2.imread(str(tmp_path / "frame.png"))[..., ::-1], picture)
-    with pytest.raises(OverlayError, match="has frames 0 to 359; frame 360 was asked for"):
+    with pytest.raises(OverlayError, match="has frames 0 to 359; frame 360 was requested"):
         draw_overlay(video, store, "p01-s01", 360)
     with pytest.raises(OverlayError, match="has no landmarks and no joints"):
         draw_overlay(video, store, "p09", 0)

@@ -25,7 +25,7 @@ from tasks.empathy.settings import InputSettings, TrainSettings
 from tasks.extractors.opensmile.settings import FeatureSet
 from tasks.extractors.opensmile.undefined import UNDEFINED
 from tasks.index import build_clip_index, write_clip_index
-from tasks.inspect.curves.read import read_curves
+from tasks.inspect.read_curves import read_curves
 from tasks.study.load import load_study
 
 RATE = 16_000

@@ -178,7 +178,7 @@ def test_a_feature_that_neither_store_has_is_not_the_same(tmp_path: Path) -> Non
     for feature in ("dope", "openfaces"):
         result = run(tmp_path / "a", tmp_path / "a", "--only", feature)
         assert result.exit_code == 2
-        told = f"there is no feature '{feature}' in the two stores; there are frames, openface"
+        told = f"there is no feature '{feature}' in the two stores; they have frames, openface"
         assert told in " ".join(result.stderr.split())
 
 

@@ -11,7 +11,7 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.curves.read import read_curves
+from tasks.inspect.read_curves import read_curves
 
 
 def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_path: Path) -> None:

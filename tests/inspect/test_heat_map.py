@@ -13,11 +13,11 @@ from storyframes.features import FEATURES, feature_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.curves.heat_map import MOST_CELLS, MOST_SHOWN
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import ArrayCurves, HeatMap
+from tasks.inspect.array_curves import MOST_CELLS, MOST_SHOWN
+from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.session import Timetable
 from tasks.inspect.report.timeline import timeline
+from tasks.inspect.session_curves import ArrayCurves, HeatMap
 
 ROWS = 5_001  # several blocks; cells of 13 rows, the last one not full
 TIME = np.arange(ROWS) / 15 + 0.4

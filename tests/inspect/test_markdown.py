@@ -13,7 +13,7 @@ from flows.runs.artifacts import summary
 from flows.runs.result import RunResult
 from storyframes.store.records import Status
 from tasks.extract import Outcome
-from tasks.inspect.markdown import plain, table
+from tasks.inspect.formatting import markdown_table, plain_markdown
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 NASTY = [
@@ -44,13 +44,13 @@ def shown(inline: Any) -> str:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_cell_is_what_it_says(text: str) -> None:
-    assert cells(table(("a", text), [(text, 3)])) == ["a", " ".join(text.split()), " ".join(text.split()), "3"]
+    assert cells(markdown_table(("a", text), [(text, 3)])) == ["a", " ".join(text.split()), " ".join(text.split()), "3"]
 
 
 @given(st.text(st.sampled_from("a1 \\`*_[](){}|#!~<>&;-+.\n\t:=x\"'/"), max_size=30))
 def test_any_text_is_what_it_says(text: str) -> None:
-    assert cells(table(("a",), [(text,)])) == ["a", " ".join(text.split())]
-    assert cells(f"x {plain(text)} x")[0].split() == f"x {text} x".split()
+    assert cells(markdown_table(("a",), [(text,)])) == ["a", " ".join(text.split())]
+    assert cells(f"x {plain_markdown(text)} x")[0].split() == f"x {text} x".split()
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -15,10 +15,10 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import FaceCurves, SessionCurves, Utterances
-from tasks.inspect.quality.check import Quality, check_quality
-from tasks.inspect.quality.findings import Rule
+from tasks.inspect.findings import Rule
+from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.read_curves import read_curves
+from tasks.inspect.session_curves import FaceCurves, SessionCurves, Utterances
 from tasks.media.sound import RUN, find_clipped
 
 FRAMES, FPS, SECONDS = 450, 15, 30.0
@@ -298,7 +298,7 @@ def test_the_change_of_the_picture_across_blocks(store_root, monkeypatch) -> Non
     exact = values.astype(np.float64)
     expected = np.linalg.norm(np.diff(exact, axis=0), axis=1) / np.linalg.norm(exact, axis=1).mean()
     for block in (7, 25, 4096):
-        monkeypatch.setattr("tasks.inspect.curves.array_curves._BLOCK", block)
+        monkeypatch.setattr("tasks.inspect.array_curves._BLOCK", block)
         change = read_curves(FeatureStore(store_root), "a").change
         assert np.isnan(change[0])
         np.testing.assert_allclose(change[1:], expected, rtol=1e-5)

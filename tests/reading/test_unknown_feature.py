@@ -19,8 +19,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.compare import compare_stores
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import ArrayCurves
+from tasks.inspect.read_curves import read_curves
+from tasks.inspect.session_curves import ArrayCurves
 from tasks.inspect.stored_feature import StoredFeature
 from tasks.inspect.tolerances import Tolerances
 from tasks.planning.wanted import Wanted
@@ -166,7 +166,7 @@ def test_the_change_leaves_out_what_is_not_there_in_one_of_two_rows(tmp_path: Pa
             arrays["values"][40] = np.nan
 
     store = write(tmp_path / "f", EMBEDDING, change=some_missing)
-    monkeypatch.setattr("tasks.inspect.curves.array_curves._BLOCK", block)
+    monkeypatch.setattr("tasks.inspect.array_curves._BLOCK", block)
     change = read_curves(store, "a").others[0].values[:, 0]
     assert np.flatnonzero(np.isnan(change)).tolist() == [0, 40, 41]
     values = example(EMBEDDING)["values"].astype(np.float64)
@@ -189,7 +189,7 @@ def test_of_every_third_frame_the_change_is_between_those(tmp_path: Path, monkey
             arrays["sampled"][45] = 0  # it could not be read
 
     store = write(tmp_path / "f", spec, change=every_third)
-    monkeypatch.setattr("tasks.inspect.curves.array_curves._BLOCK", block)
+    monkeypatch.setattr("tasks.inspect.array_curves._BLOCK", block)
     shown = {one.array: one.values[:, 0] for one in read_curves(store, "a").others}["values"]
     values = example(EMBEDDING)["values"].astype(np.float64)
     values[33] = values[30]
@@ -316,7 +316,7 @@ def test_a_session_that_cannot_be_read_has_failed_and_is_no_feature() -> None:
 def test_points_in_pixels_are_drawn_and_exported(tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 
-    from tasks.inspect.picture_points import picture_points
+    from tasks.inspect.overlay import picture_points
     from tasks.inspect.rerun_export import ExportedTrack, export_recording
 
     store = write(tmp_path / "f", *SPECS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from tasks.inspect.human import human_time
+from tasks.inspect.formatting import human_time
 from tasks.synchronise import Proposal
 
 

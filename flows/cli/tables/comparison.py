@@ -10,7 +10,7 @@ from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
 from tasks.inspect.comparison import ColumnDifference, Comparison
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 
 _COLUMNS, _ROWS = 20, 5
 

@@ -12,7 +12,7 @@ from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import EmbedSettings
 from tasks.extractors.sbert import MODEL as SBERT
-from tasks.inspect.human import human_bytes
+from tasks.inspect.formatting import human_bytes
 from tasks.models.weights import ModelFile, find
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from tasks.inspect.human import counted, human_bytes
+from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:
     from tasks.inspect.report.site import ReportSummary  # needs plotly, which only the report has to have

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.runs.recent import Run
-from tasks.inspect.human import human_time
+from tasks.inspect.formatting import human_time
 
 
 def runs_table(runs: Sequence[Run]) -> Table:

@@ -14,11 +14,10 @@ from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
 from storyframes.store.catalogue import Entry
 from storyframes.tracks import MAIN
-from tasks.inspect.curves.session_curves import SessionCurves
-from tasks.inspect.curves.summary import summarize_curves
-from tasks.inspect.human import counted, human_bytes, measured_rows
-from tasks.inspect.quality.check import Quality, check_quality
-from tasks.inspect.quality.findings import QualityFinding
+from tasks.inspect.findings import QualityFinding
+from tasks.inspect.formatting import counted, human_bytes, measured_rows
+from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.session_curves import SessionCurves, summarize_curves
 
 _SPANS = 6  # of a finding
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 from tasks.statistics.agreement import Agreement
 from tasks.statistics.study_ratings import SchemeAgreement
 

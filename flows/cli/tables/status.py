@@ -18,7 +18,7 @@ from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.now import Shown
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.inspect.human import human_bytes, measured_rows, measured_share
+from tasks.inspect.formatting import human_bytes, measured_rows, measured_share
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note

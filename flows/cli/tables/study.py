@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 from tasks.study.labels import Curve, Label
 from tasks.study.load import Problem, Study
 from tasks.study.problems import shortened

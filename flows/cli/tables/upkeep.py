@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from storyframes.store.maintenance import Finding, Removal
-from tasks.inspect.human import human_bytes
+from tasks.inspect.formatting import human_bytes
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 from tasks.statistics.agreement import Mean
 from tasks.statistics.ratings import Level
 from tasks.statistics.study_ratings import LeftOut, study_agreement

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 from tasks.inspect.report.chart import COLOURS, Chart, label
 
 _PATTERNS = ("", "/", "x", ".", "+")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from tasks.inspect.human import counted
-from tasks.inspect.quality.findings import QualityFinding, Rule
+from tasks.inspect.findings import QualityFinding, Rule
+from tasks.inspect.formatting import counted
 from tasks.inspect.report.chart import ORANGE, Chart, label
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from storyframes.tracks import feature_and_track
-from tasks.inspect.human import human_bytes
-from tasks.inspect.markdown import plain, table
+from tasks.inspect.formatting import human_bytes, markdown_table, plain_markdown
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.matrix import CellState
 
@@ -26,13 +25,16 @@ def key_tables(facts: StudyFacts) -> str:
 
 
 def _alarm(facts: StudyFacts) -> str:
-    lines = [f"**✗ {plain(person)} is in {plain(' and in '.join(of))}: leaked**" for person, of in facts.leaked.items()]
+    lines = [
+        f"**✗ {plain_markdown(person)} is in {plain_markdown(' and in '.join(of))}: leaked**"
+        for person, of in facts.leaked.items()
+    ]
     return "\n\n".join(lines)
 
 
 def _totals(facts: StudyFacts) -> str:
     row = (facts.sessions, facts.participants, f"{facts.hours:.2f}", facts.clips, human_bytes(facts.bytes))
-    return table(("sessions", "participants", "hours", "clips", "on disk"), [row])
+    return markdown_table(("sessions", "participants", "hours", "clips", "on disk"), [row])
 
 
 def _states(facts: StudyFacts) -> str:
@@ -43,12 +45,12 @@ def _states(facts: StudyFacts) -> str:
         states = [facts.matrix.cells[session, stored].state for session in facts.matrix.sessions]
         feature, track = feature_and_track(stored)
         rows.append((feature, *([track] if several else []), *(states.count(state) for state in shown)))
-    return table(("feature", *(["track"] if several else []), *shown), rows)
+    return markdown_table(("feature", *(["track"] if several else []), *shown), rows)
 
 
 def _tracks(facts: StudyFacts) -> str:
     rows = [(one.name, one.sessions, one.roles, one.pictures, one.sound) for one in facts.tracks]
-    return table(("track", "sessions", "of", "hours of pictures", "hours of sound"), rows) if rows else ""
+    return markdown_table(("track", "sessions", "of", "hours of pictures", "hours of sound"), rows) if rows else ""
 
 
 def _not_done(facts: StudyFacts) -> str:
@@ -59,7 +61,7 @@ def _not_done(facts: StudyFacts) -> str:
         if cell.state in wrong
     ]
     more = f"\n\nand {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
-    return table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
+    return markdown_table(("session", "feature", "state", "reason"), rows[:_SHOWN]) + more if rows else ""
 
 
 def _labels(facts: StudyFacts) -> Iterator[str]:
@@ -67,12 +69,14 @@ def _labels(facts: StudyFacts) -> Iterator[str]:
         yield "The study has no labels."
         return
     headings = ("scheme", "type", "labels", "sessions with one", "raters")
-    yield table(headings, [(one.name, one.type, one.labels, one.sessions, one.raters or "") for one in facts.schemes])
+    yield markdown_table(
+        headings, [(one.name, one.type, one.labels, one.sessions, one.raters or "") for one in facts.schemes]
+    )
     if facts.labels:
         rows = [(one.name, one.labelled, one.unlabelled) for one in facts.labels]
-        yield table(("labels of clips", "clips with one", "clips without"), rows)
+        yield markdown_table(("labels of clips", "clips with one", "clips without"), rows)
 
 
 def _splits(facts: StudyFacts) -> str:
     rows = [(row.split, row.participants, row.sessions, row.clips) for row in facts.splits]
-    return table(("split", "participants", "sessions", "clips"), rows) if rows else ""
+    return markdown_table(("split", "participants", "sessions", "clips"), rows) if rows else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tasks.inspect.human import counted
+from tasks.inspect.formatting import counted
 from tasks.inspect.report.bars import bars, histogram, stacked, stacked_histogram
 from tasks.inspect.report.chart import ORANGE, Chart
 from tasks.inspect.report.facts import StudyFacts

@@ -12,7 +12,7 @@ from storyframes.features import STORIES, in_order
 from storyframes.store.catalogue import WHOLE_SESSION, Entry
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.inspect.human import measured_rows, without_folders
+from tasks.inspect.formatting import measured_rows, without_folders
 
 if TYPE_CHECKING:
     from tasks.planning.wanted import Wanted

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 import storyframes
 from storyframes.store.records import now
-from tasks.inspect.human import human_bytes
+from tasks.inspect.formatting import human_bytes
 from tasks.inspect.report.chart import embed_json
 from tasks.inspect.report.matrix import CellState
 

@@ -13,13 +13,12 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN
 from tasks.extractors.speech import speaker_labels
-from tasks.inspect.curves.read import read_curves
-from tasks.inspect.curves.session_curves import SessionCurves
 from tasks.inspect.devices import Device, devices_of
-from tasks.inspect.human import without_folders
+from tasks.inspect.findings import QualityFinding, Rule
+from tasks.inspect.formatting import without_folders
 from tasks.inspect.overlay import OverlayError
-from tasks.inspect.quality.check import Quality, check_quality
-from tasks.inspect.quality.findings import QualityFinding, Rule
+from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
 from tasks.inspect.report.page import Disclosure
@@ -27,6 +26,7 @@ from tasks.inspect.report.pages import render
 from tasks.inspect.report.session import Clip, Spoken, Timetable, session_clips
 from tasks.inspect.report.thumbnails import Picture, write_thumbnails
 from tasks.inspect.report.timeline import timeline
+from tasks.inspect.session_curves import SessionCurves
 from tasks.label_rules import LabelRule
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, find_clipped

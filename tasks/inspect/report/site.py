@@ -10,8 +10,8 @@ from pathlib import Path
 from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.human import counted
-from tasks.inspect.quality.findings import Rule
+from tasks.inspect.findings import Rule
+from tasks.inspect.formatting import counted
 from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
 from tasks.inspect.report.findings_chart import findings_chart

@@ -10,11 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from storyframes.tracks import MAIN
-from tasks.inspect.curves.session_curves import SessionCurves
-from tasks.inspect.curves.views import ACTION_UNITS
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_places, rows_per_bucket, thin
 from tasks.inspect.report.session import Clip, Timetable
+from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
 
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
 _DASHES = ("solid", "dot", "dash")

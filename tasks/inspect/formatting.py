@@ -1,15 +1,15 @@
-"""Numbers as people read them."""
+"""Numbers for people, and texts in Markdown that show every character as it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from storyframes.store.records import MEASURED
 
 
 def human_bytes(count: float) -> str:
-    """``count`` bytes for a person."""
+    """``1500`` is ``1.5 kB``."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -18,7 +18,7 @@ def human_bytes(count: float) -> str:
 
 
 def without_folders(text: str) -> str:
-    """``text`` with files by their names alone: a page that is handed on does not tell where things lie."""
+    """``text`` with the names of files instead of their paths, for pages that are passed on."""
     return re.sub(r"(?<![\w:/.])/(?:[^\s'\"/]+/)+(?=[^\s'\"/])", "", text)
 
 
@@ -37,14 +37,29 @@ def human_time(seconds: float) -> str:
 
 
 def measured_share(quality: Mapping[str, float]) -> float | None:
-    """The share of a version's rows that are measurements; None where nothing says so.
+    """The share of a version's rows that are measurements; None where it is not recorded.
 
-    Versions of before it was noted of every feature have the same number of faces and of words.
+    Older versions recorded it of faces and words only.
     """
     return next((quality[name] for name in (MEASURED, "face_tracked", "words_known") if name in quality), None)
 
 
 def measured_rows(rows: int, quality: Mapping[str, float]) -> str:
-    """How many rows a version has; where fewer than half of them are measurements, how many are: ``0 of 60``."""
+    """The number of rows; where fewer than half are measurements, also the number of these: ``0 of 60``."""
     share = measured_share(quality)
     return str(rows) if share is None or share >= 0.5 else f"{round(share * rows)} of {rows}"
+
+
+def plain_markdown(value: object) -> str:
+    """``value`` on one line, with every character escaped that Markdown or HTML would interpret."""
+    text = " ".join(str(value).split())
+    for character in "\\`*_[]|#!~":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def markdown_table(headings: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
+    """A table whose cells are escaped."""
+    cells = [[plain_markdown(cell) for cell in line] for line in (headings, *rows)]
+    cells.insert(1, ["---"] * len(headings))
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -1,34 +1,37 @@
-"""The curves of one track of a session, plain data."""
+"""The curves of one track of a session as plain data, and a line for each curve for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from storyframes.features import OPENFACE_COLUMNS
 from storyframes.tracks import MAIN
+
+ACTION_UNITS = tuple(column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r"))
 
 
 @dataclass(frozen=True)
 class Utterances:
-    """Who spoke when: (U,) seconds, and each one's speaker as the store labels it."""
+    """The times of U utterances, with the store's labels of their speakers."""
 
-    start_s: np.ndarray
-    end_s: np.ndarray
+    start_s: np.ndarray  # (U,)
+    end_s: np.ndarray  # (U,)
     speakers: Sequence[str]
 
 
 @dataclass(frozen=True, repr=False)
 class ArrayCurves:
-    """One array of a feature that has no view of its own.
+    """One array of a feature without a special view.
 
     Attributes:
-        feature, array: which.
-        names: (c,) what each curve is: the array's columns; for an array of many columns ``change`` alone, the distance
-            of a row from the one before, relative to the rows' mean norm.
-        unit: of the values, empty where the store says none.
-        time: (n,) float64 seconds; None where the store gives the rows no time.
+        names: (c,) the array's columns; of many columns only ``change``, the distance of a row from the one before,
+            relative to the rows' mean norm.
+        unit: of the values; empty where the store has none.
+        time: (n,) float64 seconds; None where the rows have no times.
         values: (n, c) floats; NaN where a row is no measurement.
     """
 
@@ -41,7 +44,7 @@ class ArrayCurves:
 
     @property
     def title(self) -> str:
-        """The array as a person names it; an array ``values`` is the feature itself."""
+        """The feature's name, with the array's where it is not the main one."""
         return self.feature if self.array == "values" else f"{self.feature} {self.array}"
 
     def __repr__(self) -> str:
@@ -77,11 +80,10 @@ class HeatMap:
 
 @dataclass(frozen=True, repr=False)
 class FaceCurves:
-    """In which frames a feature tracks a face, and where.
+    """The frames in which a feature tracks a face, and the face's position.
 
     Attributes:
-        feature: which.
-        tracked: (T,) float32: 1 in frames with a face, 0 in frames without, NaN in those that were not looked at.
+        tracked: (T,) float32: 1 in frames with a face, 0 in frames without, NaN in frames that were skipped.
         squares: (T, 3) float32: x and y of the centre and the side of the square around the face's landmarks, in
             pixels; NaN where no face is tracked. None where the feature has no landmarks in pixels.
     """
@@ -95,16 +97,16 @@ class FaceCurves:
 
     @property
     def share(self) -> float | None:
-        """The share of the frames that were looked at in which a face is tracked; None where none was."""
-        looked_at = ~np.isnan(self.tracked)
-        return float(self.tracked[looked_at].mean()) if looked_at.any() else None
+        """The share of the frames with a face, without skipped frames; None where all were skipped."""
+        is_sampled = ~np.isnan(self.tracked)
+        return float(self.tracked[is_sampled].mean()) if is_sampled.any() else None
 
 
 @dataclass(repr=False)
 class SessionCurves:
-    """The curves of one track; None where the store has nothing of the kind.
+    """The curves of one track; None where the store has no such feature.
 
-    Every time is in seconds of the track's own recording; of the session's own files these are the session's.
+    Times are in seconds of the track's own recording; of the session's own files these are the session's.
 
     Attributes:
         time: (T,) float64 seconds, the frames' times; none where the track has no picture.
@@ -113,7 +115,7 @@ class SessionCurves:
         confidence: (T,) float32 0..1.
         head_pose: (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two.
         gaze: (T, 2) float32 degrees: to the side, up and down.
-        action_units: (T, 17) float32 0..5, in the order of :data:`tasks.inspect.curves.views.ACTION_UNITS`.
+        action_units: (T, 17) float32 0..5, in the order of :data:`tasks.inspect.read_curves.ACTION_UNITS`.
         change: (T,) float32, the distance between the frame's ResNet-50 vector and the one before, relative to the
             vectors' mean norm; NaN for the first.
         body, hands: (T,) int8, how many of the participant's were found; -1 in frames that were not looked at.
@@ -159,33 +161,100 @@ class SessionCurves:
 
     @property
     def has_frames(self) -> bool:
-        """Whether there is a picture: a microphone has none."""
+        """Whether the track has a picture; a microphone has none."""
         return len(self.time) > 0
 
     @property
     def face_share(self) -> float | None:
-        """The share of the frames in which the first feature that looked for a face tracks one."""
+        """The share of the frames with a face, from the first feature that tracks one."""
         return next((face.share for face in self.faces if face.share is not None), None)
 
     @property
     def length_s(self) -> float:
-        """When the picture ends; where there is none the sound, else the last row of anything."""
+        """The end of the picture; without a picture the end of the sound, else the time of the last row."""
         if self.has_frames:
             return self.end_s
         if self.sound_end_s is not None:
             return self.sound_end_s
-        spoken = [] if self.utterances is None else [self.utterances.end_s]
-        times = [*spoken, *(one.time for one in self.others if one.time is not None)]
+        utterances = [] if self.utterances is None else [self.utterances.end_s]
+        times = [*utterances, *(curves.time for curves in self.others if curves.time is not None)]
         return max((float(time.max()) for time in times if len(time)), default=0.0)
 
     @property
     def extent(self) -> str:
-        """How long the track is, in words: ``24.00 s, 360 frames``."""
+        """The track's length in words: ``24.00 s, 360 frames``."""
         return f"{self.length_s:.2f} s, {f'{len(self.time)} frames' if self.has_frames else 'no picture'}"
 
     def __repr__(self) -> str:
         special = {"face": self.tracked, "picture": self.change, "poses": self.body, "sound": self.sound_time}
-        shown = [name for name, there in special.items() if there is not None]
-        shown += dict.fromkeys(one.feature for one in self.others)
+        shown = [name for name, values in special.items() if values is not None]
+        shown += dict.fromkeys(curves.feature for curves in self.others)
         name = self.session_id if self.track == MAIN else f"{self.session_id}, track {self.track}"
         return f"{name}: {self.extent}; curves of {', '.join(shown) or 'nothing'}"
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+SPARK_WIDTH = 38
+
+
+@dataclass(frozen=True)
+class CurveSummary:
+    """One curve: the range of its values and a sparkline; None without any value."""
+
+    name: str
+    unit: str
+    low: float | None
+    median: float | None
+    high: float | None
+    present: float  # share of the rows that have a value
+    spark: str  # a character for each equal part of the rows; a space where no row has a value
+
+
+def summarize_curves(curves: SessionCurves) -> list[CurveSummary]:
+    """Every curve of the session, in the order of the report's timeline."""
+    return [_summary(name, unit, values) for name, unit, values in _named(curves) if len(values)]
+
+
+def _named(curves: SessionCurves) -> Iterator[tuple[str, str, np.ndarray]]:
+    for face in curves.faces:
+        yield "face tracked" if len(curves.faces) == 1 else f"face tracked, {face.feature}", "", face.tracked
+    if curves.confidence is not None:
+        yield "confidence", "0..1", curves.confidence
+    if curves.head_pose is not None:
+        for name, values in zip(("pitch", "yaw", "roll"), curves.head_pose.T, strict=True):
+            yield f"head {name}", "°", values
+    if curves.gaze is not None:
+        for name, values in zip(("sideways", "vertical"), curves.gaze.T, strict=True):
+            yield f"gaze {name}", "°", values
+    if curves.action_units is not None:
+        for unit in ("AU04_r", "AU06_r", "AU12_r"):
+            yield unit.removesuffix("_r"), "0..5", curves.action_units[:, ACTION_UNITS.index(unit)]
+    if curves.loudness is not None:
+        yield "loudness", "dB", curves.loudness
+    if curves.f0 is not None:
+        yield "F0", "Hz", curves.f0
+    if curves.change is not None:
+        yield "picture change", "", curves.change
+    for name, counts in (("body", curves.body), ("hands", curves.hands)):
+        if counts is not None:
+            yield f"{name} found", "", np.where(counts < 0, np.nan, counts)
+    for array in curves.others:
+        for name, values in zip(array.names, array.values.T, strict=True):
+            yield array.title if name == array.array else f"{array.title} {name}", array.unit, values
+
+
+def _summary(name: str, unit: str, values: np.ndarray) -> CurveSummary:
+    finite = values[np.isfinite(values)].astype(np.float64)
+    low, median, high = (float(value) for value in np.percentile(finite, (0, 50, 100))) if len(finite) else (None,) * 3
+    return CurveSummary(name, unit, low, median, high, len(finite) / len(values), sparkline(values))
+
+
+def sparkline(values: np.ndarray, width: int = SPARK_WIDTH) -> str:
+    """The means of ``width`` equal parts of ``values`` (n,), scaled from the smallest mean to the largest."""
+    parts = np.array_split(np.where(np.isfinite(values), values, np.nan).astype(np.float64), min(width, len(values)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a part without a value has no mean, and is a space
+        means = np.array([np.nanmean(part) for part in parts])
+        low, high = np.nanmin(means), np.nanmax(means)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(" " if np.isnan(mean) else _BARS[round((mean - low) * scale)] for mean in means)

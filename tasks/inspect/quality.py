@@ -1,0 +1,265 @@
+"""Data quality: rules about the picture, the sound and their agreement, applied to the curves of a session.
+
+Each finding has its rule and its times, and a rule without data to judge says so. The rules are few and simple, so that
+a person can check each by eye on the session's page. None of them changes a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from storyframes.times import usual_rate
+from tasks.inspect.findings import (
+    NothingToLookAtError,
+    QualityFinding,
+    Rule,
+    Span,
+    Thresholds,
+    merged,
+    spans_where,
+    total_s,
+)
+from tasks.inspect.session_curves import SessionCurves, Utterances
+
+
+def face_lost(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Too many frames without a face, by each feature that tracks one."""
+    faces = [face for face in curves.faces if face.share is not None]
+    if not faces:
+        raise NothingToLookAtError("no feature tracks a face")
+    for face in faces:
+        frames = np.flatnonzero(~np.isnan(face.tracked))
+        lost = face.tracked[frames] == 0
+        share = float(lost.mean())
+        if share > limits.face_lost:
+            some = " that were looked at" if len(frames) < len(face.tracked) else ""
+            yield QualityFinding(
+                Rule.FACE_LOST,
+                f"a face is tracked in at least {1 - limits.face_lost:.0%} of the frames",
+                f"{face.feature}: no face in {share:.1%} of the frames{some}; times: gaps of {limits.face_gap_s:g} s "
+                "and more",
+                spans_where(lost, curves.time[frames], curves.end_s, limits.face_gap_s),
+            )
+
+
+def face_jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """A face that has another position or size in the next frame: another person's, or one in a picture."""
+    lacking, is_judged = "no feature has a face's landmarks in pixels", False
+    for face in curves.faces:
+        if face.squares is None:
+            continue
+        frames = np.flatnonzero(~np.isnan(face.squares).any(axis=1) & (face.tracked == 1))
+        time, squares = curves.time[frames], face.squares[frames].astype(np.float64)
+        near = np.diff(time) <= limits.face_jump_s + 1e-9
+        if not near.any():
+            lacking = f"no face is tracked in two frames at most {limits.face_jump_s:g} s apart"
+            continue
+        is_judged = True
+        before, after = squares[:-1], squares[1:]
+        sides = np.maximum((before[:, 2] + after[:, 2]) / 2, 1.0)
+        moved = np.hypot(*(after - before)[:, :2].T) / sides
+        resized = np.maximum(before[:, 2], after[:, 2]) / np.maximum(np.minimum(before[:, 2], after[:, 2]), 1.0)
+        jumps = np.flatnonzero(near & ((moved > limits.face_jump) | (resized > limits.face_resize)))
+        if len(jumps):
+            yield QualityFinding(
+                Rule.FACE_JUMP,
+                f"from one frame to the next a face moves by at most {limits.face_jump:g} of its side and grows or "
+                f"shrinks at most {limits.face_resize:g} times",
+                f"{face.feature}: the face jumps {len(jumps)} times, by up to {moved[jumps].max():.1f} of its side: it "
+                "may be another person's",
+                tuple((float(time[at]), float(time[at + 1])) for at in jumps),
+            )
+    if not is_judged:
+        raise NothingToLookAtError(lacking)
+
+
+def frozen(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """The picture freezes, or too many frames repeat the one before: the camera or the recorder dropped some."""
+    if curves.change is None:
+        raise NothingToLookAtError("no ResNet-50 vectors of the picture")
+    same = curves.change <= limits.frozen_change  # NaN, the first frame's, is not
+    spans = spans_where(same, curves.time, curves.end_s, limits.frozen_s)
+    if spans:
+        yield QualityFinding(
+            Rule.FROZEN,
+            f"the picture changes at least every {limits.frozen_s:g} s (ResNet50, by more than "
+            f"{limits.frozen_change:.1%} of the vectors' norm)",
+            f"the picture stands still for {total_s(spans):.1f} s in all",
+            spans,
+        )
+    share = float(same.mean()) if len(same) else 0.0
+    if share > limits.duplicated:
+        yield QualityFinding(
+            Rule.DUPLICATED,
+            f"at most {limits.duplicated:.0%} of the frames are the same as the one before",
+            f"{share:.1%} of the frames are the same as the one before",
+            merged(spans_where(same, curves.time, curves.end_s, 0.0), 1.0),
+        )
+
+
+def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Frame times that do not rise, or leave a gap."""
+    if len(curves.time) < 3:
+        raise NothingToLookAtError("fewer than 3 frames")
+    steps = np.diff(curves.time)
+    usual = 1 / usual_rate(curves.time, np.inf)
+    jumps = np.flatnonzero((steps > limits.jump * usual) | (steps <= 0))
+    if len(jumps):
+        yield QualityFinding(
+            Rule.JUMP,
+            f"frame times rise, and never by more than {limits.jump:g} times the usual step ({usual * 1000:.1f} ms)",
+            f"{len(jumps)} jumps, the largest step is {steps.max():.3f} s",
+            tuple((float(curves.time[at]), float(curves.time[at + 1])) for at in jumps),
+        )
+
+
+NO_LEVEL = "no level of the sound, which openSMILE's ComParE 2016 has"
+
+
+def silence(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Long silence: a microphone that was off, or muted."""
+    if curves.loudness is None or curves.sound_time is None:
+        raise NothingToLookAtError(NO_LEVEL)
+    spans = spans_where(curves.loudness < limits.silence_db, curves.sound_time, _sound_end(curves), limits.silence_s)
+    if spans:
+        yield QualityFinding(
+            Rule.SILENCE,
+            f"no {limits.silence_s:g} s in a row are quieter than {limits.silence_db:g} dB of full scale",
+            f"silent for {total_s(spans):.1f} s in all",
+            spans,
+        )
+
+
+def clipping(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Sound at full scale: judged by its samples where they were decoded, otherwise by its level."""
+    if curves.clipped is not None:
+        if curves.clipped:
+            # As counted in tasks.media.sound, which needs PyAV: commands that only show features run without it.
+            rule = "no channel has 3 samples in a row at full scale (judged by the samples)"
+            message = f"cut off at full scale at {len(curves.clipped)} places"
+            yield QualityFinding(Rule.CLIPPING, rule, message, curves.clipped)
+        return
+    if curves.loudness is None or curves.sound_time is None:
+        raise NothingToLookAtError(NO_LEVEL)
+    spans = merged(spans_where(curves.loudness > limits.clipping_db, curves.sound_time, _sound_end(curves), 0.0), 0.2)
+    if spans:
+        yield QualityFinding(
+            Rule.CLIPPING,
+            f"no 60 ms have a mean level above {limits.clipping_db:g} dB of full scale: a voice that loud is cut off "
+            "at its peaks (judged by the level, not by the samples)",
+            f"too loud for {total_s(spans):.2f} s in all",
+            spans,
+        )
+
+
+def _sound_end(curves: SessionCurves) -> float:
+    return curves.end_s if curves.sound_end_s is None else curves.sound_end_s
+
+
+def lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Picture and sound that do not begin or end together; for tracks that have both."""
+    if not curves.has_frames or curves.sound_end_s is None or curves.sound_time is None or not len(curves.sound_time):
+        raise NothingToLookAtError("not both a picture and openSMILE's rows of the sound")
+    start_s = float(curves.sound_time[0])
+    if abs(start_s) > limits.lengths_s:
+        where = "after" if start_s > 0 else "before"
+        yield QualityFinding(
+            Rule.LENGTHS,
+            f"picture and sound begin within {limits.lengths_s:g} s of each other",
+            f"the sound begins {abs(start_s):.2f} s {where} the picture",
+            (tuple(sorted((0.0, start_s))),),  # type: ignore[arg-type]
+        )
+    difference = curves.sound_end_s - curves.end_s
+    if abs(difference) > limits.lengths_s:
+        longer, shorter = ("sound", "picture") if difference > 0 else ("picture", "sound")
+        yield QualityFinding(
+            Rule.LENGTHS,
+            f"picture and sound end within {limits.lengths_s:g} s of each other",
+            f"the {longer} goes on for {abs(difference):.2f} s after the {shorter} has ended",
+            (tuple(sorted((curves.end_s, curves.sound_end_s))),),  # type: ignore[arg-type]
+        )
+
+
+def outside_speech(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Utterances at times almost without voice: the transcript is shifted, or another session's."""
+    if curves.f0 is None or curves.sound_time is None:
+        raise NothingToLookAtError("no pitch of the sound, which openSMILE's ComParE 2016 has")
+    if curves.utterances is None or not (_lengths_s(curves.utterances) >= limits.utterance_s).any():
+        raise NothingToLookAtError(f"no utterance of {limits.utterance_s:g} s and more")
+    spans = tuple(_unvoiced(curves.utterances, np.isfinite(curves.f0), curves.sound_time, limits))
+    if spans:
+        yield QualityFinding(
+            Rule.OUTSIDE_SPEECH,
+            f"every utterance of {limits.utterance_s:g} s and more has a pitch for at least {limits.voiced:.0%} of it",
+            f"{len(spans)} of {len(curves.utterances.start_s)} utterances are at times almost without voice",
+            spans,
+        )
+
+
+def _lengths_s(utterances: Utterances) -> np.ndarray:
+    return np.asarray(utterances.end_s) - np.asarray(utterances.start_s)
+
+
+def _unvoiced(utterances: Utterances, voiced: np.ndarray, time: np.ndarray, limits: Thresholds) -> Iterator[Span]:
+    total = np.concatenate([[0], np.cumsum(voiced)])
+    for start, end in zip(utterances.start_s.tolist(), utterances.end_s.tolist(), strict=True):
+        first, stop = np.searchsorted(time, (start, end))
+        share = (total[stop] - total[first]) / (stop - first) if stop > first else 0.0
+        if end - start >= limits.utterance_s and share < limits.voiced:
+            yield start, end
+
+
+def misfits(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+    """Per-frame features whose number of rows is not the session's number of frames."""
+    if not curves.frame_features:
+        raise NothingToLookAtError("no feature with a row for each frame")
+    for trouble in curves.troubles:
+        yield QualityFinding(Rule.MISFIT, "every per-frame feature has a row for every frame", trouble)
+
+
+_RULES: Mapping[tuple[Rule, ...], Callable[[SessionCurves, Thresholds], Iterator[QualityFinding]]] = {
+    (Rule.FACE_LOST,): face_lost,
+    (Rule.FACE_JUMP,): face_jump,
+    (Rule.SILENCE,): silence,
+    (Rule.CLIPPING,): clipping,
+    (Rule.FROZEN, Rule.DUPLICATED): frozen,
+    (Rule.LENGTHS,): lengths,
+    (Rule.JUMP,): jump,
+    (Rule.OUTSIDE_SPEECH,): outside_speech,
+    (Rule.MISFIT,): misfits,
+}
+
+
+@dataclass
+class Quality:
+    """The findings of a session, rule by rule."""
+
+    findings: list[QualityFinding] = field(default_factory=list)
+    not_looked_at: dict[Rule, str] = field(default_factory=dict)  # rules without data to judge, with what is missing
+
+    @property
+    def looked_at(self) -> list[Rule]:
+        """The rules that were applied."""
+        return [rule for rule in Rule if rule not in self.not_looked_at]
+
+    @property
+    def unjudged(self) -> str:
+        """Why rules were not applied, in words: each reason with its rules; empty where all were."""
+        reasons: dict[str, list[Rule]] = {}
+        for rule, reason in self.not_looked_at.items():
+            reasons.setdefault(reason, []).append(rule)
+        return "; ".join(f"{', '.join(rules)} ({reason})" for reason, rules in reasons.items())
+
+
+def check_quality(curves: SessionCurves, thresholds: Thresholds | None = None) -> Quality:
+    """Apply every rule to a session's curves."""
+    quality = Quality()
+    for rules, find in _RULES.items():
+        try:
+            quality.findings += find(curves, thresholds or Thresholds())
+        except NothingToLookAtError as error:
+            quality.not_looked_at |= dict.fromkeys(rules, str(error))
+    return quality
