@@ -8,5 +8,5 @@ which give ``findings``; ``overlay`` draws landmarks and joints on a frame, ``re
 rerun.io.
 
 ``compare`` compares two stores within ``tolerances``; the result is a ``comparison``. ``formatting`` writes numbers for
-people and texts in Markdown.
+people and texts in Markdown. ``report`` makes a site of pages.
 """
