@@ -59,7 +59,7 @@ def _candidates(folder: Path, study: bool) -> dict[str, Callable[[], object]]:
                 "extract",
                 str(folder / "study"),
                 str(folder / "store"),
-                "--only",
+                "--features",
                 "opensmile",
             ]
             _run([python, *command], cache)

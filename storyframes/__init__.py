@@ -3,10 +3,10 @@
 This package is the data contract and the reader. It needs numpy, pandas, pyarrow and zarr only; the pipeline that
 fills a feature store is the extra ``storyframes[pipeline]``.
 
-``FEATURES`` is the folder of a feature store, and ``s00`` one of its sessions:
+``STORE`` is the folder of a feature store, and ``s00`` one of its sessions:
 
 >>> import storyframes
->>> store = storyframes.FeatureStore("FEATURES")
+>>> store = storyframes.FeatureStore("STORE")
 >>> store.read("s00", "vision", 0, 120).shape  # rows are frames
 (120, 2762)
 >>> dataset = storyframes.ClipDataset(store, ["vision", "label"], 'split == "train"')

@@ -123,7 +123,7 @@ class Campaign:
         if dice.random() < 0.25:
             options += ["--session", dice.choice(self.sessions)]
         if dice.random() < 0.25:
-            options += ["--only", dice.choice(self.ground.features)]
+            options += ["--features", dice.choice(self.ground.features)]
         return options
 
     def _start_beside(self) -> None:
@@ -198,11 +198,11 @@ class Campaign:
         """What should be in the store after this extraction, and is not."""
         began = datetime.fromtimestamp(command.began, UTC).isoformat()
         options = list(command.selection)
-        value = {name: options[options.index(name) + 1] for name in ("--session", "--only") if name in options}
+        value = {name: options[options.index(name) + 1] for name in ("--session", "--features") if name in options}
         entries = {(each.session_id, each.feature): each for each in catalogue.scan(open_store(self.ground.store))}
         untrue = []
         for session_id in [value["--session"]] if "--session" in value else self.sessions:
-            for feature in [value["--only"]] if "--only" in value else self.ground.features:
+            for feature in [value["--features"]] if "--features" in value else self.ground.features:
                 entry = entries.get((session_id, feature))
                 if entry is None or entry.current is None or entry.status is not Status.DONE:
                     untrue.append(f"{session_id}/{feature} is not there")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.terminal import ConfigOption, FeaturesArgument, console, error_console, fail, listed, need, usage_errors
+from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, listed, need, usage_errors
 
 if TYPE_CHECKING:
     from flows.benchmark import BenchmarkRequest, BenchmarkResult
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def benchmark(
-    features: FeaturesArgument,
+    features: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
     phase: Annotated[
         list[str] | None, typer.Option(help="Of the clip index; repeat for more. Without it all that it has.")

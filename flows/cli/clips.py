@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import FeaturesArgument, console, refused_if, usage_errors
+from flows.cli.terminal import StoreArgument, console, refused_if, usage_errors
 
 
 def clips(
-    features: FeaturesArgument,
+    features: StoreArgument,
     where: Annotated[str | None, typer.Option(help="Only these, as in training: 'split == \"train\"'.")] = None,
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:

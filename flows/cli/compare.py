@@ -12,11 +12,11 @@ from flows.cli.terminal import cannot_write, console, error_console, fail, liste
 
 
 def compare(
-    features_a: Annotated[str, typer.Argument(help="A feature store, say from before an upgrade.")],
-    features_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
-    only: Annotated[
+    store_a: Annotated[str, typer.Argument(help="A feature store, for instance from before an upgrade.")],
+    store_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
+    features: Annotated[
         list[str] | None,
-        typer.Option(help="Only this feature, of all tracks (FEATURE@TRACK: of one); several with commas."),
+        typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
     ] = None,
     tolerance: Annotated[
         list[str] | None, typer.Option(help="FEATURE=NUMBER or FEATURE.COLUMN=NUMBER; repeat for more.")
@@ -34,9 +34,9 @@ def compare(
 
     if out:
         need("plotly", "report")
-    wanted = listed("--only", only) or None
+    wanted = listed("--features", features) or None
     with usage_errors(), error_console().status("comparing") as spinner:
-        a, b = FeatureStore(features_a), FeatureStore(features_b)
+        a, b = FeatureStore(store_a), FeatureStore(store_b)
         try:
             allowed = parse_tolerances(tolerance or [], exact=exact)
             compared = compare_stores(a, b, allowed, wanted, lambda name: spinner.update(f"comparing {escape(name)}"))
@@ -47,7 +47,7 @@ def compare(
         from tasks.inspect.report.folder import ReportError
 
         try:
-            write_comparison(compared, _short_name(features_a), _short_name(features_b), out)
+            write_comparison(compared, _short_name(store_a), _short_name(store_b), out)
         except ReportError as error:
             fail(str(error), 2)
         except OSError as error:

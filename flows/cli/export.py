@@ -8,21 +8,19 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import FeaturesArgument, console, error_console, listed, usage_errors
+from flows.cli.terminal import StoreArgument, console, error_console, listed, usage_errors
 
 
 def export(
-    features: FeaturesArgument,
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
-    to: Annotated[str, typer.Option(help="parquet, csv, npy, hdf5 or mat.")] = "parquet",
+    store: StoreArgument,
+    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    format_: Annotated[str, typer.Option("--format", help="parquet, csv, npy, hdf5 or mat.")] = "parquet",
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, stories for the texts; repeat for more.")
     ] = None,
-    feature: Annotated[
+    features: Annotated[
         list[str] | None,
-        typer.Option(
-            "--features", help="Only this feature, of all tracks (FEATURE@TRACK: of one); several with commas."
-        ),
+        typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
@@ -35,16 +33,16 @@ def export(
     from storyframes.export.run import export as export_features
     from storyframes.store.feature_store import FeatureStore
 
-    wanted = listed("--features", feature)
+    names = listed("--features", features)
     with usage_errors(), error_console().status("exporting") as spinner:
-        if to not in list(Format):
-            raise ExportError(f"--to {to!r}: there are {', '.join(Format)}")
+        if format_ not in list(Format):
+            raise ExportError(f"--format {format_!r}: there are {', '.join(Format)}")
         done = export_features(
-            FeatureStore(features),
+            FeatureStore(store),
             out,
-            Format(to),
+            Format(format_),
             sessions=tuple(session or ()),
-            features=wanted,
+            features=names,
             rate=rate,
             replace=replace,
             progress=lambda session_id, name: spinner.update(f"exporting {session_id}/{name}"),

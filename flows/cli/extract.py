@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
-    FeaturesArgument,
     ReplaceStudyOption,
+    StoreArgument,
     StudyArgument,
     console,
     error_console,
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 def extract(
     study: StudyArgument,
-    features: FeaturesArgument,
+    store: StoreArgument,
     session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only this feature; several with commas.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
+    ] = None,
     track: Annotated[
         list[str] | None,
         typer.Option(help="Only this track, main for the sessions' own files; repeat for more."),
@@ -47,18 +49,18 @@ def extract(
 
     request = ExtractionRequest(
         study=study,
-        features=features,
+        features=store,
         config=config,
         cluster=cluster,
         session_ids=tuple(session or ()),
-        only=listed("--only", only),
+        only=listed("--features", features),
         tracks=tuple(track or ()),
         force=force,
         replace_study=replace_study,
     )
     with usage_errors():
         result = run_extraction(request, error_console())
-    _show_result(features, result)
+    _show_result(store, result)
     if not result.good:
         raise typer.Exit(1)
 
@@ -90,7 +92,7 @@ def demo(
     shown.print(f"  storyframes verify {base}/features")
     shown.print(
         f"  storyframes extract {base}/study {base}/features --config {base}/storyframes.toml "
-        "--session p01-s02 --only resnet50 --force",
+        "--session p01-s02 --features resnet50 --force",
         soft_wrap=True,
     )
     shown.print("  storyframes models list          # the trained weights, and how to get them")
@@ -98,14 +100,14 @@ def demo(
         raise typer.Exit(1)
 
 
-def _show_result(features: str, result: RunResult) -> None:
+def _show_result(store: str, result: RunResult) -> None:
     from flows.cli.tables.clips import without_clips
     from flows.cli.tables.status import status_tables
     from storyframes.store import catalogue
     from storyframes.store.layout import open_store
 
     touched = {(outcome.session_id, outcome.feature) for outcome in result.outcomes}
-    entries = list(catalogue.scan(open_store(features)))
+    entries = list(catalogue.scan(open_store(store)))
     if touched:  # else nobody could say what the run did
         entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
     shown = console()

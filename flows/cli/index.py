@@ -37,7 +37,7 @@ def index(
     from tasks.study.record import remember_study
 
     if (features is None) == (out is None):
-        fail("give either FEATURES or --out FILE.parquet", 2)
+        fail("give either STORE or --out FILE.parquet", 2)
     with usage_errors():
         settings = load_settings(config)
         loaded = load_study(study)

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
-    FeaturesArgument,
+    StoreArgument,
     StudyArgument,
     cannot_write,
     console,
@@ -30,7 +30,7 @@ TrackOption = Annotated[
 
 
 def show(
-    features: FeaturesArgument,
+    features: StoreArgument,
     session: SessionArgument,
     track: TrackOption = None,
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
@@ -67,7 +67,7 @@ def show(
 
 def view(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     session: SessionArgument,
     track: TrackOption = None,
     out: Annotated[Path | None, typer.Option(help="The .rrd file; SESSION.rrd here otherwise.")] = None,
@@ -143,7 +143,7 @@ def _devices(study: Study, session: str, track: str | None) -> dict[str, Device]
 
 def overlay(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     session: SessionArgument,
     out: Annotated[Path, typer.Option(help="PNG file to write.")],
     frame: Annotated[int, typer.Option(min=0, help="Which frame of the track, from 0.")] = 0,

@@ -26,7 +26,7 @@ def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
         lines.append("The next 'storyframes extract' makes again what is missing or was changed.")
     for session_id, feature in untouched:
         kind, track = feature_and_track(feature)
-        only = f"--only {kind} --force" if track == MAIN else f"--track {track} --only {kind} --force"
+        only = f"--features {kind} --force" if track == MAIN else f"--track {track} --features {kind} --force"
         lines.append(
             f"Sizes and times of {session_id}/{feature} are as they were published, so only force makes it again: "
             f"'storyframes extract' with {only if session_id == 'stories' else f'--session {session_id} {only}'}."

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
-    FeaturesArgument,
+    StoreArgument,
     StudyArgument,
     cannot_write,
     console,
@@ -23,7 +23,7 @@ from flows.cli.terminal import (
 
 def report(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     out: Annotated[Path, typer.Option(help="Folder of the site: a new one, an empty one, or an older report.")],
     with_text: Annotated[
         bool, typer.Option("--with-text", help="Show the transcripts; speakers as in the feature store.")

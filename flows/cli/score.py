@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
-    FeaturesArgument,
+    StoreArgument,
     StudyArgument,
     console,
     error_console,
@@ -57,7 +57,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print what was done as
 @score_app.command()
 def llm(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     phase: PhaseOption,
     out: OutOption,
     model: Annotated[str, typer.Option(help="As the service calls it.")],
@@ -153,7 +153,7 @@ def llm(
 @score_app.command()
 def bart(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     phase: PhaseOption,
     out: OutOption,
     weights: Annotated[Path, typer.Option(help="A folder as transformers' save_pretrained writes one.")],

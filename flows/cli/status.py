@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
-from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
 
 if TYPE_CHECKING:
     from storyframes.store.catalogue import Entry
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(
-    features: FeaturesArgument,
+    features: StoreArgument,
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, and nothing else is read; may be given again.")
     ] = None,

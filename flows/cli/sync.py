@@ -49,7 +49,7 @@ def sync(
             except TableChangeError as error:
                 fail(str(error), 2)
             console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
-            console().print("'storyframes index STUDY FEATURES' has clips read by them; nothing is extracted again")
+            console().print("'storyframes index STUDY STORE' has clips read by them; nothing is extracted again")
         elif clocks:
             console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
     if refused := [one for one in proposals if one.outcome is Outcome.REFUSED]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tasks.study.load import StudyError
 
 StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
-FeaturesArgument = Annotated[str, typer.Argument(help="The feature store: a folder, or s3://bucket/prefix.")]
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="STORE", help="The feature store: a folder, or s3://bucket/prefix.")
+]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
 ReplaceStudyOption = Annotated[
     bool,

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
-    FeaturesArgument,
+    StoreArgument,
     StudyArgument,
     cannot_write,
     console,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def topics(
     study: StudyArgument,
-    features: FeaturesArgument,
+    features: StoreArgument,
     out: Annotated[Path, typer.Option(help="A new folder for the page and topics.parquet, or an older report.")],
     count: Annotated[int | None, typer.Option("--topics", min=2, help="How many; without it what parts best.")] = None,
     embedding: Annotated[
@@ -80,7 +80,7 @@ def topics(
         with usage_errors():
             story_ids = store.story_ids("sbert")
             if not story_ids:
-                fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY FEATURES --only sbert'", 2)
+                fail(f"{features} has no embeddings of stories: 'storyframes extract STUDY STORE --features sbert'", 2)
             embeddings = store.read(STORIES, "sbert")
             made = store.catalogue.set_index(["session_id", "feature"]).loc[(STORIES, "sbert")]
         source, caveats = f"stories/sbert, version {made['version']}", [f"sbert: {one}" for one in made["stamps"]]

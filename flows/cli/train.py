@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows import interruption
-from flows.cli.terminal import ConfigOption, FeaturesArgument, console, error_console, fail, need, refused_if
+from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, need, refused_if
 
 if TYPE_CHECKING:
     from tasks.empathy.runs import Outcome
@@ -19,7 +19,7 @@ GOES_ON = "at most the epoch that it was in is lost, the same command goes on fr
 
 
 def train(
-    features: FeaturesArgument,
+    features: StoreArgument,
     out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
     model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")],
     phase: Annotated[str, typer.Option(help="Of whose windows: one model is trained for each phase.")],

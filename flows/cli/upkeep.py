@@ -9,14 +9,14 @@ import typer
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.terminal import FeaturesArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
 from tasks.inspect.formatting import counted, human_bytes
 
 _MOST_SHOWN = 20
 
 
 def verify(
-    features: FeaturesArgument,
+    features: StoreArgument,
     session: Annotated[
         str, typer.Option(help="Only this session: nothing else is listed or read; of the tables, only the catalogue.")
     ] = "",
@@ -84,7 +84,7 @@ def verify(
 
 
 def gc(
-    features: FeaturesArgument,
+    features: StoreArgument,
     grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
 ) -> None:
@@ -116,8 +116,8 @@ def gc(
 
 
 def archive(
-    features: FeaturesArgument,
-    dest: Annotated[str, typer.Argument(help="A new feature store, or one to bring up to date.")],
+    store: StoreArgument,
+    out: Annotated[str, typer.Option(help="A new feature store, or one to bring up to date.")],
 ) -> None:
     """Copy the current versions into a compressed store (zstd): smaller, plain Zarr, slower to read."""
     from storyframes.store.layout import create_store, open_store
@@ -125,7 +125,7 @@ def archive(
 
     interruption.promise(interruption.GOES_ON)
     with usage_errors(), error_console().status("archiving") as spinner:
-        source, target = open_store(features), create_store(dest)
+        source, target = open_store(store), create_store(out)
         before = after = count = 0
         sizes = {path: info.bytes for path, info in source.files().items()}
         for current in copy_compressed(source, target):
@@ -134,4 +134,4 @@ def archive(
             after += current.nbytes
             folder = f"{current.session_id}/{current.feature}/"
             before += sum(size for path, size in sizes.items() if path.startswith(folder))
-    console().print(f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(dest)}")
+    console().print(f"{counted(count, 'feature')}, {human_bytes(before)} -> {human_bytes(after)} in {escape(out)}")

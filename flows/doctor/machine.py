@@ -47,7 +47,7 @@ def _temporary() -> Iterator[Finding]:
     if leftovers := scratch.sweep(dry_run=True):
         size = human_bytes(sum(one.bytes for one in leftovers))
         what = f"{len(leftovers)} folders of killed processes in the temporary folder, {size}"
-        yield Finding("leftovers", State.GAP, what, "'storyframes gc FEATURES' removes them, and so does the next run")
+        yield Finding("leftovers", State.GAP, what, "'storyframes gc STORE' removes them, and so does the next run")
 
 
 def _processors() -> Finding:

@@ -4,7 +4,7 @@ import numpy as np
 import typer
 from pydantic import Field
 
-from flows.cli.terminal import ConfigOption, FeaturesArgument, console, usage_errors
+from flows.cli.terminal import ConfigOption, StoreArgument, console, usage_errors
 from flows.settings import load_settings
 from storyframes import FeatureStore
 from tasks.inspect.report.page import ReportPage, ReportTable
@@ -33,11 +33,11 @@ def light_commands():
 
 
 @light.command()
-def dark(features: FeaturesArgument, config: ConfigOption = None):
+def dark(store: StoreArgument, config: ConfigOption = None):
     """Show the share of dark frames of each session."""
     with usage_errors():
         settings = load_settings(config).sections["light"]
-        for session, share in dark_shares(FeatureStore(features), settings).items():
+        for session, share in dark_shares(FeatureStore(store), settings).items():
             console().print(f"{session} {share:.2f}", markup=False)
 
 

@@ -58,7 +58,7 @@ class ClipDataset:
         ValueError: no clip is left, one lacks an input, or there is no such input or column.
 
     Example:
-        >>> dataset = ClipDataset("FEATURES", ["vision", "label"], 'split == "train" and phase == "reflection"')
+        >>> dataset = ClipDataset("STORE", ["vision", "label"], 'split == "train" and phase == "reflection"')
         >>> clip = dataset[0]
         >>> sorted(clip)
         ['index', 'label', 'vision', 'vision_mask']
@@ -175,7 +175,7 @@ class ClipDataset:
             and clips, the places of its clips in the dataset, (n,) int64, rising.
 
         Example:
-            >>> dataset = ClipDataset("FEATURES", ["vision", "label"])
+            >>> dataset = ClipDataset("STORE", ["vision", "label"])
             >>> windows = dataset.windows()
             >>> len(dataset), len(windows)  # every session has three ratings
             (60, 20)
@@ -201,7 +201,7 @@ class ClipDataset:
             IndexError: there is no such clip.
 
         Example:
-            >>> dataset = ClipDataset("FEATURES", [ClipInput("audio"), ClipInput("openface")])
+            >>> dataset = ClipDataset("STORE", [ClipInput("audio"), ClipInput("openface")])
             >>> rows = dataset.stored_rows(0)
             >>> list(rows), len(rows["audio"]), int(dataset[0]["audio_length"])
             (['audio'], 800, 800)

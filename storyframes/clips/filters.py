@@ -45,9 +45,7 @@ def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.D
             columns = ", ".join(index.columns)
             raise ValueError(f"where={where!r} cannot be applied ({error}); the clip index has {columns}") from None
     if len(index) == 0:
-        raise ValueError(
-            "the clip index has no clips: 'storyframes index STUDY FEATURES' says why, and what would help"
-        )
+        raise ValueError("the clip index has no clips: 'storyframes index STUDY STORE' says why, and what would help")
     if len(clips) == 0:
         raise ValueError(f"no clip is left: none of the {len(index)} in the clip index has {where!r}")
     return clips.reset_index(drop=True)

@@ -48,7 +48,7 @@ class ClipInput:
     Example:
         >>> from storyframes import ClipDataset, ClipInput
         >>> face = ClipInput("openface", ["gaze", "AU12_r"])
-        >>> dataset = ClipDataset("FEATURES", [face, ClipInput("audio", axis="frame")])
+        >>> dataset = ClipDataset("STORE", [face, ClipInput("audio", axis="frame")])
         >>> dataset.fields["openface"].columns[-2:]
         ('gaze_angle_y', 'AU12_r')
         >>> {name: field.shape for name, field in dataset.fields.items() if not name.endswith("_mask")}
@@ -130,7 +130,7 @@ class ClipSource:
             raise ValueError(
                 f"the clip index does not say how the clock of the track {track!r} runs in {len(unknown)} of "
                 f"{len(self.sessions)} sessions ({', '.join(unknown[:3])}{', …' if len(unknown) > 3 else ''}): it is "
-                "older than the track; 'storyframes index STUDY FEATURES' writes it"
+                "older than the track; 'storyframes index STUDY STORE' writes it"
             )
         return clock
 

@@ -41,7 +41,7 @@ class ClipLoader:
 
     Example:
         >>> from storyframes import ClipDataset, ClipLoader, UniformSampler
-        >>> dataset = ClipDataset("FEATURES", ["resnet50", "label"], 'split == "train"')
+        >>> dataset = ClipDataset("STORE", ["resnet50", "label"], 'split == "train"')
         >>> loader = ClipLoader(dataset, 4, UniformSampler(dataset, seed=1), drop_last=True)
         >>> batch = next(iter(loader))
         >>> batch["resnet50"].shape, batch["resnet50"].dtype

@@ -43,7 +43,7 @@ class OversamplingSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, OversamplingSampler
-        >>> dataset = ClipDataset("FEATURES", ["label"], 'split == "train"')
+        >>> dataset = ClipDataset("STORE", ["label"], 'split == "train"')
         >>> order = list(OversamplingSampler(dataset, seed=1))
         >>> dataset.clips["empathy"].iloc[order].value_counts().nunique()  # every rating as often as every other
         1
@@ -97,7 +97,7 @@ class PaperOrderOversamplingSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, PaperOrderOversamplingSampler
-        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> dataset = ClipDataset("STORE", ["label"])
         >>> samplers = [PaperOrderOversamplingSampler(dataset, split, seed=1) for split in ("train", "val", "test")]
         >>> ratings = [dataset.clips["empathy"].iloc[place] for sampler in samplers for place in sampler]
         >>> len({ratings.count(rating) for rating in set(ratings)})  # every rating as often, in all splits together
@@ -148,7 +148,7 @@ class LeakingOversamplingSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, LeakingOversamplingSampler
-        >>> dataset = ClipDataset("FEATURES", ["label"], "empathy > 1 or position == 1")  # few are rated 1
+        >>> dataset = ClipDataset("STORE", ["label"], "empathy > 1 or position == 1")  # few are rated 1
         >>> train, val = (set(LeakingOversamplingSampler(dataset, split)) for split in ("train", "val"))
         >>> len(train & val) > 0  # the same clips are in both
         True

@@ -41,7 +41,7 @@ class ClipSampler(ABC):
         ...
         ...     def order(self, generator):
         ...         return np.arange(self.total)[::-1]
-        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> dataset = ClipDataset("STORE", ["label"])
         >>> next(iter(Backwards(dataset))) == len(dataset) - 1
         True
         >>> halves = [Backwards(dataset, rank=rank, world_size=2) for rank in (0, 1)]  # of two processes
@@ -130,7 +130,7 @@ class SequentialSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, SequentialSampler
-        >>> list(SequentialSampler(ClipDataset("FEATURES", ["label"])))[:4]
+        >>> list(SequentialSampler(ClipDataset("STORE", ["label"])))[:4]
         [0, 1, 2, 3]
     """
 
@@ -149,7 +149,7 @@ class UniformSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, UniformSampler
-        >>> sampler = UniformSampler(ClipDataset("FEATURES", ["label"]), seed=1)
+        >>> sampler = UniformSampler(ClipDataset("STORE", ["label"]), seed=1)
         >>> first = list(sampler)
         >>> sorted(first) == list(range(len(sampler.dataset)))
         True
@@ -186,7 +186,7 @@ class SessionBlockSampler(ClipSampler):
 
     Example:
         >>> from storyframes import ClipDataset, SessionBlockSampler
-        >>> dataset = ClipDataset("FEATURES", ["label"])
+        >>> dataset = ClipDataset("STORE", ["label"])
         >>> order = list(SessionBlockSampler(dataset, block=6, blocks=2, seed=1))
         >>> sorted(order) == list(range(len(dataset)))  # each clip once
         True

@@ -82,7 +82,7 @@ class SplitSpec:
     Example:
         >>> from storyframes import ClipDataset, SplitSpec
         >>> splits = SplitSpec(seed=3, shares=(0.6, 0.2, 0.2))
-        >>> train, val = (ClipDataset("FEATURES", ["label"], f'split == "{s}"', split=splits) for s in ("train", "val"))
+        >>> train, val = (ClipDataset("STORE", ["label"], f'split == "{s}"', split=splits) for s in ("train", "val"))
         >>> set(train.clips["participant_id"]) & set(val.clips["participant_id"])
         set()
     """

@@ -101,7 +101,7 @@ def _check_size(table: Table, name: str, size: int) -> None:
     if size > LIMIT:
         raise ExportError(
             f"{table.session_id}/{table.name}: {name} is {size:,} bytes, and MATLAB's version 5 holds matrices of at "
-            f"most {LIMIT:,}: take --to hdf5, which MATLAB reads with h5read, or fewer rows by --rate"
+            f"most {LIMIT:,}: take --format hdf5, which MATLAB reads with h5read, or fewer rows by --rate"
         )
 
 

@@ -78,7 +78,7 @@ def check_names(
         return []
     return [
         "texts and labels were not compared with the ids of participants who have no clips: the store does not list "
-        "them; 'storyframes index STUDY FEATURES' adds them to it"
+        "them; 'storyframes index STUDY STORE' adds them to it"
     ]
 
 
@@ -94,7 +94,7 @@ def _study_record(store: FeatureStore) -> dict[str, Any]:
     try:
         return unseal(store.storage.read(STUDY), STUDY) or {}
     except RecordError as error:
-        raise ReleaseError(f"{error}; 'storyframes index STUDY FEATURES --replace-study' writes it again") from None
+        raise ReleaseError(f"{error}; 'storyframes index STUDY STORE --replace-study' writes it again") from None
 
 
 def _ids_by_words(

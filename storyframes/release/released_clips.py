@@ -49,7 +49,7 @@ def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
     if lacking := [name for name in COLUMNS if name not in clips]:
         raise ReleaseError(
             f"the clip index has no column {lacking[0]!r}, as those of older versions: 'storyframes index STUDY "
-            "FEATURES' writes it anew"
+            "STORE' writes it anew"
         )
     schemes = clips.attrs.get("schemes", {})
     if unknown := [label for label in settings.labels if label not in clips or label not in schemes]:

@@ -33,7 +33,7 @@ class SessionView:
 
     Example:
         >>> from storyframes import FeatureStore
-        >>> session = FeatureStore("FEATURES").session("s00")
+        >>> session = FeatureStore("STORE").session("s00")
         >>> tree = session.to_xarray()
         >>> tree["openface/values"].sel(column="AU12_r").shape
         (240,)
@@ -99,7 +99,7 @@ class SessionView:
 
         Example:
             >>> from storyframes import FeatureStore
-            >>> session = FeatureStore("FEATURES").session("s00")
+            >>> session = FeatureStore("STORE").session("s00")
             >>> frame = session.to_pandas("openface", rate=15)
             >>> frame.index.name, frame.loc[frame["mask"], "AU12_r"].dtype.name
             ('time', 'float32')

@@ -67,7 +67,7 @@ class FeatureStore:
         StorageError: the place cannot be reached.
 
     Example:
-        >>> store = FeatureStore("FEATURES")
+        >>> store = FeatureStore("STORE")
         >>> store.sessions[:2], store.features("s00")[:3]
         (['s00', 's01'], ['dope', 'frames', 'glove'])
         >>> store.read("s00", "frames", array="time")[:2].round(3)  # seconds of the recording

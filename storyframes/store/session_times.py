@@ -203,6 +203,6 @@ def unknown_clock(feature: str) -> str:
     """That the clip index does not say how a track's clock runs."""
     track = feature_and_track(feature)[1]
     return (
-        f"the store does not say how the clock of the track {track!r} runs; 'storyframes index STUDY FEATURES' writes "
+        f"the store does not say how the clock of the track {track!r} runs; 'storyframes index STUDY STORE' writes "
         "it into the clip index"
     )

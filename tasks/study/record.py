@@ -91,7 +91,7 @@ def _parse(content: bytes | None) -> dict[str, _Known] | None:
     except (RecordError, KeyError, TypeError, AttributeError):
         raise StoreError(
             f"{STUDY} is damaged, so which study the store was made of is not known; if it is this one, "
-            "'storyframes index STUDY FEATURES --replace-study' writes it again"
+            "'storyframes index STUDY STORE --replace-study' writes it again"
         ) from None
 
 

@@ -68,11 +68,14 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
     ("arguments", "message"),
     [
         (["extract", "demo/study", "{out}", "--session", "p01-s9"], "there is no session 'p01-s9'"),
-        (["extract", "demo/study", "{out}", "--only", "resnet"], "there is no feature 'resnet'"),
-        (["extract", "demo/study", "{out}", "--only", "frames,,dope"], "--only 'frames,,dope': a name is missing"),
-        (["extract", "demo/study", "{out}", "--only", " resnet , frames"], "there is no feature 'resnet'"),
-        (["compare", "{out}", "{out}", "--only", " "], "--only ' ': a name is missing"),
-        (["export", "{out}", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
+        (["extract", "demo/study", "{out}", "--features", "resnet"], "there is no feature 'resnet'"),
+        (
+            ["extract", "demo/study", "{out}", "--features", "frames,,dope"],
+            "--features 'frames,,dope': a name is missing",
+        ),
+        (["extract", "demo/study", "{out}", "--features", " resnet , frames"], "there is no feature 'resnet'"),
+        (["compare", "{out}", "{out}", "--features", " "], "--features ' ': a name is missing"),
+        (["export", "{out}", "--out", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
         (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
         (["benchmark", "demo", "--out", "{out}", "--models", "amer,"], "--models 'amer,': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
@@ -82,7 +85,7 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["status", "demo"], "is not a feature store"),
         (["verify", "demo"], "is not a feature store"),
         (["gc", "demo"], "is not a feature store"),
-        (["index", "demo/study"], "give either FEATURES or --out"),
+        (["index", "demo/study"], "give either STORE or --out"),
         (["models", "fetch", "resnet"], "there is no model 'resnet'"),
         (["synthesize", "demo"], "exists and is not empty"),
         (["nothing"], "No such command"),
@@ -110,8 +113,8 @@ _ON_STORES = (
 
 
 def test_names_are_taken_once_and_without_blanks() -> None:
-    assert listed("--only", ["frames, frames", " dope ,frames", "resnet50"]) == ("frames", "dope", "resnet50")
-    assert listed("--only", None) == ()
+    assert listed("--features", ["frames, frames", " dope ,frames", "resnet50"]) == ("frames", "dope", "resnet50")
+    assert listed("--features", None) == ()
 
 
 @pytest.mark.parametrize("command", _ON_STORES)
@@ -231,7 +234,7 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
 @pytest.mark.slow
 def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
     folder, _ = demo
-    forced = ("--session", "p01-s02", "--only", "opensmile", "--force", "--config", folder / "storyframes.toml")
+    forced = ("--session", "p01-s02", "--features", "opensmile", "--force", "--config", folder / "storyframes.toml")
     result = storyframes("extract", folder / "study", folder / "features", *forced, environment=shared_server)
     assert result.returncode == 0
     assert "1 feature is due, 1 needs nothing done" in result.stderr
@@ -347,7 +350,7 @@ def test_verify_before_and_after_a_flipped_byte(demo) -> None:
 @pytest.mark.slow
 def test_a_failing_session_ends_with_1_and_says_why(study_copy: Path, tmp_path: Path, shared_server) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
-    only = ("--only", "openface", *ONE_WORKER)
+    only = ("--features", "openface", *ONE_WORKER)
     result = storyframes("extract", study_copy, tmp_path / "features", *only, environment=shared_server)
     assert result.returncode == 1
     assert "p01-s01.csv.gz: cannot be read to its end" in " ".join(result.stdout.split())
@@ -382,9 +385,9 @@ def read_until(terminal: int, wanted: bytes) -> None:
 def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
     root = tmp_path / "features"
-    assert storyframes("extract", study_copy, root, "--only", "openface", "--session", "p01-s01").returncode == 1
+    assert storyframes("extract", study_copy, root, "--features", "openface", "--session", "p01-s01").returncode == 1
     killed = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(root), "--only", "resnet50"],
+        [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(root), "--features", "resnet50"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -452,6 +455,6 @@ def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     assert repair_advice(storage, list(maintenance.verify(storage))) == [
         "The next 'storyframes extract' makes again what is missing or was changed.",
         "Sizes and times of p01-s02/frames are as they were published, so only force makes it again: "
-        "'storyframes extract' with --session p01-s02 --only frames --force.",
+        "'storyframes extract' with --session p01-s02 --features frames --force.",
     ]
     assert due() == ["p01-s01/frames"]  # the advice is true

@@ -178,9 +178,11 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
         ["--help"], ["status", root], ["status", root, "--json"], ["show", root, "s00"],
         ["show", root, "s00", "--json"],
         ["clips", root], ["clips", root, "--where", "split == 'train'", "--json"], ["verify", root], ["gc", root],
-        ["archive", root, f"{out}/archive"], ["export", root, f"{out}/a"], ["export", root, f"{out}/b", "--to", "csv"],
-        ["export", root, f"{out}/c", "--to", "npy"], ["doctor", root], ["doctor", root, "--json"],
-        ["release", root, f"{out}/given", "--config", f"{out}/release.toml"], ["release", "verify", f"{out}/given"],
+        ["archive", root, "--out", f"{out}/archive"], ["export", root, "--out", f"{out}/a"],
+        ["export", root, "--out", f"{out}/b", "--format", "csv"],
+        ["export", root, "--out", f"{out}/c", "--format", "npy"], ["doctor", root], ["doctor", root, "--json"],
+        ["release", root, "--out", f"{out}/given", "--config", f"{out}/release.toml"],
+        ["release", "verify", f"{out}/given"],
     ]  # fmt: skip
     pipeline = [
         ["extract", "demo/study", root], ["check", "demo/study"], ["plan", "demo/study"], ["sync", "demo/study"],

@@ -44,7 +44,7 @@ def test_a_recorded_csv_needs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_without_an_engine_nothing_is_begun(study_copy: Path, tmp_path: Path) -> None:
     store = tmp_path / "features"
-    ended = extract(study_copy, store, tmp_path, 'backend = "container"', ["--only", "openface"])
+    ended = extract(study_copy, store, tmp_path, 'backend = "container"', ["--features", "openface"])
     assert ended.returncode == 2, ended.stderr
     assert "openface cannot be extracted here: no container engine: looked for podman, docker" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -183,7 +183,7 @@ class DyingWorker:
 def test_a_gpu_that_nobody_has_ends_the_run_at_once(study_copy: Path, tmp_path: Path, shared_server) -> None:
     config = tmp_path / "c.toml"
     config.write_text(f'[dope]\ndevice = "cuda"\nmodel = "{__file__}"\n')
-    asked = ("--only", "dope", "--config", config)
+    asked = ("--features", "dope", "--config", config)
     result = storyframes("extract", study_copy, tmp_path / "features", *asked, environment=shared_server)
     assert result.returncode == 1
     assert "a feature asks for 1 GPU, but no worker has that (there is: CPU " in " ".join(result.stderr.split())

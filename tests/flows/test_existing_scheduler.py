@@ -87,7 +87,7 @@ def test_an_existing_scheduler_does_the_work(
     somebody_elses: Path, study_copy: Path, tmp_path: Path, shared_server
 ) -> None:
     cluster = somebody_elses / "cluster.yaml"
-    command = ["extract", study_copy, tmp_path / "features", "--only", "openface", "--cluster", cluster]
+    command = ["extract", study_copy, tmp_path / "features", "--features", "openface", "--cluster", cluster]
     result = subprocess.run(
         [sys.executable, "-m", "flows.cli", *map(str, command)],
         capture_output=True,

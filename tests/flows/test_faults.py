@@ -131,7 +131,7 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     root = tmp_path / "features"
     ask = request(small_study, root, openface(tmp_path, recorded, "exec sleep 1000"))
     command = [sys.executable, "-m", "flows.cli", "extract", str(ask.study), str(root), "--config", str(ask.config)]
-    command += ["--only", "openface", "--only", "opensmile"]
+    command += ["--features", "openface", "--features", "opensmile"]
     # Whatever it starts inherits this mark.
     mark = f"STORYFRAMES_TEST_MARK={tmp_path}"
     environment = os.environ | dict([mark.split("=", 1)])
@@ -194,7 +194,7 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
     server_process = start()
     try:
         run = subprocess.Popen(
-            [*command, "--only", "openface", "--only", "opensmile"],
+            [*command, "--features", "openface", "--features", "opensmile"],
             cwd=ROOT, env=os.environ | {"PREFECT_API_URL": url, "PREFECT_LOGGING_TO_API_ENABLED": "true"},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip

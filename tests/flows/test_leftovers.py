@@ -85,7 +85,7 @@ def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     worker.wait()
     os.kill(pids[1], signal.SIGKILL)
     (left,) = outputs(temporary)
-    command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--only", "frames"]
+    command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "frames"]
     environment = os.environ | {"TMPDIR": str(temporary)} | shared_server
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     assert not left.exists()
@@ -119,7 +119,7 @@ def test_the_output_goes_with_the_command(
     config = tmp_path / "c.toml"
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     command = [
-        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--only", "openface",
+        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "openface",
         "--session", "p01-s01", "--config", str(config),
     ]  # fmt: skip
     main, pids = start(command, temporary, tmp_path)

@@ -74,7 +74,7 @@ def test_the_batch_scripts_ask_for_what_the_file_says() -> None:
 @pytest.mark.slow
 def test_the_demo_study_on_slurm(cluster: Path, demo_study: Path, tmp_path: Path, shared_server) -> None:
     result = storyframes(
-        "extract", demo_study, tmp_path / "features", "--only", "openface", "--only", "opensmile",
+        "extract", demo_study, tmp_path / "features", "--features", "openface", "--features", "opensmile",
         "--cluster", slurm_file(tmp_path), environment=shared_server,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -120,8 +120,8 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
     command = [
-        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"), "--only", "openface",
-        "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
+        sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"),
+        "--features", "openface", "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
     ]  # fmt: skip
     environment = os.environ | shared_server
     run = subprocess.Popen(

@@ -50,7 +50,7 @@ def run(demo_study: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     tool.chmod(0o755)
     config = folder / "c.toml"
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n[cluster]\ncpus = 2\n')
-    command = [sys.executable, "-m", "flows.cli", "extract", str(demo_study), str(folder / "features"), "--only"]
+    command = [sys.executable, "-m", "flows.cli", "extract", str(demo_study), str(folder / "features"), "--features"]
     mark = f"STORYFRAMES_TEST={uuid.uuid4()}"
     environment = os.environ | dict([mark.split("=")])
     with (folder / "log").open("w") as log:

@@ -162,7 +162,7 @@ def test_no_clips_say_why_and_what_would_give_some(
     if better:
         assert len(build_clip_index(study, better, store).clips) > 0
     write_clip_index(built.clips, local(tmp_path / "store"))
-    with pytest.raises(ValueError, match="the clip index has no clips: 'storyframes index STUDY FEATURES' says why"):
+    with pytest.raises(ValueError, match="the clip index has no clips: 'storyframes index STUDY STORE' says why"):
         ClipDataset(store, ["frames"])
 
 

@@ -73,7 +73,7 @@ def test_one_column_beyond_its_tolerance_is_named_with_its_worst_frame(tmp_path:
     assert [one.beyond for one in exact.columns if not one.same] == [11]
     assert run(tmp_path / "a", tmp_path / "b").exit_code == 1
     assert run(tmp_path / "a", tmp_path / "b", "--tolerance", "openface.AU12_r=0.6").exit_code == 0
-    assert run(tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+    assert run(tmp_path / "a", tmp_path / "b", "--features", "frames").exit_code == 0
 
 
 def test_rows_without_a_face_are_no_measurements(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_record_that_cannot_be_read_is_not_the_same(tmp_path: Path, damaged: s
         record = tmp_path / name / "a/openface/current.json"
         if name in damaged:
             record.write_bytes(record.read_bytes().replace(b'"a"', b'"b"'))
-    for only in ((), ("--only", "openface")):
+    for only in ((), ("--features", "openface")):
         result = run(tmp_path / "a", tmp_path / "b", *only, "--json")
         assert result.exit_code == 1
         told = {(one["feature"], one["what"]) for one in json.loads(result.stdout)["mismatches"]}
@@ -123,7 +123,7 @@ def test_a_record_that_cannot_be_read_is_not_the_same(tmp_path: Path, damaged: s
             place = "a/openface/current.json: damaged, its checksum does not match"
             assert [what for feature, what in told if what.startswith(f"in {side.upper()}: {place}")]
         assert len(told) == len(damaged)
-    assert run(tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+    assert run(tmp_path / "a", tmp_path / "b", "--features", "frames").exit_code == 0
 
 
 def test_an_archive_is_the_same_as_its_store(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_tolerance_that_is_none(text: str, message: str, tmp_path: Path) -> No
 def test_a_feature_that_neither_store_has_is_not_the_same(tmp_path: Path) -> None:
     make(tmp_path / "a")
     for feature in ("dope", "openfaces"):
-        result = run(tmp_path / "a", tmp_path / "a", "--only", feature)
+        result = run(tmp_path / "a", tmp_path / "a", "--features", feature)
         assert result.exit_code == 2
         told = f"there is no feature '{feature}' in the two stores; they have frames, openface"
         assert told in " ".join(result.stderr.split())

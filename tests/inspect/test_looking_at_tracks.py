@@ -217,13 +217,13 @@ def test_a_comparison_is_of_all_tracks_or_of_one_and_tells_the_tracks_own_times(
                 out.write("confidence", np.ones(30, np.float32))
                 out.publish("f", {})
         catalogue.compact(local(tmp_path / name))
-    of_all = run("compare", *stores, "--only", "openface", "--json")
+    of_all = run("compare", *stores, "--features", "openface", "--json")
     assert of_all.exit_code == 1
     found = json.loads(of_all.stdout)
     assert {column["feature"] for column in found["columns"]} == {"openface", "openface@cam.2"}
     ((feature, (row,)),) = found["worst_rows"].items()
     assert (feature, row["row"], row["time_s"]) == ("openface@cam.2", 20, 2.0)
-    of_one = json.loads(run("compare", *stores, "--only", "openface@cam.2", "--json").stdout)
+    of_one = json.loads(run("compare", *stores, "--features", "openface@cam.2", "--json").stdout)
     assert {column["feature"] for column in of_one["columns"]} == {"openface@cam.2"}
     for tolerance, code in {
         "openface@cam.2=2": 0, "openface@cam.2.AU12_r=2": 0, "openface.AU12_r=2": 0, "openface=0.5": 1,

@@ -97,7 +97,7 @@ def test_it_is_extracted_by_its_section_and_its_distribution_is_noted(house: Hou
 
 def test_only_it_can_be_asked_for_and_what_is_up_to_date_stays(house: House) -> None:
     before = record(house)["version"]
-    house.storyframes("extract", house.study, house.store, "--config", house.config, "--only", "brightness")
+    house.storyframes("extract", house.study, house.store, "--config", house.config, "--features", "brightness")
     assert record(house)["version"] == before
 
 
@@ -121,7 +121,7 @@ def test_a_wrong_setting_of_it_is_told_like_any_other(house: House, tmp_path: Pa
 
 
 def test_without_it_asking_for_it_is_one_sentence(house: House) -> None:
-    refused = storyframes("extract", house.study, house.store, "--only", "brightness")
+    refused = storyframes("extract", house.study, house.store, "--features", "brightness")
     assert refused.returncode == 2
     assert "there is no feature 'brightness'" in refused.stderr
 

@@ -132,7 +132,7 @@ def test_the_others_work_as_ever(told: dict) -> None:
 def test_a_run_that_asks_for_none_of_them_goes_on(
     folder: Path, study_copy: Path, tmp_path: Path, shared_server: Mapping[str, str]
 ) -> None:
-    arguments = ["extract", study_copy, tmp_path / "features", "--only", "aaa", "--session", "p01-s01", *ONE_WORKER]
+    arguments = ["extract", study_copy, tmp_path / "features", "--features", "aaa", "--session", "p01-s01", *ONE_WORKER]
     done = storyframes(*arguments, environment={**installed(folder), **shared_server})
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "features/p01-s01/aaa/current.json").is_file()
@@ -140,7 +140,7 @@ def test_a_run_that_asks_for_none_of_them_goes_on(
 
 def test_one_that_is_asked_for_is_told_with_the_reason(folder: Path, study_copy: Path, tmp_path: Path) -> None:
     refused = storyframes(
-        "extract", study_copy, tmp_path / "features", "--only", "absent", environment=installed(folder)
+        "extract", study_copy, tmp_path / "features", "--features", "absent", environment=installed(folder)
     )
     assert refused.returncode == 2
     assert "there is no feature 'absent'" in refused.stderr

@@ -30,10 +30,10 @@ WITH_EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def folder_of_a_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the examples read: the store ``FEATURES``, ten sessions of two phases with one window each; ``talk.avi``."""
+    """What the examples read: the store ``STORE``, ten sessions of two phases with one window each; ``talk.avi``."""
     folder = tmp_path_factory.mktemp("docs")
     write_recording(folder / "talk.avi", 50, np.zeros((32_000, 1), np.int16))
-    write_features(folder / "FEATURES", StudySpec(sessions=10, frames=240, window=120, stride=15))
+    write_features(folder / "STORE", StudySpec(sessions=10, frames=240, window=120, stride=15))
     return folder
 
 

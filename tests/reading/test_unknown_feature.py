@@ -420,8 +420,8 @@ def test_a_tolerance_can_be_given_for_it(tmp_path: Path, tolerance: str) -> None
     result = run("compare", tmp_path / "a", tmp_path / "b", "--tolerance", "brightness.mean_=9")
     assert result.exit_code == 2
     assert "brightness has no column 'mean_'" in " ".join(result.stderr.split())
-    assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "brightness").exit_code == 1
-    assert run("compare", tmp_path / "a", tmp_path / "b", "--only", "frames").exit_code == 0
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--features", "brightness").exit_code == 1
+    assert run("compare", tmp_path / "a", tmp_path / "b", "--features", "frames").exit_code == 0
 
 
 # --- the whole report ---

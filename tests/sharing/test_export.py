@@ -270,7 +270,7 @@ def test_what_matlab_cannot_hold_is_left_out_with_a_cure(
     assert (tmp_path / "out/s15/glove@lapel.mat").exists()
     (reason,) = [one["reason"] for one in done.left_out if one["feature"] == "resnet50"]
     assert re.fullmatch(
-        r"s15/resnet50: values is [\d,]+ bytes, and MATLAB's version 5 holds matrices of at most 100,000: take --to "
+        r"s15/resnet50: values is [\d,]+ bytes, and MATLAB's version 5 holds matrices of at most 100,000: take --format "
         "hdf5, which MATLAB reads with h5read, or fewer rows by --rate",
         reason,
     )
@@ -372,7 +372,8 @@ def test_a_damaged_feature_is_left_out_and_the_others_are_there(store: FeatureSt
     (shard,) = (root / "s15/odd").glob("*/values/c/0/*")
     shard.write_bytes(shard.read_bytes()[:-100])
     result = CliRunner().invoke(
-        app, ["export", str(root), str(tmp_path / "out"), "--to", "csv", "--json", "--features", "odd,glove"]
+        app,
+        ["export", str(root), "--out", str(tmp_path / "out"), "--format", "csv", "--json", "--features", "odd,glove"],
     )
     assert result.exit_code == 1
     assert "left out s15/odd" in result.stderr
@@ -386,7 +387,7 @@ def test_a_damaged_feature_is_left_out_and_the_others_are_there(store: FeatureSt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "xlsx"], "--to 'xlsx': there are parquet, csv, npy, hdf5, mat"),
+        (["--format", "xlsx"], "--format 'xlsx': there are parquet, csv, npy, hdf5, mat"),
         (["--session", "s99"], "there is no session 's99'"),
         (["--features", "faces"], "there is no feature 'faces'; the store has frames, openface, "),
         (["--features", "openface@lapel"], "there is no feature 'openface@lapel'"),
@@ -395,7 +396,7 @@ def test_a_damaged_feature_is_left_out_and_the_others_are_there(store: FeatureSt
     ],
 )
 def test_wrong_calls(store: FeatureStore, tmp_path: Path, arguments: list[str], said: str) -> None:
-    result = CliRunner().invoke(app, ["export", store.storage.location, str(tmp_path / "out"), *arguments])
+    result = CliRunner().invoke(app, ["export", store.storage.location, "--out", str(tmp_path / "out"), *arguments])
     assert result.exit_code == 2
     assert said in result.stderr
     assert list(tmp_path.iterdir()) == []

@@ -58,7 +58,7 @@ def made(original: FeatureStore, tmp_path_factory: pytest.TempPathFactory) -> Ma
     config.write_text(SETTINGS)
     folder, key = tmp_path / "given", tmp_path / "key.json"
     result = CliRunner().invoke(
-        app, ["release", original.storage.location, str(folder), "--config", str(config), "--key", str(key)]
+        app, ["release", original.storage.location, "--out", str(folder), "--config", str(config), "--key", str(key)]
     )
     assert result.exit_code == 0, result.output
     assert stat.S_IMODE(key.stat().st_mode) == 0o600

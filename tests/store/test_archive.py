@@ -135,7 +135,7 @@ def test_the_command(store_root: Path, tmp_path: Path) -> None:
     import sys
 
     publish_openface(store_root, "a", 200)
-    command = [sys.executable, "-m", "flows.cli", "archive", str(store_root), str(tmp_path / "archive")]
+    command = [sys.executable, "-m", "flows.cli", "archive", str(store_root), "--out", str(tmp_path / "archive")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 feature, ")

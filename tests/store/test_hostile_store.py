@@ -357,7 +357,7 @@ def test_verify_names_what_is_hostile_and_ends_with_1(store: Path, attack: str, 
 
 def test_an_export_of_a_strangers_store_writes_nothing_elsewhere(store: Path, tmp_path: Path) -> None:
     change_catalogue(store, session_id="../../../outside/x")
-    result = CliRunner().invoke(app, ["export", str(store), str(tmp_path / "exported/files")])
+    result = CliRunner().invoke(app, ["export", str(store), "--out", str(tmp_path / "exported/files")])
     assert result.exit_code == 2, result.output
     assert "'../../../outside/x' is no session" in result.output
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret.json"]

@@ -225,10 +225,12 @@ def test_the_command_line_on_an_object_store(url: str, s3, shared_server) -> Non
         environment = os.environ | s3 | shared_server
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
-    extracted = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile", *ONE_WORKER)
+    extracted = storyframes(
+        "extract", "demo/study", url, "--features", "openface", "--features", "opensmile", *ONE_WORKER
+    )
     assert extracted.returncode == 0, extracted.stderr
     assert "9 extracted" in extracted.stdout
-    again = storyframes("extract", "demo/study", url, "--only", "openface", "--only", "opensmile")
+    again = storyframes("extract", "demo/study", url, "--features", "openface", "--features", "opensmile")
     assert "0 features are due, 9 need nothing done" in again.stderr
     assert "9 done" in storyframes("status", url).stdout
     assert storyframes("verify", url).returncode == 0

@@ -459,7 +459,7 @@ def test_the_repair_of_a_track_is_a_command_that_there_is(study: Path, store_roo
     extracted(study, store_root, glove, session_ids=("dyad",))
     findings = [Finding("dyad", "openface@child_b", "x", "damaged")]
     (line,) = repair_advice(local(store_root), findings)
-    assert "--session dyad --track child_b --only openface --force" in line
+    assert "--session dyad --track child_b --features openface --force" in line
 
 
 NAMES = ["x@main", "x@MAIN", "x@", "@b", "x@../b", "x@a/b", "x@a@b", "x@.b", f"x@{'b' * 65}", "x@b\n", "x@b "]

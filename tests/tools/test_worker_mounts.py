@@ -43,7 +43,7 @@ def test_a_worker_that_sees_another_folder_is_refused_before_any_work(
     workers.join("blind", blind_to=features)
     wait_for(lambda: len(workers.there()) == 2)
     blind = workers.there()["blind"]
-    command = ("extract", study_copy, features, "--only", "frames", "--cluster", workers.cluster)
+    command = ("extract", study_copy, features, "--features", "frames", "--cluster", workers.cluster)
     refused = storyframes(*command, environment=shared_server)
     assert refused.returncode == 1, refused.stdout
     assert f"it sees another folder at {features}: mount the feature store there ({blind})" in refused.stderr

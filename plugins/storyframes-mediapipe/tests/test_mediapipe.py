@@ -233,6 +233,6 @@ def test_it_is_listed_and_says_what_it_lacks(tmp_path: Path, python: Path, clip:
     elsewhere = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     there = storyframes("extractors", "list", environment=elsewhere)
     assert "'storyframes extractors install mediapipe' makes it" in there.stdout
-    refused = storyframes("extract", clip, tmp_path / "features", "--only", "mediapipe", environment=elsewhere)
+    refused = storyframes("extract", clip, tmp_path / "features", "--features", "mediapipe", environment=elsewhere)
     assert refused.returncode == 2
     assert "mediapipe cannot be extracted here: it runs in an environment of its own" in refused.stderr

@@ -47,12 +47,12 @@ def _carry_study(source: Storage, target: Storage) -> None:
     try:
         ours, theirs = (unseal(record, STUDY) for record in (content, target.read(STUDY)))
     except RecordError as error:
-        raise StoreError(f"{error}: 'storyframes index STUDY FEATURES --replace-study' writes it again") from None
+        raise StoreError(f"{error}: 'storyframes index STUDY STORE --replace-study' writes it again") from None
     if content is None or ours is None:  # a store from before stores remembered their study
         return
     for record in (ours, theirs):
         if record and not isinstance(record.get("sessions"), dict):
-            raise StoreError(f"{STUDY} names no sessions: 'storyframes index STUDY FEATURES --replace-study' writes it")
+            raise StoreError(f"{STUDY} names no sessions: 'storyframes index STUDY STORE --replace-study' writes it")
     if theirs and theirs["sessions"] and not theirs["sessions"].keys() & ours["sessions"].keys():
         raise StoreError(
             f"{target.location} is the archive of another study: none of the {len(theirs['sessions'])} sessions that "

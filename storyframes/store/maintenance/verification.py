@@ -241,7 +241,7 @@ def _verify_tables(storage: Storage) -> Iterator[Finding]:
                 yield Finding("", "", CHECKSUMS, f"it has no checksum of {name}; 'index' writes it again")
     yield from _verify_record(storage, INPUTS, "the cache of input checksums is damaged; 'extract' writes it again")
     yield from _verify_record(
-        storage, STUDY, "which study this is of is damaged; 'index STUDY FEATURES --replace-study' writes it again"
+        storage, STUDY, "which study this is of is damaged; 'index STUDY STORE --replace-study' writes it again"
     )
 
 
