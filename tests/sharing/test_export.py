@@ -270,8 +270,8 @@ def test_what_matlab_cannot_hold_is_left_out_with_a_cure(
     assert (tmp_path / "out/s15/glove@lapel.mat").exists()
     (reason,) = [one["reason"] for one in done.left_out if one["feature"] == "resnet50"]
     assert re.fullmatch(
-        r"s15/resnet50: values is [\d,]+ bytes, and MATLAB's version 5 holds matrices of at most 100,000: take --format "
-        "hdf5, which MATLAB reads with h5read, or fewer rows by --rate",
+        r"s15/resnet50: values is [\d,]+ bytes, and MATLAB's version 5 holds matrices of at most 100,000: take "
+        "--format hdf5, which MATLAB reads with h5read, or fewer rows by --rate",
         reason,
     )
     assert reason in (tmp_path / "out/README.md").read_text()
