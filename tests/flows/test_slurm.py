@@ -121,7 +121,8 @@ def test_a_job_that_slurm_ends_is_replaced_and_its_work_done_again(
     shape = {"count": 1, "cpus": 2, "memory": "1GiB"}
     command = [
         sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(tmp_path / "features"),
-        "--features", "openface", "--session", "p01-s01", "--config", str(config), "--cluster", str(slurm_file(tmp_path, cpu=shape)),
+        "--features", "openface", "--session", "p01-s01", "--config", str(config),
+        "--cluster", str(slurm_file(tmp_path, cpu=shape)),
     ]  # fmt: skip
     environment = os.environ | shared_server
     run = subprocess.Popen(
