@@ -24,7 +24,7 @@ from tasks.planning.label_curves import curve_features
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import check_selection
 from tasks.study.load import Study, load_study
-from tasks.study.record import remember_study
+from tasks.study.study_identity import remember_study
 
 
 @dataclass(frozen=True)

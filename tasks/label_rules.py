@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule, column_of, of_scheme
 from tasks.clip_tracks import coverage_columns
-from tasks.study.labels import EMPATHY, Curve, Label, Scheme, SchemeType, did_you_mean
+from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
+from tasks.study.rows import Curve
 
 MEAN, ALL = "mean", "all"
 _INDEXED = (SchemeType.NOMINAL, SchemeType.ORDINAL, SchemeType.INTERVAL)

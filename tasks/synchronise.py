@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from storyframes.tracks import MAIN
 from tasks.media.container import RecordingError
 from tasks.media.sound_bands import SoundBands, read_bands
 from tasks.media.sync import Match, SyncError, match_sound
 from tasks.media.video_header import read_header
-from tasks.study.clock_rows import MeasuredClock
+from tasks.study.changed_tables import MeasuredClock
 from tasks.study.load import Study, StudyError, StudyFileError, read_study
-from tasks.study.tracks import MAIN, Track
+from tasks.study.rows import Track
 
 _IN_TIME_S = 0.01  # three metres of air between two microphones
 

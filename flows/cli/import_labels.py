@@ -59,10 +59,8 @@ def import_labels(
 ) -> None:
     """Add labels to a study from a file of annotations; nothing is written unless all of it can be."""
     from tasks.study.importers.annotation_file import ImportFaultError
+    from tasks.study.importers.import_labels import Import, import_labels, parse_map, read_annotations
     from tasks.study.importers.label_table import TimeColumns
-    from tasks.study.importers.mapping import parse_map
-    from tasks.study.importers.read import read_annotations
-    from tasks.study.importers.to_tables import Import, import_labels
 
     if session and session_from:
         fail("give either --session or --session-from", 2)

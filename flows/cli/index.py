@@ -34,7 +34,7 @@ def index(
     from storyframes.store.layout import open_store
     from tasks.index import build_clip_index, export_clip_index, update_clip_index
     from tasks.study.load import load_study
-    from tasks.study.record import remember_study
+    from tasks.study.study_identity import remember_study
 
     if (features is None) == (out is None):
         fail("give either STORE or --out FILE.parquet", 2)

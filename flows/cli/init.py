@@ -26,7 +26,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a study's table of sessions from a folder of recordings."""
-    from tasks.study.from_files import FilesError, make_sessions
+    from tasks.study.sessions_from_files import FilesError, make_sessions
 
     given = {"video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
     with usage_errors():

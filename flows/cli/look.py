@@ -85,7 +85,7 @@ def view(
     from tasks.inspect.rerun_export import ExportedTrack, export_recording
     from tasks.media.container import RecordingError
     from tasks.study.load import load_study
-    from tasks.study.record import check_study_record
+    from tasks.study.study_identity import check_study_record
 
     target = out or Path(f"{session}.rrd")
     with usage_errors(), error_console().status("exporting") as spinner:
@@ -154,7 +154,7 @@ def overlay(
     from tasks.inspect.devices import devices_of
     from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
     from tasks.study.load import StudyFileError, load_study
-    from tasks.study.record import check_study_record
+    from tasks.study.study_identity import check_study_record
 
     with usage_errors():
         loaded = load_study(study)

@@ -45,7 +45,7 @@ def report(
     from tasks.inspect.report.session_page import ReportOptions
     from tasks.inspect.report.site import build_report
     from tasks.study.load import load_study
-    from tasks.study.record import check_study_record
+    from tasks.study.study_identity import check_study_record
 
     with usage_errors(), error_console().status("reading the study") as spinner:
         settings, loaded, store = load_settings(config), load_study(study), FeatureStore(features)

@@ -21,8 +21,7 @@ def sync(
 ) -> None:
     """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
     from flows.cli.tables.clocks import clocks_table
-    from tasks.study.changed_tables import TableChangeError
-    from tasks.study.clock_rows import write_clocks
+    from tasks.study.changed_tables import TableChangeError, write_clocks
     from tasks.synchronise import Outcome, clocks_to_write, propose_clocks, read_unsynchronised
 
     with usage_errors():

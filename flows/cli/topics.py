@@ -61,7 +61,7 @@ def topics(
     from tasks.inspect.report.folder import ReportError, check_target
     from tasks.inspect.report.topics_page import TopicsPage, write_topics
     from tasks.study.load import load_study
-    from tasks.study.record import check_study_record
+    from tasks.study.study_identity import check_study_record
     from tasks.text.topics import Space, TopicError, find_topics, topic_terms
 
     if (model is None) != (base_url is None):

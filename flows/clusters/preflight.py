@@ -20,7 +20,7 @@ from storyframes.store.storage import StorageError
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.extractors.required_tools import missing_tools
-from tasks.study.record import digest_of_ends
+from tasks.study.study_identity import digest_of_ends
 
 if TYPE_CHECKING:
     from distributed import Worker

@@ -15,8 +15,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
 from tasks.extractors.base import Cost, ExtractionError, Extractor, Input, Source
 from tasks.extractors.settings import ExtractorSettings
-from tasks.study.curve_file import CurveError, read_curve
-from tasks.study.curve_mean import SPARSE, mean_curve, unsaid_share
+from tasks.study.curves import SPARSE, CurveError, mean_curve, read_curve, unlabelled_share
 
 
 class LabelCurve(Extractor[ExtractorSettings]):
@@ -38,7 +37,7 @@ class LabelCurve(Extractor[ExtractorSettings]):
         except CurveError as error:
             raise ExtractionError(str(error)) from None
         mean = mean_curve(curves, files.rule)
-        share = unsaid_share(mean.time_s, mean.value, files.rule)
+        share = unlabelled_share(mean.time_s, mean.value, files.rule)
         out.quality["without_value"] = share
         if share > SPARSE:
             out.caveat(Caveat.SPARSE_CURVE)

@@ -16,7 +16,7 @@ from tasks.extractors.settings import TranscriptSettings
 from tasks.media.container import RecordingError
 from tasks.media.sound import sound_s
 from tasks.study.captions import is_no_name
-from tasks.study.tracks import spoken_name
+from tasks.study.rows import spoken_name
 from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
 
 SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from storyframes.times import SESSION_CLOCK, Clock
 from storyframes.tracks import MAIN
 from tasks.study.load import Study
-from tasks.study.tracks import Person, Track
+from tasks.study.rows import Person, Track
 
 
 @dataclass(frozen=True)

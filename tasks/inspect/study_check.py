@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from storyframes.tracks import MAIN
 from tasks.clip_labels import sessions_of_several_persons
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
@@ -23,10 +24,8 @@ from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, read_header
 from tasks.planning.cost import header_length_s, sound_length_s
 from tasks.shared_recordings import find_shared_recordings
-from tasks.study.curve_file import CurveError, read_curve
-from tasks.study.curve_mean import SPARSE, unsaid_share
+from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
-from tasks.study.tracks import MAIN
 from tasks.study.transcript import TranscriptError, read_transcript
 
 _CURVE = "path"  # the column of curves: no extractor reads one, but the study's labels are made of it
@@ -198,7 +197,7 @@ def _check_curve(path: Path, relative: str, study: Study, rules: Mapping[str, La
     scheme = next((study.schemes.get(curve.scheme) for curve in study.curves if curve.path == relative), None)
     curve = read_curve(path, scheme)
     name = scheme.name if scheme else ""
-    share = unsaid_share(curve.time_s, curve.value, rules.get(name, LabelRule()).curve)
+    share = unlabelled_share(curve.time_s, curve.value, rules.get(name, LabelRule()).curve)
     remarks = list(curve.remarks)
     if share > SPARSE:
         remarks.append(

@@ -20,7 +20,7 @@ from tasks.planning.sample import Sample
 from tasks.planning.selection import Selection, selected_extractors, track_extractors
 from tasks.planning.sources import named_files, track_length_s
 from tasks.study.load import Study
-from tasks.study.tracks import Track
+from tasks.study.rows import Track
 from tasks.tools.tool_process import reaper
 
 

@@ -12,7 +12,7 @@ from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.registry import ExtractorsSettings, registered, unknown_feature
 from tasks.study.load import Study
-from tasks.study.tracks import Track
+from tasks.study.rows import Track
 
 
 class SelectionError(ValueError):

@@ -14,8 +14,7 @@ from tasks.models.digests import DigestCache
 from tasks.planning.cost import recording_s
 from tasks.planning.label_curves import CurvePaths
 from tasks.study.load import Session, Study, StudyFileError
-from tasks.study.rows import PATH_COLUMNS
-from tasks.study.tracks import Track
+from tasks.study.rows import PATH_COLUMNS, Track
 
 
 def session_source(

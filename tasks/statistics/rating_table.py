@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import shown_value
-from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, without_empty_rows
-from tasks.study.strict_tables import Fault, is_empty, read_table
+from tasks.study.strict_tables import (
+    Fault,
+    decimal_commas,
+    is_empty,
+    read_table,
+    with_decimal_point,
+    without_empty_rows,
+)
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)

@@ -1,12 +1,10 @@
-"""A study as it is handed in: its tables and transcripts.
+"""A study as its owner gives it: tables, transcripts and labels.
 
-``load`` → ``table_rows`` (each table by itself: ``strict_tables`` on ``csv_text`` what stands in it,
-``spreadsheet_habits`` what it means, ``rows`` what may) → ``references``, ``devices`` and
-``annotations`` (what has to agree between tables) → ``problems``.
+``load`` reads a study: ``table_rows`` makes the rows of each table (``strict_tables`` reads the file, ``csv_text`` its
+text, ``rows`` has the columns), and ``references`` and ``annotations`` check the rows against each other. Everything
+wrong becomes one of the ``problems``. ``labels`` has schemes and labels.
 
-What comes of it: ``labels``, ``tracks`` and ``clocks``. ``transcript`` (with ``captions``) and ``curve_file`` read
-files that the tables name, and ``curve_mean`` makes one curve of several raters'; ``importers`` brings annotations of
-other programs into tables, ``from_files`` makes the first table, ``clock_rows`` adds measured clocks;
-``changed_tables`` (with ``parquet_columns``) is how tables are changed. ``record`` is what a feature store remembers
-of its study.
+``transcript`` (with ``captions``) and ``curves`` read files that the tables name. ``sessions_from_files`` writes a
+first table, ``changed_tables`` changes tables, and ``importers`` reads the annotations of other programs into them.
+``study_identity`` is what a feature store records of its study.
 """

@@ -1,11 +1,11 @@
-"""WebVTT and SRT, read strictly: a cue whose times are no times is named with its line, and never vanishes.
+"""WebVTT and SRT, read strictly: a cue with invalid times is reported with its line, and never silently left out.
 
-What holds ``-->`` is taken for a cue's times, and so is a line of two times with another sign between them. No message
+A line with ``-->`` is taken for a cue's times, and so is a line of two times with another sign between them. No message
 quotes a line: captions are what somebody said.
 
 Zoom, Otter and many editors write the speaker into the text: "Anna Kowalski: …". A colon is also part of what people
-say ("The point is: …"), so the whole file is judged: the beginning of a cue names its speaker where the same few names
-begin most cues, or take turns. What may be a name and is not certain stays text, and is counted.
+say ("The point is: …"), so the whole file decides: the beginning of a cue is its speaker where the same few names begin
+most cues, or take turns. A beginning that may be a name but is not certain stays text, and is counted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class CaptionsError(Exception):
 
 @dataclass(frozen=True)
 class Cue:
-    """What one speaker says in one caption: a caption of several speakers is several cues of the same times.
+    """The words of one speaker in one caption; a caption of several speakers is several cues with the same times.
 
     Attributes:
         start_s, end_s: seconds.
         lines: the text, without tags, none of them empty.
-        speaker: by WebVTT's voice span or by a prefix ("Anna: …"); empty where neither names one.
+        speaker: of WebVTT's voice span or of a prefix ("Anna: …"); empty without both.
     """
 
     start_s: float
@@ -45,12 +45,12 @@ class Cue:
 
 @dataclass(frozen=True)
 class Captions:
-    """What a file of captions holds.
+    """The content of a file of captions.
 
     Attributes:
-        cues: those that have a text, in the file's order.
-        faults: what could not be read, each with its line.
-        uncertain_speakers: cues that may begin with a speaker's name, or that have none where others do.
+        cues: those with a text, in the file's order.
+        faults: the parts that could not be read, each with its line.
+        uncertain_speakers: cues that may begin with a speaker's name, or that have no speaker where others do.
     """
 
     cues: tuple[Cue, ...]
@@ -74,10 +74,10 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
 
     Args:
         path: the file.
-        speaker_prefixes: whether "Name: " at the beginning of a cue names its speaker; None judges by the whole file.
+        speaker_prefixes: whether "Name: " at the beginning of a cue is its speaker; None decides by the whole file.
 
     Raises:
-        CaptionsError: it is not UTF-8, not of that format, or has not one cue that can be read.
+        CaptionsError: it is not UTF-8, has another format, or has no cue that can be read.
         OSError: it cannot be read.
     """
     is_vtt = path.suffix.lower() == ".vtt"
@@ -92,11 +92,11 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
     for number, block in _blocks(lines, 1 if is_vtt else 0):
         if is_vtt and (_NO_CUE.fullmatch(block[0]) or _is_header(number, block)):
             continue
-        for found in _read_block(number, block, is_vtt):
-            if isinstance(found, str):
-                faults.append(found)
-            elif found.lines:
-                cues.append(found)
+        for cue in _read_block(number, block, is_vtt):
+            if isinstance(cue, str):
+                faults.append(cue)
+            elif cue.lines:
+                cues.append(cue)
     if not cues and (faults or not is_vtt):
         raise CaptionsError("not one cue has times like " + _example(is_vtt))
     prefixes = find_prefixes([cue.lines[0] for cue in cues if not cue.speaker], speaker_prefixes)
@@ -105,7 +105,7 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
 
 
 def _by_prefix(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:
-    """The cue's parts that begin with a prefix, without it; the cue as it is where none of its lines has one."""
+    """The cue's parts, each with the speaker of its prefix, without the prefix; the cue unchanged without prefixes."""
     if cue.speaker:
         yield cue
         return
@@ -121,7 +121,7 @@ def _by_prefix(cue: Cue, prefixes: Prefixes) -> Iterator[Cue]:
 
 
 def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
-    """Lines without an empty one between them, and the number of the first of them."""
+    """The blocks between empty lines, each with the number of its first line."""
     block: list[str] = []
     for number, line in enumerate([*lines[first:], ""], start=first + 1):
         if line.strip():
@@ -132,12 +132,12 @@ def _blocks(lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]
 
 
 def _is_header(number: int, block: list[str]) -> bool:
-    """WebVTT's header goes on from the first line to the first empty one."""
+    """Whether the block is WebVTT's header, which extends from the first line to the first empty line."""
     return number == 2 and not any(_LIKE_TIMES.fullmatch(line) for line in block)
 
 
 def _read_block(number: int, block: list[str], is_vtt: bool) -> Iterator[Cue | str]:
-    """The cues of a block, which should be one, or what is wrong with them."""
+    """The cues of a block, which should be one, or their faults."""
     timings = [at for at, line in enumerate(block) if _LIKE_TIMES.fullmatch(line)]
     before = block[: timings[0]] if timings else block
     if before and not _may_precede(before, is_vtt, followed=bool(timings)):
@@ -150,14 +150,14 @@ def _read_block(number: int, block: list[str], is_vtt: bool) -> Iterator[Cue | s
 
 
 def _may_precede(lines: list[str], is_vtt: bool, *, followed: bool) -> bool:
-    """Whether these lines are a cue's identifier; SRT's are numbers, and an empty line may stand behind them."""
+    """Whether these lines are a cue's identifier; SRT's are numbers, and an empty line may follow them."""
     if is_vtt:
         return followed and len(lines) == 1
     return len(lines) == 1 and lines[0].strip().isdigit()
 
 
 def _cues(timing: str, text: list[str], number: int, is_vtt: bool) -> Iterator[Cue | str]:
-    """A cue for each voice of the caption, or what is wrong with its times."""
+    """A cue for each voice of the caption, or the fault of its times."""
     match = (_VTT if is_vtt else _SRT).fullmatch(timing)
     if match is None:
         yield f"line {number}: its times are not like {_example(is_vtt)}"
@@ -182,60 +182,50 @@ def _example(is_vtt: bool) -> str:
     return "00:01:02.345 --> 00:01:04.000" if is_vtt else "00:01:02,345 --> 00:01:04,000"
 
 
-# --- speakers whose names stand in the text -----------------------------------------------------------------------
+# --- speakers whose names are written in the text -----------------------------------------------------------------
 
 _PREFIX = re.compile(r"(?:>>+\s*|[-–—]\s+)?([^:：!?;…\"“”<>|]{1,60}?)\s?(?::(?=\s|$)|：)\s*(.*)")
 _MOST_WORDS = 8
-_MOST_CUES = 0.8  # of the file's cues: where so many begin with a name, each beginning is one
-_SOME_CUES = 0.25  # where names stand only at a change of speaker
+_MOST_CUES = 0.8  # of the file's cues begin with a name: then each prefix is one
+_SOME_CUES = 0.25  # where names are written only at a change of speaker
 _CUES_PER_NAME = 1.5  # at least, on average
-_UNUSUAL = 0.1  # of the cues: more that look like names are no chance
+_UNUSUAL = 0.1  # of the cues: more prefixes that look like names are no accident
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")  # (she/her)
 _SMALL_WORDS = {*"af al av bin da de del della den der di do dos du e el ibn la le ten ter und van von y zu".split()}
-_ROLES = {
-    "participant",
-    "robot",
-    "interviewer",
-    "interviewee",
-    "experimenter",
-    "agent",
-    "assistant",
-    "user",
-    "therapist",
-}
+_ROLES = {*"participant robot interviewer interviewee experimenter agent assistant user therapist".split()}
 _NUMBERED = re.compile(r"(speaker|spk)?[ _-]?([A-Z]|\d{1,3})", re.IGNORECASE)
 
 
 def is_no_name(speaker: str) -> bool:
-    """Whether it is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``), and may be shown."""
+    """Whether the speaker is a role (``participant``) or a recogniser's label (``A``, ``SPEAKER_01``): not private."""
     return speaker.lower() in _ROLES or _NUMBERED.fullmatch(speaker) is not None
 
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What the cues of a file begin with.
+    """The prefixes of a file's cues.
 
     Attributes:
         speakers: the prefixes that are speakers.
-        uncertain: cues that may begin with a speaker's name, or that name no speaker where others do.
+        uncertain: cues that may begin with a speaker's name, or that have no speaker where others do.
     """
 
     speakers: frozenset[str] = frozenset()
     uncertain: int = 0
 
     def split(self, line: str) -> tuple[str, str]:
-        """The line's speaker, empty where it names none, and the text without it."""
+        """The line's speaker, empty where it has none, and the text without the speaker."""
         if self.speakers and (match := _match(line)) and match.group(1) in self.speakers:
             return match.group(1), match.group(2)
         return "", line
 
 
 def find_prefixes(beginnings: Sequence[str], are_speakers: bool | None = None) -> Prefixes:
-    """What of a file's cues is a speaker.
+    """Which prefixes of a file's cues are speakers.
 
     Args:
-        beginnings: the first line of each cue, of those whose speaker is not known otherwise.
-        are_speakers: True where it is known that prefixes are speakers, False where none is; None judges by the file.
+        beginnings: the first line of each cue that has no voice span.
+        are_speakers: True where prefixes are known to be speakers, False where none is; None decides by the file.
 
     Example:
         >>> zoom = find_prefixes(["Anna Kowalski: The point is: no.", "Ben: Why?", "Anna Kowalski: Because."])
@@ -255,22 +245,22 @@ def find_prefixes(beginnings: Sequence[str], are_speakers: bool | None = None) -
     total = len(beginnings)
     turns = names & repeated
     for speakers, share, fewest in ((names | repeated, _MOST_CUES, 1), (turns, _SOME_CUES, 2)):
-        having = sum(counts[prefix] for prefix in speakers)
-        if len(speakers) >= fewest and having >= max(_CUES_PER_NAME * len(speakers), share * total):
-            return Prefixes(frozenset(speakers), total - having)
+        covered = sum(counts[prefix] for prefix in speakers)
+        if len(speakers) >= fewest and covered >= max(_CUES_PER_NAME * len(speakers), share * total):
+            return Prefixes(frozenset(speakers), total - covered)
     is_likely = turns or named > _UNUSUAL * total or any(" " in name or is_no_name(name) for name in names)
     return Prefixes(uncertain=named if is_likely else 0)
 
 
 def _match(line: str) -> re.Match[str] | None:
-    """The prefix and what follows it; None where the line has no prefix that could be a speaker."""
+    """The prefix and the rest of the line; None where the line has no prefix that could be a speaker."""
     match = _PREFIX.fullmatch(line)
     has_form = match and len(match.group(1).split()) <= _MOST_WORDS and any(map(str.isalpha, match.group(1)))
     return match if has_form else None
 
 
 def _looks_like_a_name(prefix: str) -> bool:
-    """Whether each of its words begins as a name's does; scripts without capitals have no such words."""
+    """Whether each of its words begins like a name's; in scripts without capitals every word does."""
     if is_no_name(prefix):
         return True
     words = [word.strip(".,'’") for word in _IN_PARENTHESES.sub(" ", prefix).split()]

@@ -1,4 +1,7 @@
-"""Changing a study's tables: made anew with everything else as it was, checked, and put in place in one step."""
+"""Changing a study's tables: a new file with everything else unchanged is checked, and put in place in one step.
+
+``write_clocks`` writes measured clocks into the tables clocks and tracks.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import csv
 import io
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,27 +19,26 @@ import pyarrow.parquet as pq
 
 from storyframes.store.storage.durable import write_atomically
 from tasks.study.load import read_study
-from tasks.study.parquet_columns import with_added_cells
-from tasks.study.problems import Problem
-from tasks.study.rows import TABLES
-from tasks.study.strict_tables import is_pandas_index, read_table
+from tasks.study.problems import Problem, shortened
+from tasks.study.rows import NUMBER_COLUMNS, TABLES, as_words
+from tasks.study.strict_tables import is_empty, is_pandas_index, read_table
 
-_UNNAMED = "\n"  # begins what columns without a name are called here: no name has it
+_UNNAMED = "\n"  # the beginning of the names that columns without a name have here: no other name has it
 
 
 class TableChangeError(Exception):
-    """The table cannot be changed as it is; the message names it and says what to do."""
+    """The table cannot be changed; the message names it and says what to do."""
 
 
 @dataclass
 class ChangedTable:
-    """A table as it stands in its file, to be changed.
+    """A table as its file has it, to be changed.
 
     Attributes:
         table: its name.
-        columns: as the file has them, those without a name numbered; of a table that is not there yet none.
-        rows: the cells of each row; text, and in Parquet what the file has.
-        schema: of a Parquet file; None of a CSV file, and of a table that is not there yet.
+        columns: as the file has them, those without a name numbered; empty for a new table.
+        rows: the cells of each row: text, and in Parquet the file's values.
+        schema: of a Parquet file; None for a CSV file, and for a new table.
     """
 
     table: str
@@ -46,17 +48,17 @@ class ChangedTable:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """Its file's name."""
         return f"{self.table}.csv" if self.schema is None else f"{self.table}.parquet"
 
     def add(self, rows: Sequence[Mapping[str, str]]) -> None:
-        """Put rows behind the others; columns that the file does not have come last, in the specification's order."""
+        """Append rows; new columns come last, in the specification's order."""
         order = [name for name in TABLES[self.table].model_fields if any(name in row for row in rows)]
         self.columns += [name for name in order if name not in self.columns]
         self.rows += [dict(row) for row in rows]
 
     def content(self) -> bytes:
-        """The file."""
+        """The bytes of the file."""
         if self.schema is not None:
             return self._as_parquet(self.schema)
         written = io.StringIO(newline="")
@@ -67,7 +69,7 @@ class ChangedTable:
 
     def _as_parquet(self, schema: pa.Schema) -> bytes:
         cells = {name: [row.get(name) for row in self.rows] for name in self.columns}
-        named = with_added_cells(schema, cells)
+        named = _with_added_cells(schema, cells)
         written = io.BytesIO()
         pq.write_table(named.rename_columns(_unnumbered(named.column_names)), written)
         return written.getvalue()
@@ -82,10 +84,10 @@ def _unnumbered(columns: Sequence[str]) -> list[str]:
 
 
 def open_table(root: Path, table: str) -> ChangedTable:
-    """The table of the study at ``root``, empty where there is none.
+    """The table of the study at ``root``, empty where the study has none.
 
     Raises:
-        TableChangeError: it is a link, or not as a table should be.
+        TableChangeError: it is a link, or has a fault or an unusual form.
     """
     path = root / f"{table}.parquet"
     is_parquet = os.path.lexists(path)
@@ -95,28 +97,81 @@ def open_table(root: Path, table: str) -> ChangedTable:
         raise TableChangeError(f"{path.name}: is a link, which would be replaced by a file: make it one")
     if not path.exists():
         return ChangedTable(table, [], [])
-    there = read_table(path)
-    if there.faults or there.remarks:
-        fault = there.faults[0].rule if there.faults else there.remarks[0]
-        cure = "mend it" if there.faults else "save it as CSV UTF-8 with commas between the columns and decimal points"
+    content = read_table(path)
+    if content.faults or content.remarks:
+        fault = content.faults[0].rule if content.faults else content.remarks[0]
+        cure = (
+            "mend it" if content.faults else "save it as CSV UTF-8 with commas between the columns and decimal points"
+        )
         raise TableChangeError(f"{path.name}: {fault.removeprefix(f'{path.name}: ')}: {cure} before it is changed")
-    columns = _numbered(there.columns)
-    rows = [dict(zip(columns, row.values, strict=True)) for row in there.rows]
+    columns = _numbered(content.columns)
+    rows = [dict(zip(columns, row.values, strict=True)) for row in content.rows]
     return ChangedTable(table, columns, rows, _schema(path, columns) if is_parquet else None)
 
 
 def _schema(path: Path, columns: Sequence[str]) -> pa.Schema:
-    """Of these columns; what else there is, an index of pandas, belongs to nothing that the study has."""
-    there = pq.read_schema(path)
-    fields = [there.field(place) for place, name in enumerate(there.names) if not is_pandas_index(name.strip())]
+    """The types of these columns, without an index of pandas, which the study does not have."""
+    schema = pq.read_schema(path)
+    fields = [schema.field(place) for place, name in enumerate(schema.names) if not is_pandas_index(name.strip())]
     named = [field.with_name(name) for field, name in zip(fields, columns, strict=True)]
-    return pa.schema(named, there.metadata)
+    return pa.schema(named, schema.metadata)
+
+
+def _with_added_cells(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """A table of these columns, each of its own type, or of the next type that can represent all cells.
+
+    Args:
+        schema: the types of the existing columns; pandas' metadata is left out, because it counts rows.
+        columns: their cells; existing cells unchanged, new ones as text, None for an empty cell.
+    """
+    arrays, fields = [], []
+    for name, cells in columns.items():
+        existing = schema.field(name) if name in schema.names else None
+        array = _column(name, cells, existing.type if existing else pa.null())
+        arrays.append(array)
+        fields.append(existing.with_type(array.type).with_nullable(True) if existing else pa.field(name, array.type))
+    metadata = {key: value for key, value in (schema.metadata or {}).items() if key != b"pandas"}
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata or None))
+
+
+def _column(name: str, cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        kind = pa.float64() if name in NUMBER_COLUMNS else pa.string()
+    if _is_text(kind) or all(cell is None or not isinstance(cell, str) for cell in cells):
+        return pa.array(cells, kind)
+    cells = [None if is_empty(cell) else cell for cell in cells]
+    for type_, read in ((kind, int), (kind, float), (pa.float64(), float)):
+        if (array := _as_numbers(name, cells, type_, read)) is not None:
+            return array
+    return pa.array([None if cell is None else str(as_words(cell)) for cell in cells], pa.string())
+
+
+def _as_numbers(
+    name: str, cells: Sequence[Any], kind: pa.DataType, read: Callable[[Any], int | float]
+) -> pa.Array | None:
+    """The cells as numbers of this type; None where a cell would change."""
+    try:
+        array = pa.array([read(cell) if isinstance(cell, str) else cell for cell in cells], kind)
+        stored = array.to_pylist()
+        for cell, number in zip(cells, stored, strict=True):
+            is_number = name in NUMBER_COLUMNS  # a label is its text: 007 is not 7
+            if cell is not None and (number != float(cell) if is_number else as_words(number) != as_words(cell)):
+                return None
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        return None
+    return array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def problems_with(root: Path, content: Mapping[str, bytes]) -> list[Problem]:
-    """What would be wrong with these files, by name, and with the study as a whole, if they were in place.
+    """The problems of these tables (by file name), and of the study as a whole, if they were in place.
 
-    A copy of the study's tables is read with the new ones; the files that they name are not looked at.
+    A copy of the study's tables is read with the new ones; the files that they name are not checked.
     """
     with tempfile.TemporaryDirectory(prefix="storyframes-tables-") as folder:
         for name in os.listdir(root):
@@ -131,9 +186,7 @@ def problems_with(root: Path, content: Mapping[str, bytes]) -> list[Problem]:
 
 
 def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
-    """Write the tables, by their files' names, each in one step, in this order.
-
-    Whoever might read one before still may.
+    """Write the tables, by their files' names, each in one step, in this order, with the permissions of the old files.
 
     Raises:
         OSError: one cannot be written; those before it are.
@@ -144,3 +197,78 @@ def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
         write_atomically(path, written)
         if mode is not None:
             path.chmod(mode)
+
+
+# --- measured clocks ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeasuredClock:
+    """A measured clock.
+
+    Attributes:
+        session_id, track: of the recording that was measured.
+        clock: the clock's name.
+        clock_s, session_s: the same moments on this clock and on the session's, seconds.
+    """
+
+    session_id: str
+    track: str
+    clock: str
+    clock_s: tuple[float, ...]
+    session_s: tuple[float, ...]
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """As rows of the table of clocks."""
+        return [
+            {
+                "session_id": self.session_id,
+                "clock": self.clock,
+                "clock_s": f"{clock_s:.10g}",
+                "session_s": f"{session_s:.10g}",
+            }
+            for clock_s, session_s in zip(self.clock_s, self.session_s, strict=True)
+        ]
+
+
+def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool = False) -> None:
+    """Add these clocks to the study's table of clocks, and the names of new ones to its table of tracks.
+
+    Args:
+        root: the study's folder.
+        measured: the clocks.
+        replace: replace the rows that the table has for them.
+
+    Raises:
+        TableChangeError: a table cannot be changed, has rows of one of them (unless ``replace``), or the study would
+            not be valid; then nothing is changed.
+        OSError: a table cannot be written.
+    """
+    clocks, tracks = open_table(root, "clocks"), open_table(root, "tracks")
+    names = {(new.session_id, new.clock) for new in measured}
+    existing = [row for row in clocks.rows if _key(row, "clock") in names]
+    if existing and not replace:
+        session_id, clock = _key(existing[0], "clock")
+        raise TableChangeError(f"{clocks.name}: has rows for {clock} of {session_id} already: nothing is written")
+    clocks.rows = [row for row in clocks.rows if _key(row, "clock") not in names]
+    clocks.add([row for new in measured for row in new.rows])
+    content = {clocks.name: clocks.content()}
+    named = {(new.session_id, new.track): new.clock for new in measured}
+    unnamed = [row for row in tracks.rows if _key(row, "track") in named and not (row.get("clock") or "").strip()]
+    if unnamed:
+        if "clock" not in tracks.columns:
+            tracks.columns.append("clock")
+        for row in unnamed:
+            row["clock"] = named[_key(row, "track")]
+        content = {tracks.name: tracks.content()} | content
+    # Clocks of other sessions may have no rows yet.
+    wrong = [problem for problem in problems_with(root, content) if problem.kind != "unknown clock"]
+    if wrong:
+        shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
+        raise TableChangeError(f"with these clocks the study would not be valid; nothing is written:\n{shown}")
+    put_in_place(root, content)  # tracks first: a clock's name without rows is refused, so half of it is never read
+
+
+def _key(row: Mapping[str, Any], column: str) -> tuple[str, str]:
+    return (row.get("session_id") or "").strip(), (row.get(column) or "").strip()

@@ -1,8 +1,7 @@
 """The text of a CSV file: from bytes to characters, and from characters to records, each with its line.
 
-Spreadsheets write what their country's settings say: semicolons or tabs instead of commas, and the letters of
-Windows-1252 instead of UTF-8. That is read where it can mean one thing only. No message quotes a cell: it may be a
-story.
+Spreadsheets follow their country's settings: they write semicolons or tabs instead of commas, and Windows-1252 instead
+of UTF-8. Both are read where they can mean one thing only. No message quotes a cell: it may be a story.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _QUOTED = re.compile(r'"[^"\n]*+(?:""[^"\n]*+)*+"')
 _SEPARATORS = (",", ";", "\t")
 # A letter of UTF-8 that is not of ASCII.
 _UTF8_LETTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-# Of Windows-1252: western letters and what Word makes of quotes, dashes and dots. Its letters from 0x80 to 0x9f are
-# left out: the same bytes are the usual letters with accents of older Macs.
+# Of Windows-1252: western letters, and Word's quotes, dashes and dots. Its letters from 0x80 to 0x9f are left out: on
+# older Macs the same bytes are the usual letters with accents.
 _WESTERN = frozenset([*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x100), 0x80, 0x85, *range(0x91, 0x98)])
 _WESTERN_SIGNS = frozenset([0xA0, 0xA1, 0xA7, 0xAB, 0xB0, 0xB4, 0xBB, 0xBF])
 
 
 class NotTextError(Exception):
-    """The bytes are no table; ``line`` says where."""
+    """The bytes are no table; ``line`` is the place."""
 
     def __init__(self, rule: str, line: int) -> None:
         super().__init__(rule)
@@ -36,24 +35,24 @@ class NotTextError(Exception):
 
 @dataclass(frozen=True)
 class _Grammar:
-    """How the records of a file are made."""
+    """The patterns of a file's records."""
 
     separator: str
 
     @cached_property
     def field(self) -> re.Pattern[str]:
-        """One field and what ends it. The quantifiers never give back what they took, so time is linear."""
+        """One field and what ends it. The possessive quantifiers never backtrack, so time is linear."""
         sign = re.escape(self.separator)
         return re.compile(rf'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"{sign}\n]*+))({sign}|\n|\Z)')
 
     @cached_property
     def like_a_row(self) -> re.Pattern[str]:
-        """How a row begins: an id and a comma. In prose a comma is followed by a space."""
+        """The beginning of a row: an id and a separator. In prose a space follows a comma."""
         return re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}{re.escape(self.separator)}(?=\S)")
 
 
 def decode(content: bytes) -> tuple[str, list[str]]:
-    """The characters, with line feeds alone between lines, and how they were read where that is unusual.
+    """The characters, with line feeds alone between lines, and remarks on an unusual encoding.
 
     Raises:
         NotTextError: they are neither UTF-8 nor, beyond doubt, Windows-1252.
@@ -82,24 +81,24 @@ def _is_windows_1252(content: bytes) -> bool:
 
 
 def separator_of(text: str) -> tuple[tuple[int, int], str]:
-    """Where the header begins (place and line), and what stands between its columns' names.
+    """Where the header begins (place and line), and the separator of its columns.
 
     Raises:
-        NotTextError: it is a sign that no spreadsheet writes.
+        NotTextError: the separator is a sign that no spreadsheet writes.
     """
-    if said := _SEP_LINE.match(text):  # a line by which some programs are told
-        return (said.end(), 2), said.group(1)
-    lines = text.split("\n")
-    line, header = next(((at, one) for at, one in enumerate(lines, start=1) if one.strip()), (1, ""))
-    bare = _QUOTED.sub("", header)
-    there = [sign for sign in _SEPARATORS if sign in bare]
-    if not there and "|" in bare:
-        raise NotTextError("its columns are separated by '|', not by commas", line)
-    return (0, 1), there[0] if len(there) == 1 else ","
+    if sep_line := _SEP_LINE.match(text):  # "sep=;", which some programs write for others
+        return (sep_line.end(), 2), sep_line.group(1)
+    lines = enumerate(text.split("\n"), start=1)
+    number, header = next(((number, line) for number, line in lines if line.strip()), (1, ""))
+    unquoted = _QUOTED.sub("", header)
+    separators = [sign for sign in _SEPARATORS if sign in unquoted]
+    if not separators and "|" in unquoted:
+        raise NotTextError("its columns are separated by '|', not by commas", number)
+    return (0, 1), separators[0] if len(separators) == 1 else ","
 
 
 class Record(NamedTuple):
-    """One line of a CSV file, or several where a quoted field goes over them; ``rule`` says what is wrong with it.
+    """One line of a CSV file, or several where a quoted field has line breaks; ``rule`` is the rule that it breaks.
 
     ``row`` is its number in a spreadsheet, which shows a record over several lines as one row and an empty line as one.
     """
@@ -111,13 +110,13 @@ class Record(NamedTuple):
 
 
 def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool) -> Iterator[Record]:
-    """The header and the rows. After a fault reading goes on in the next line.
+    """The header and the rows. After a fault reading continues with the next line.
 
     Args:
         text: of the file, with line feeds alone between its lines.
         begin: where the header begins: the place in the text, and its line.
         separator: between two fields.
-        has_text: one of the columns holds prose.
+        has_text: one of the columns has prose.
     """
     grammar = _Grammar(separator)
     (position, line), width, row = begin, 0, 0
@@ -127,7 +126,7 @@ def records_of(text: str, begin: tuple[int, int], separator: str, has_text: bool
         end = len(text) if end < 0 else end
         if text.find('"', position, end) < 0:  # most lines: nothing is quoted
             fields = tuple(text[position:end].split(separator))
-            rule = _SPACE if has_text and width and any(one[:1] == " " and one.strip() for one in fields) else ""
+            rule = _SPACE if has_text and width and any(map(_looks_like_prose, fields)) else ""
             record, after = Record(line, fields, rule), end + 1
         else:
             record, after = _quoted_record(grammar, text, position, line, width, has_text)
@@ -143,6 +142,10 @@ _SPACE = (
 )
 
 
+def _looks_like_prose(field: str) -> bool:
+    return field[:1] == " " and bool(field.strip())
+
+
 def _quoted_record(
     grammar: _Grammar, text: str, position: int, line: int, width: int, has_text: bool
 ) -> tuple[Record, int]:
@@ -151,19 +154,19 @@ def _quoted_record(
     fields: list[str] = []
     spread: list[tuple[int, str]] = []  # fields over several lines: their place and content
     while True:
-        found = grammar.field.match(text, position)
-        if found is None:
+        match = grammar.field.match(text, position)
+        if match is None:
             return _broken(text, begin, position, line, fields)
-        quoted, plain, ended_by = found.groups()
+        quoted, plain, ended_by = match.groups()
         if quoted is None:
             fields.append(plain)
-            if has_text and width and plain[:1] == " " and plain.strip():
+            if has_text and width and _looks_like_prose(plain):
                 rule = _SPACE
         else:
             fields.append(quoted.replace('""', '"'))
             if "\n" in quoted:
                 spread.append((len(fields), quoted))
-        position = found.end()
+        position = match.end()
         if ended_by != grammar.separator:
             break
     for place, content in spread:
@@ -172,11 +175,12 @@ def _quoted_record(
 
 
 def _swallowed(grammar: _Grammar, content: str, place: int, count: int, width: int) -> str:
-    """What is wrong with a quoted field over several lines, one of which looks like a row of its own."""
+    """The rule that a quoted field over several lines breaks, where one of the lines looks like a row of its own."""
     *inner, last = content.split("\n")[1:]
-    candidates = [(one, 0) for one in inner] + [(last, count - place)]
+    candidates = [(line, 0) for line in inner] + [(last, count - place)]
     if any(
-        grammar.like_a_row.match(one) and one.count(grammar.separator) + after >= width - 1 for one, after in candidates
+        grammar.like_a_row.match(line) and line.count(grammar.separator) + after >= width - 1
+        for line, after in candidates
     ):
         return (
             "has a quoted field with a line that looks like a row of its own: is a quote missing, or one too many? If "

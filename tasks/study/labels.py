@@ -1,7 +1,7 @@
-"""Labels: what somebody, or something, said of a session, a part of it, or a person in it.
+"""Labels: what a person or a program said of a session, a part of it, or a person in it.
 
-A scheme says which values there are. The tables ``ratings`` and ``stories`` are the short way to write labels of the
-scheme ``empathy``; both ways end in the same objects.
+A scheme says which values are allowed. The tables ``ratings`` and ``stories`` are the short way to write labels of the
+scheme ``empathy``; both ways become the same objects.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 class SchemeType(StrEnum):
-    """What can be done with a scheme's values."""
+    """The type of a scheme's values."""
 
     NOMINAL = "nominal"  # names without an order
     ORDINAL = "ordinal"  # steps in an order, as numbers or as names
-    INTERVAL = "interval"  # numbers whose differences mean something
+    INTERVAL = "interval"  # numbers whose differences have a meaning
     TEXT = "text"  # words
-    CURVE = "curve"  # a number at every moment, in a file of its own
+    CURVE = "curve"  # a number at many moments, in a file of its own
 
 
 class RaterKind(StrEnum):
@@ -38,11 +39,11 @@ class Scheme:
     """One kind of label.
 
     Attributes:
-        name: the scheme's.
-        type: what its values are.
-        minimum, maximum: of an ordinal or interval scheme or a curve; None where nothing is said.
-        labels: the names there may be, of an ordinal one in their order; empty where values are numbers or any name.
-        private: its values are nobody else's business: never in a log, a problem, or a page.
+        name: of the scheme.
+        type: of its values.
+        minimum, maximum: of an ordinal or interval scheme or a curve; None where the study gives none.
+        labels: the allowed names, of an ordinal scheme in their order; empty where values are numbers or any name.
+        private: its values are never in a log, a problem, or a page.
     """
 
     name: str
@@ -54,16 +55,16 @@ class Scheme:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether values are numbers."""
+        """Whether its values are numbers."""
         return self.type in (SchemeType.INTERVAL, SchemeType.CURVE) or (
             self.type is SchemeType.ORDINAL and not self.labels
         )
 
     def read(self, text: str) -> float | str:
-        """The value that a cell holds.
+        """The value of a cell.
 
         Raises:
-            ValueError: it is none of this scheme; the message says what is, and never holds the text itself.
+            ValueError: it is no value of this scheme; the message names the allowed ones, and never quotes the text.
         """
         if self.is_numeric:
             if not _NUMBER.fullmatch(text) or not math.isfinite(number := float(text)):
@@ -98,15 +99,15 @@ class Label:
     """One value of one scheme.
 
     Attributes:
-        session_id, scheme: of what, and which.
+        session_id, scheme: which.
         value: a number where the scheme's values are numbers, else a text.
-        start_s, end_s: the part that is meant, start_s <= t < end_s, or a moment where they are the same; None: the
-            session as a whole. Seconds of the session, or, where ``track`` is given, of that track's own recording.
-        track: the recording that was labelled; None where it was the session.
-        person_id: of whom; None where nobody is named.
-        target: what it refers to (of ``empathy`` a story); None where there is nothing.
-        rater_id: who says so; None where nobody is named.
-        confidence: how sure the rater is, 0 to 1; None where that is not said.
+        start_s, end_s: the labelled part, start_s <= t < end_s, or a moment where they are the same; None: the whole
+            session. Seconds of the session, or, where ``track`` is given, of that track's recording.
+        track: the recording that was labelled; None for the session itself.
+        person_id: the labelled person; None where nobody is named.
+        target: what it refers to (of ``empathy`` a story); None where nothing is named.
+        rater_id: who gave it; None where nobody is named.
+        confidence: of the rater, 0 to 1; None where the table has none.
     """
 
     session_id: str
@@ -122,51 +123,20 @@ class Label:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What no two labels have in common."""
-        return (
-            self.session_id,
-            self.scheme,
-            self.target,
-            self.rater_id,
-            self.start_s,
-            self.end_s,
-            self.track,
-            self.person_id,
-        )
+        """The values of :data:`LABEL_KEY`; no two labels of a study have the same."""
+        key: tuple[object, ...] = attrgetter(*LABEL_KEY)(self)
+        return key
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A file with a scheme's value at many moments; ``tasks.study.curve_file`` reads it.
-
-    Attributes:
-        session_id, scheme: of what, and which.
-        path: CSV or Parquet with time_s and value, in the study.
-        rater_id: who drew it; None where nobody is named.
-        track: its times are seconds of this track's own recording; None: of the session.
-    """
-
-    session_id: str
-    scheme: str
-    path: str
-    rater_id: str | None = None
-    track: str | None = None
-
-
-@dataclass(frozen=True)
-class Rater:
-    """Who, or what, gives labels; ``kind`` is None where nothing is said of it."""
-
-    rater_id: str
-    kind: RaterKind | None = None
+LABEL_KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
 
 
 def did_you_mean(name: str, known: tuple[str, ...] | set[str]) -> str:
-    """A question after the one of these names that is nearly the same; empty where none is."""
+    """A question with the one of these names that is nearly the same; empty where none is."""
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    folded = [one for one in sorted(known) if one.casefold() == name.casefold()]
-    found = (folded or close)[:1]
-    return f": is {found[0]!r} meant?" if found else ""
+    folded = [other for other in sorted(known) if other.casefold() == name.casefold()]
+    match = (folded or close)[:1]
+    return f": is {match[0]!r} meant?" if match else ""
 
 
 def _some(labels: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
 """The study: a folder of tables, validated as a whole before any work.
 
-Every row becomes a typed object or a problem; every problem is reported at once, with its table, row and column. What
-is wrong with the tables concerns everybody. What is wrong with one session (a file that is not there, phases that
-cannot be seconds of a recording) is that session's alone: see :attr:`Study.excluded` and :meth:`Study.path`.
+Every row becomes a typed object or a problem; every problem is reported at once, with its table, row and column. A
+problem of the tables makes the whole study unusable. A problem of one session (a missing file, phases that cannot be
+seconds of a recording) affects that session alone: see :attr:`Study.excluded` and :meth:`Study.path`.
 
 Needs pydantic (the extra ``storyframes[pipeline]``); reading features does not import this module.
 """
@@ -17,14 +17,28 @@ from pathlib import Path
 import pandas as pd
 
 from storyframes.times import SESSION_CLOCK, Clock
+from storyframes.tracks import MAIN
 from tasks.study.annotations import curves_of, labels_of, raters_of, schemes_of
-from tasks.study.devices import clocks_of, persons_of, tracks_of
-from tasks.study.labels import Curve, Label, Rater, Scheme
+from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError
-from tasks.study.references import LONGEST_S, check_references
-from tasks.study.rows import TABLES, Participant, Phase, Rating, Row, Session, Story, Survey, Timepoint
+from tasks.study.references import LONGEST_S, check_references, clocks_of, persons_of, tracks_of
+from tasks.study.rows import (
+    TABLES,
+    Curve,
+    Participant,
+    Person,
+    Phase,
+    Rater,
+    Rating,
+    Row,
+    Session,
+    Story,
+    Survey,
+    Timepoint,
+    Track,
+    spoken_name,
+)
 from tasks.study.table_rows import NamedFile, TableRows
-from tasks.study.tracks import MAIN, Person, Track, spoken_name
 
 __all__ = [
     "LONGEST_S",
@@ -63,14 +77,14 @@ class Study:
         phases, ratings, stories, surveys, participants: the rows; empty where the study has no such table.
         excluded: sessions that give no clips, with the reason.
         unread: by table, the columns that nothing reads.
-        schemes: by name, which labels there may be.
+        schemes: by name, the kinds of labels.
         labels: of the table ``ratings`` (scheme ``empathy``), then those of the table ``labels``.
-        curves: labels that change all the time, each in a file.
-        raters: by id, who labelled.
-        tracks: by session and name, the files of each device; ``main`` is that of the table of sessions.
+        curves: files with a scheme's value at many moments.
+        raters: by id.
+        tracks: by session and name, the files of each device; ``main`` has those of the table of sessions.
         clocks: by session and name, how a device's seconds become the session's.
-        persons: who is in the sessions.
-        remarks: how tables were read that are not as they should be, but can mean one thing only.
+        persons: the people in the sessions.
+        remarks: unusual forms of tables that can mean one thing only, and how they were read.
     """
 
     root: Path
@@ -93,18 +107,19 @@ class Study:
 
     @cached_property
     def speakers(self) -> Mapping[str, Mapping[str, str]]:
-        """By session, what the transcripts' speakers are called in the store: by :func:`spoken_name`, a role or id."""
-        found: dict[str, dict[str, str]] = {}
-        for one in self.persons:
-            if one.transcript_name:
-                found.setdefault(one.session_id, {})[spoken_name(one.transcript_name)] = one.role or one.person_id
-        return found
+        """By session and :func:`spoken_name`, the role or id that the store has in place of a transcript's speaker."""
+        speakers: dict[str, dict[str, str]] = {}
+        for person in self.persons:
+            if person.transcript_name:
+                name = spoken_name(person.transcript_name)
+                speakers.setdefault(person.session_id, {})[name] = person.role or person.person_id
+        return speakers
 
     def path(self, relative: str) -> Path:
         """A file that the tables name, as a path of this machine.
 
         Raises:
-            StudyFileError: it is not there, is no file, or leaves the study through a symbolic link.
+            StudyFileError: it does not exist, is no file, or leaves the study through a symbolic link.
         """
         if fault := _file_fault(self.root, relative):
             raise StudyFileError(f"{relative}: {fault}")
@@ -116,9 +131,7 @@ class Study:
         return parquet if parquet.is_file() else self.root / f"{table}.csv"
 
     def frame(self, table: str) -> pd.DataFrame:
-        """One of the tables sessions, phases, ratings, stories, surveys, participants, with the columns of its
-        specification.
-        """
+        """The table sessions, phases, ratings, stories, surveys or participants, with its specified columns."""
         rows: Iterable[Row] = self.sessions.values() if table == "sessions" else getattr(self, table)
         return pd.DataFrame([row.model_dump() for row in rows], columns=list(TABLES[table].model_fields))
 
@@ -136,7 +149,7 @@ class Study:
 
 @dataclass(frozen=True)
 class NamedPart:
-    """Where a phase or a label ends, in seconds of a recording: of a track's, or (``None``) of the session's."""
+    """The end of a phase or a label, in seconds of a recording: of a track's, or (``None``) of the session's."""
 
     table: str
     row: int
@@ -148,13 +161,13 @@ class NamedPart:
 
 @dataclass(frozen=True)
 class Reading:
-    """What could be read of a study, sound or not.
+    """A study as it was read, valid or not.
 
     Attributes:
-        study: of the rows that are right.
-        problems: of the tables: with a single one of them the study cannot be used.
+        study: of the valid rows.
+        problems: of the tables: with any of them the study cannot be used.
         session_problems: why a session is in :attr:`Study.excluded`.
-        files: all that are named, by row, those of sessions first; also in rows with other faults.
+        files: the files that each row names, those of sessions first; also of rows with other faults.
         parts: of recordings that phases and labels name.
     """
 
@@ -166,7 +179,7 @@ class Reading:
 
 
 def load_study(root: Path) -> Study:
-    """Read and validate the tables of the study at ``root``; the files that they name are looked at when they are used.
+    """Read and validate the tables of the study at ``root``; the files that they name are checked when they are used.
 
     Raises:
         StudyError: with every problem found.
@@ -178,7 +191,7 @@ def load_study(root: Path) -> Study:
 
 
 def load_stories(path: Path) -> list[Story]:
-    """Read and validate one table of a study alone: its stories.
+    """Read and validate the table of stories alone.
 
     Raises:
         StudyError: with every problem found.
@@ -192,7 +205,7 @@ def load_stories(path: Path) -> list[Story]:
 
 
 def read_study(root: Path) -> Reading:
-    """Read the tables of the study at ``root`` and say everything that is wrong with them."""
+    """Read the tables of the study at ``root``, and collect all problems."""
     tables = TableRows(root.resolve())
     if tables.find_tables():
         for table in TABLES:
@@ -224,9 +237,9 @@ def read_study(root: Path) -> Reading:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """By table and row."""
-    places = {table: place for place, table in enumerate(TABLES)}
-    return sorted(problems, key=lambda problem: (places.get(problem.table, -1), problem.row or 0))
+    """The problems, sorted by table and row."""
+    order = {table: place for place, table in enumerate(TABLES)}
+    return sorted(problems, key=lambda problem: (order.get(problem.table, -1), problem.row or 0))
 
 
 def _file_fault(root: Path, relative: str) -> str:

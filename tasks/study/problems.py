@@ -1,7 +1,7 @@
-"""What is wrong with a study, said so that it can be mended and nothing private is told.
+"""Problems of a study, with all that is needed to correct them and nothing private.
 
-Problems reach terminals, logs and the database of a server. A cell that stands in the wrong column may be a story, so a
-value is shown only where it has the form of what belongs there: an id, a number, a date, a path.
+Problems reach terminals, logs and the database of a server. A cell in the wrong column may be a story, so a value is
+shown only where it has the form of its column: an id, a number, a date, a path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storyframes.store.layout import ID_PATTERN
 
-SHOWN_OF_A_KIND = 20  # of thousands of equal problems these many tell what to mend
+SHOWN_OF_A_KIND = 20  # of thousands of problems of one kind
 _CUT = 60
 _ID_COLUMNS = {
     *("session_id", "story_id", "participant_id", "phase", "scale", "timepoint"),
@@ -28,16 +28,16 @@ _SUFFIX = re.compile(r"\.[A-Za-z0-9]{2,5}$")
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a study.
+    """One problem of a study.
 
     Attributes:
         table: the table's name.
-        row: as a spreadsheet shows it: the header is row 1; None where the table as a whole is meant.
+        row: as a spreadsheet shows it: the header is row 1; None for the table as a whole.
         column: the column, or empty.
-        value: what stands there, as far as it may be shown.
-        rule: what it breaks, and what to do.
+        value: the cell, as far as it may be shown.
+        rule: the rule that it breaks, and what to do.
         line: of the file, where the row begins; None in Parquet.
-        kind: the same for problems of one sort whose rules differ in a number; else empty.
+        kind: the same for problems of one kind whose rules differ in a number; else empty.
     """
 
     table: str
@@ -50,7 +50,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """The row, and its line where that is another: texts may go over several."""
+        """The row, and its line where the two differ: a text may have several lines."""
         if self.row is None:
             return ""
         return str(self.row) if self.line in (None, self.row) else f"{self.row} (line {self.line})"
@@ -72,25 +72,27 @@ class StudyError(Exception):
 
 
 def shortened(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems with at most so many of a kind, and one line for the rest of each kind."""
-    seen: Counter[tuple[str, str, str]] = Counter()
+    """The problems with at most :data:`SHOWN_OF_A_KIND` of a kind, and one line for the others of each kind."""
+    counts: Counter[tuple[str, str, str]] = Counter()
     shown, more = [], {}
     for problem in problems:
         kind = (problem.table, problem.column, problem.kind or problem.rule)
-        seen[kind] += 1
-        if seen[kind] <= SHOWN_OF_A_KIND:
+        counts[kind] += 1
+        if counts[kind] <= SHOWN_OF_A_KIND:
             shown.append(problem)
         else:
             more[kind] = problem
     for kind, last in more.items():
         where = f"{last.column}: " if last.column else ""
-        rule = f"and {seen[kind] - SHOWN_OF_A_KIND} more of this kind, the last in row {last.place}: {where}{last.rule}"
+        rule = (
+            f"and {counts[kind] - SHOWN_OF_A_KIND} more of this kind, the last in row {last.place}: {where}{last.rule}"
+        )
         shown.append(Problem(last.table, None, "", "", rule))
     return shown
 
 
 def shown_value(table: str, column: str, value: object) -> str:
-    """A cell as a problem may show it: escaped and cut, or only its length where it could be anybody's words."""
+    """A cell as a problem shows it: escaped and cut, or only its length where it could be somebody's words."""
     text = str(value)
     if text and not _has_its_columns_form(table, column, text):
         return f"({len(text)} characters)"

@@ -1,20 +1,28 @@
-"""What has to agree between the rows of sessions, phases, ratings, stories, surveys and participants."""
+"""Checks between the rows of a study's tables; and the persons, clocks and tracks that the rows describe.
+
+The checks of labels and curves are in ``annotations``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
+from storyframes.times import ABSURD_PPM, Clock
+from storyframes.tracks import MAIN
+from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import Phase
-from tasks.study.table_rows import TableRows, named_rows, repeated
+from tasks.study.rows import Person, Track, spoken_name
+from tasks.study.table_rows import Placed, TableRows, named_rows, repeated
 
-LONGEST_S = 86_400.0  # no recording is longer than a day; what lies beyond it was not counted from its beginning
+LONGEST_S = 86_400.0  # no recording is longer than a day; a later time was not counted from the recording's beginning
+_FILES = ("video", "audio", "transcript", "openface")
 
 
 def check_references(tables: TableRows) -> None:
-    """Add the problems that no row has by itself."""
+    """Check the tables sessions, phases, ratings, stories, surveys and participants against each other."""
     tables.check_unique("sessions", "session_id")
-    _check_case(tables)
+    tables.check_case("sessions", "session_id")
     tables.check_unique("stories", "story_id")
     tables.check_unique("participants", "participant_id")
     tables.check_unique("ratings", "session_id", "position")
@@ -25,55 +33,153 @@ def check_references(tables: TableRows) -> None:
     tables.check_known("ratings", "story_id", "stories")
     if tables.has("participants"):
         tables.check_known("sessions", "participant_id", "participants")
-    tables.check_known("surveys", "participant_id", people(tables))
+    tables.check_known("surveys", "participant_id", _table_of_participants(tables))
     _check_phases(tables)
 
 
-def people(tables: TableRows) -> str:
-    """The table that says who takes part."""
+def _table_of_participants(tables: TableRows) -> str:
     return "participants" if tables.has("participants") else "sessions"
 
 
-def exclude(
-    tables: TableRows, table: str, place: tuple[int, int | None], session_id: str, column: str, at_s: float
-) -> None:
-    """This session gives no clips: a time of its is no second of a recording."""
+def exclude(tables: TableRows, table: str, placed: Placed, column: str) -> None:
+    """Exclude the row's session from the clips: this time of it is no second of a recording."""
+    session_id = placed.row.session_id
     rule = (
         f"is later than any recording ends: {table} are in seconds from the recording's beginning; until this is "
         f"mended, {session_id} gives no clips"
     )
-    problem = Problem(table, place[0], column, shown_value(table, column, at_s), rule, place[1], "absurd")
+    shown = shown_value(table, column, getattr(placed.row, column))
+    problem = Problem(table, placed.number, column, shown, rule, placed.line, "absurd")
     tables.session_problems.append(problem)
     tables.excluded.setdefault(session_id, str(problem))
 
 
-def _check_case(tables: TableRows) -> None:
-    """Ids that differ in case only are one folder on many file systems."""
-    ids = [row.session_id for row in tables.of("sessions")]
-    for _, same in repeated(name.lower() for name in ids):
-        number, line, row = tables.rows["sessions"][same[0]]
-        others = [tables.rows["sessions"][place][0] for place in same[1:] if ids[place] != row.session_id]
-        if others:
-            rule = f"must differ in more than case, but {named_rows(others)} the same letters"
-            tables.problem("sessions", (number, line), "session_id", row.session_id, rule, "case")
-
-
 def _check_phases(tables: TableRows) -> None:
-    by_session: dict[str, list[tuple[int, int | None, Phase]]] = {}
-    for number, line, phase in tables.rows["phases"]:
-        if phase.end_s > LONGEST_S:
-            exclude(tables, "phases", (number, line), phase.session_id, "end_s", phase.end_s)
-    for number, line, phase in tables.rows["phases"]:
+    for placed in tables.rows["phases"]:
+        if placed.row.end_s > LONGEST_S:
+            exclude(tables, "phases", placed, "end_s")
+    by_session: dict[str, list[Placed]] = {}
+    for placed in tables.rows["phases"]:
+        phase = placed.row
         if phase.session_id in tables.excluded:
-            continue  # what else is wrong with its times shows when these are mended
+            continue  # other faults of its times are reported when these are corrected
         if phase.end_s <= phase.start_s:
-            rule = f"must be after start_s, which is {phase.start_s}"
-            tables.problem("phases", (number, line), "end_s", phase.end_s, rule, "backwards")
+            tables.problem("phases", placed, "end_s", f"must be after start_s, which is {phase.start_s}", "backwards")
         else:
-            by_session.setdefault(phase.session_id, []).append((number, line, phase))
+            by_session.setdefault(phase.session_id, []).append(placed)
     for phases in by_session.values():
-        phases.sort(key=lambda item: item[2].start_s)
-        for (before_number, _, before), (number, line, phase) in pairwise(phases):
-            if phase.start_s < before.end_s:
-                rule = f"overlaps row {before_number} ('{before.phase}' of {before.session_id} ends at {before.end_s})"
-                tables.problem("phases", (number, line), "start_s", phase.start_s, rule, "overlap")
+        phases.sort(key=lambda placed: placed.row.start_s)
+        for (number, _, before), placed in pairwise(phases):
+            if placed.row.start_s < before.end_s:
+                rule = f"overlaps row {number} ('{before.phase}' of {before.session_id} ends at {before.end_s})"
+                tables.problem("phases", placed, "start_s", rule, "overlap")
+
+
+def persons_of(tables: TableRows) -> tuple[Person, ...]:
+    """The people of the sessions, in the table's order."""
+    tables.check_unique("persons", "session_id", "person_id")
+    tables.check_known("persons", "session_id", "sessions", hint=True)
+    tables.check_known("persons", "participant_id", _table_of_participants(tables), hint=True)
+    named = [placed for placed in tables.rows["persons"] if placed.row.transcript_name]
+    for _, first, others in repeated(named, lambda row: (row.session_id, spoken_name(row.transcript_name))):
+        rule = f"must be of one person of the session, but {named_rows(others)} the same"
+        tables.problem("persons", first, "transcript_name", rule)
+    return tuple(tables.of("persons"))
+
+
+# --- clocks ----------------------------------------------------------------------------------------------------------
+
+
+def clocks_of(tables: TableRows) -> dict[str, dict[str, Clock]]:
+    """The valid clocks, by session and name."""
+    tables.check_known("clocks", "session_id", "sessions", hint=True)
+    rows: dict[tuple[str, str], list[Placed]] = {}
+    for placed in tables.rows["clocks"]:
+        rows.setdefault((placed.row.session_id, placed.row.clock), []).append(placed)
+    clocks: dict[str, dict[str, Clock]] = {}
+    for (session_id, name), moments in rows.items():
+        moments.sort(key=lambda placed: placed.row.clock_s)
+        if clock := _clock(tables, name, moments):
+            clocks.setdefault(session_id, {})[name] = clock
+    _check_used(tables, rows)
+    return clocks
+
+
+def _clock(tables: TableRows, name: str, moments: list[Placed]) -> Clock | None:
+    for (_, _, before), placed in pairwise(moments):
+        if placed.row.clock_s == before.clock_s:
+            rule = f"is there twice for the clock {name!r}: it has one session_s at each moment"
+            tables.problem("clocks", placed, "clock_s", rule, "twice")
+            return None
+        if placed.row.session_s <= before.session_s:
+            rule = (
+                f"must increase with clock_s, but is {before.session_s} at clock_s = {before.clock_s} already: a clock "
+                "never runs backwards"
+            )
+            tables.problem("clocks", placed, "session_s", rule, "backwards")
+            return None
+    rows = [placed.row for placed in moments]
+    clock = Clock(name, tuple(row.clock_s for row in rows), tuple(row.session_s for row in rows))
+    for placed, ppm in zip(moments[1:], clock.drifts_ppm, strict=True):
+        if not abs(ppm) <= ABSURD_PPM:
+            fast = "fast" if ppm > 0 else "slow"
+            rule = (
+                f"makes the clock {name!r} run {abs(ppm):.0f} ppm {fast} since the moment before, and no device is off "
+                f"by more than {ABSURD_PPM:.0f} ppm: is the moment right, and of this recording?"
+            )
+            tables.problem("clocks", placed, "session_s", rule, "drift")
+            return None
+    return clock
+
+
+def _check_used(tables: TableRows, clocks: Mapping[tuple[str, str], list[Placed]]) -> None:
+    """Report clocks that no track names: they correct nothing, and nobody would see it."""
+    named = tables.ids("tracks", "session_id", "clock")
+    if named is None and tables.has("tracks") and tables.ids("tracks", "session_id") is None:
+        return  # rows of it may have been lost
+    for key, moments in clocks.items():
+        if key not in (named or set()):
+            rule = "is the clock of no track of this session: name it in the column 'clock' of the table 'tracks'"
+            tables.problem("clocks", moments[0], "clock", rule, "unused")
+
+
+# --- tracks ----------------------------------------------------------------------------------------------------------
+
+
+def tracks_of(tables: TableRows) -> dict[str, dict[str, Track]]:
+    """The tracks by session and name; ``main`` has the files of the table of sessions."""
+    tables.check_known("tracks", "session_id", "sessions", hint=True)
+    cure = "'storyframes sync' measures clocks that have no rows, by their sound"
+    tables.check_known("tracks", ("session_id", "clock"), "clocks", hint=True, cure=cure)
+    tables.check_known("tracks", ("session_id", "person_id"), "persons", hint=True)
+    tables.check_unique("tracks", "session_id", "track")
+    tables.check_case("tracks", "session_id", "track")
+    tracks = {
+        row.session_id: {MAIN: Track(row.session_id, MAIN, **{column: getattr(row, column) for column in _FILES})}
+        for row in tables.of("sessions")
+    }
+    for placed in tables.rows["tracks"]:
+        row = placed.row
+        if row.track.lower() == MAIN:
+            rule = f"is the track of the table 'sessions', whose files belong to {MAIN!r}: name this one otherwise"
+            tables.problem("tracks", placed, "track", rule, "main")
+        elif not any(getattr(row, column) for column in _FILES):
+            tables.problem("tracks", placed, "track", f"has no file: give one of {', '.join(_FILES)}", "empty")
+        else:
+            cells = row.model_dump(exclude={"track"})
+            tracks.setdefault(row.session_id, {})[row.track] = Track(name=row.track, **cells)
+    return tracks
+
+
+def check_track_of(tables: TableRows, table: str) -> None:
+    """Report rows of a table that name a track which their session does not have."""
+    known = tables.ids("tracks", "session_id", "track")
+    sessions = tables.ids("sessions", "session_id")
+    if known is None or sessions is None:
+        return
+    for placed in tables.rows[table]:
+        session_id, track = placed.row.session_id, placed.row.track
+        if track and (session_id,) in sessions and (session_id, track) not in known:
+            alternatives = {MAIN, *(name for owner, name in known if owner == session_id)}
+            rule = f"is no track of this session{did_you_mean(track, alternatives)}"
+            tables.problem(table, placed, "track", rule, "unknown track")

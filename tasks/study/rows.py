@@ -1,4 +1,4 @@
-"""The rows of a study's tables: what each column holds, checked cell by cell.
+"""The rows of a study's tables: the columns of each table and their types, checked cell by cell.
 
 Ids and paths come from people's spreadsheets and end up in file names and command lines, so they are not trusted.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -15,6 +16,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from storyframes.store.layout import ID_PATTERN, why_no_session
+from storyframes.tracks import MAIN
 from tasks.study.labels import RaterKind, SchemeType
 
 _DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")
@@ -54,7 +56,7 @@ def _finite(value: float) -> float:
 
 
 def _plain_number(value: object) -> object:
-    # Python's own notations, which pydantic takes as well: 1_5 would be 15, and True 1.
+    # pydantic also takes Python's notations: 1_5 would be 15, and True 1.
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         raise ValueError("must be a number in digits")
     if isinstance(value, str) and (comma := _DECIMAL_COMMA.fullmatch(value)):
@@ -64,7 +66,7 @@ def _plain_number(value: object) -> object:
 
 
 def _calendar_time(value: object) -> object:
-    # pydantic takes a number for seconds since 1970, also 20240501, and 45413.5 of a spreadsheet.
+    # pydantic takes any number for seconds since 1970, also 20240501 and a spreadsheet's 45413.5.
     if value is None or isinstance(value, (datetime, date)):
         return value
     if isinstance(value, str) and _ISO_DATE.fullmatch(value):
@@ -103,6 +105,11 @@ def _track_name(value: str) -> str:
     return value
 
 
+def _no_main(track: str | None) -> str | None:
+    """The track that a label is of; the session's own files (``main``) are no track of the table ``tracks``."""
+    return None if track == MAIN else track
+
+
 Id = Annotated[str, AfterValidator(_safe_id)]
 SessionId = Annotated[str, AfterValidator(_session_id)]
 StudyPath = Annotated[str, AfterValidator(_relative_path)]
@@ -110,10 +117,11 @@ Seconds = Annotated[float, BeforeValidator(_plain_number), Field(ge=0), AfterVal
 Whole = Annotated[int, BeforeValidator(_plain_number)]
 Number = Annotated[float, BeforeValidator(_plain_number), AfterValidator(_finite)]
 TrackName = Annotated[Id, AfterValidator(_track_name)]
+LabelledTrack = Annotated[Id | None, AfterValidator(_no_main)]
 
 
 class Row(BaseModel):
-    """Base of every table's rows; columns that the table does not specify are left alone."""
+    """Base of every table's rows; columns that the table does not specify are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, str_strip_whitespace=True)
 
@@ -148,7 +156,7 @@ class Phase(Row):
 
 
 class Rating(Row):
-    """How much empathy the participant felt for one of the session's stories, and whether it was reflected on."""
+    """The participant's empathy for one of the session's stories, and whether it was reflected on."""
 
     session_id: SessionId
     story_id: Id
@@ -158,7 +166,7 @@ class Rating(Row):
 
 
 class Story(Row):
-    """One story that sessions tell."""
+    """The text of one story."""
 
     story_id: Id
     text: str = Field(min_length=1)
@@ -174,7 +182,7 @@ class Survey(Row):
 
 
 class Participant(Row):
-    """One participant, with whatever else the study knows."""
+    """One participant, with all other columns of the table."""
 
     model_config = ConfigDict(extra="allow", frozen=True, str_strip_whitespace=True)
 
@@ -183,7 +191,7 @@ class Participant(Row):
 
 
 class SchemeRow(Row):
-    """What the labels of one name are, and which there may be."""
+    """A scheme of labels: the type of its values, and which are allowed."""
 
     scheme: Id
     type: SchemeType
@@ -193,25 +201,37 @@ class SchemeRow(Row):
     private: bool | None = None
 
 
-class RaterRow(Row):
-    """Who, or what, gives labels."""
+class Rater(Row):
+    """A person or a program that gives labels."""
 
     rater_id: Id
     kind: RaterKind | None = None
 
 
-class PersonRow(Row):
-    """Somebody in a session; without a participant_id no participant of the study (a robot, an experimenter)."""
+class Person(Row):
+    """A person in a session.
+
+    Attributes:
+        participant_id: None for somebody who is no participant of the study (a robot, an experimenter).
+        role: of the person in the session.
+        transcript_name: the person's name in the session's transcripts, often a real name, so it is never shown or
+            stored.
+    """
 
     session_id: SessionId
     person_id: Id
     participant_id: Id | None = None
     role: Id | None = None
-    transcript_name: Annotated[str, BeforeValidator(as_words), Field(min_length=1)] | None = None
+    transcript_name: Annotated[str, BeforeValidator(as_words), Field(min_length=1)] | None = Field(None, repr=False)
+
+
+def spoken_name(name: str) -> str:
+    """A speaker's name in the form in which names are compared, without differences of case and spaces."""
+    return " ".join(name.split()).casefold()
 
 
 class TrackRow(Row):
-    """Files of one more device of a session."""
+    """The files of another device of a session."""
 
     session_id: SessionId
     track: TrackName
@@ -223,8 +243,29 @@ class TrackRow(Row):
     clock: Id | None = None
 
 
+@dataclass(frozen=True)
+class Track:
+    """The files of one device; those of the table of sessions are the track ``main``.
+
+    Attributes:
+        session_id, name: which.
+        video, audio, transcript, openface: paths in the study; None where it has no such file.
+        person_id: the person who is recorded; None where nobody is named.
+        clock: the name of its clock; None where its seconds are the session's.
+    """
+
+    session_id: str
+    name: str
+    video: str | None = None
+    audio: str | None = None
+    transcript: str | None = None
+    openface: str | None = None
+    person_id: str | None = None
+    clock: str | None = None
+
+
 class ClockRow(Row):
-    """One moment as a device's clock has it, and as the session has it."""
+    """One moment on a device's clock and on the session's."""
 
     session_id: SessionId
     clock: Id
@@ -233,28 +274,34 @@ class ClockRow(Row):
 
 
 class LabelRow(Row):
-    """One label; its value is read as its scheme wants it."""
+    """One label; its scheme says how its value is read."""
 
     session_id: SessionId
     scheme: Id
     value: Annotated[str, BeforeValidator(as_words), Field(min_length=1)]
     start_s: Seconds | None = None
     end_s: Seconds | None = None
-    track: Id | None = None
+    track: LabelledTrack = None
     person_id: Id | None = None
     target: Id | None = None
     rater_id: Id | None = None
     confidence: Number | None = Field(default=None, ge=0, le=1)
 
 
-class CurveRow(Row):
-    """A file with a label that changes all the time."""
+class Curve(Row):
+    """A file with a scheme's value at many moments; ``curves`` reads it.
+
+    Attributes:
+        path: CSV or Parquet with time_s and value, in the study.
+        rater_id: who drew it; None where nobody is named.
+        track: its times are seconds of this track's recording; None: of the session.
+    """
 
     session_id: SessionId
     scheme: Id
     path: StudyPath
     rater_id: Id | None = None
-    track: Id | None = None
+    track: LabelledTrack = None
 
 
 TABLES: dict[str, type[Row]] = {
@@ -265,12 +312,12 @@ TABLES: dict[str, type[Row]] = {
     "surveys": Survey,
     "participants": Participant,
     "schemes": SchemeRow,
-    "raters": RaterRow,
-    "persons": PersonRow,
+    "raters": Rater,
+    "persons": Person,
     "tracks": TrackRow,
     "clocks": ClockRow,
     "labels": LabelRow,
-    "curves": CurveRow,
+    "curves": Curve,
 }
 PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path")
 NUMBER_COLUMNS = frozenset(

@@ -1,8 +1,9 @@
-"""Reading one table of a study: exactly what stands in it, or the row and line where that cannot be told.
+"""Reading one table of a study exactly, or naming the row and line that cannot be read.
 
-A table that is misread in silence gives wrong numbers to everybody, so nothing is guessed: every row has as many fields
-as the header, quotes are in pairs, and no two columns have the same name. No fault quotes a cell: it may be a story.
-What a spreadsheet's habits make of a table is read where it can mean one thing only, and said.
+A table that is silently misread gives wrong numbers, so nothing is guessed: every row has as many fields as the header,
+quotes are in pairs, and no two columns have the same name. No fault quotes a cell: it may be a story. The unusual forms
+that spreadsheets write (semicolons, decimal commas, backslashes, empty rows) are read where they can mean one thing
+only, and become a remark.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,6 +23,10 @@ from tasks.study.csv_text import NotTextError, decode, records_of, separator_of
 
 _FIRST_ROW = 2  # below the header
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
+_COMMA = re.compile(r"\s*[+-]?(\d+),(\d+)\s*")
+_POINT = re.compile(r"\s*[+-]?\d+\.\d+\s*")
+_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Row(NamedTuple):
@@ -30,7 +35,7 @@ class Row(NamedTuple):
     Attributes:
         number: as a spreadsheet shows it: the header is row 1, the first row below it 2; in Parquet as well.
         line: of the file, where it begins; None in Parquet, which has no lines.
-        values: one for each of the table's columns; in CSV all of them text.
+        values: one for each of the table's columns; in CSV all are text.
     """
 
     number: int
@@ -42,8 +47,8 @@ class Fault(NamedTuple):
     """Why a row, or the table (``number`` is None), cannot be read.
 
     Attributes:
-        kind: the same for faults of one sort.
-        values: of the row, as far as they could be told apart.
+        kind: the same for faults of one kind.
+        values: of the row, as far as its fields could be separated.
     """
 
     number: int | None
@@ -55,14 +60,14 @@ class Fault(NamedTuple):
 
 @dataclass
 class Table:
-    """What could be read of a table.
+    """A table as it was read.
 
     Attributes:
-        columns: their names, stripped; a column without a name has the empty one.
-        rows: those that are as they should be.
-        faults: of the others.
+        columns: their names, stripped; empty for a column without a name.
+        rows: those that could be read.
+        faults: of the other rows, or of the whole table.
         remarks: what is unusual about the file, and how it was read all the same.
-        separator: between a row's fields; a comma for Parquet, where nothing speaks for decimal commas.
+        separator: between a row's fields; a comma for Parquet, which has no decimal commas.
     """
 
     columns: tuple[str, ...] = ()
@@ -77,7 +82,7 @@ def read_table(path: Path, *, has_text: bool = False) -> Table:
 
     Args:
         path: the file.
-        has_text: one of its columns holds prose, whose commas and line breaks are easily left unquoted.
+        has_text: one of its columns has prose, whose commas and line breaks are easily left unquoted.
     """
     try:
         return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, has_text)
@@ -87,14 +92,14 @@ def read_table(path: Path, *, has_text: bool = False) -> Table:
 
 
 def is_empty(value: object) -> bool:
-    """Whether a cell says nothing."""
+    """Whether a cell has no value."""
     if isinstance(value, str):
         return not value or value.isspace()
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def is_pandas_index(column: str) -> bool:
-    """Whether a column of a Parquet file is what pandas counted its rows by."""
+    """Whether a column of a Parquet file is the row index that pandas wrote."""
     return bool(_PANDAS_INDEX.fullmatch(column))
 
 
@@ -103,7 +108,7 @@ def _unreadable(rule: str, line: int | None = None) -> Table:
 
 
 def _check_names(columns: Sequence[str], name: str) -> Table | None:
-    """A table without rows where a name is there twice: luck would decide which column is read."""
+    """A table without rows where two columns have one name: it is unknown which of them is meant."""
     twice = [column for column, count in Counter(columns).items() if column and count > 1]
     if not twice:
         return None
@@ -116,7 +121,7 @@ def _check_names(columns: Sequence[str], name: str) -> Table | None:
 
 def _read_parquet(path: Path) -> Table:
     try:
-        # The file alone: pyarrow would take columns out of the names of the folders above it.
+        # Of the file alone: pyarrow would add columns from the names of its folders.
         table = pq.ParquetFile(path).read()
         columns = [name.strip() for name in table.column_names]
         if refused := _check_names(columns, path.name):
@@ -169,16 +174,71 @@ def _read_csv(path: Path, has_text: bool) -> Table:
         if record.rule:
             table.faults.append(Fault(record.row, record.line, record.rule, record.rule, fields))
         elif len(fields) != len(columns):
-            what = _NAMES[separator]
-            rule = f"has {_fields(len(fields))}, the header has {len(columns)}: quote what has a {what} in it"
+            rule = (
+                f"has {_fields(len(fields))}, the header has {len(columns)}: quote what has a {_NAMES[separator]} in it"
+            )
             table.faults.append(Fault(record.row, record.line, rule, "fields", fields))
         else:
             table.rows.append(Row(record.row, record.line, fields))
     return table
 
 
-_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
-
-
 def _fields(count: int) -> str:
     return "1 field" if count == 1 else f"{count} fields"
+
+
+# --- what spreadsheets make of numbers, paths and the end of a table --------------------------------------------
+
+
+def decimal_commas(table: Table, columns: Collection[str]) -> tuple[int, int] | None:
+    """The number of cells with a decimal comma in these columns, and the first of their rows; None where none has one.
+
+    A comma is a decimal comma where commas do not separate the fields, no number of the table has a point, and not
+    every number looks like thousands (1,500).
+    """
+    if table.separator == ",":
+        return None
+    places = [place for place, name in enumerate(table.columns) if name in columns]
+    count, first, is_plain = 0, 0, False
+    for row in table.rows:
+        for place in places:
+            cell = row.values[place]
+            if not isinstance(cell, str) or not cell:
+                continue
+            if _POINT.fullmatch(cell):
+                return None
+            if comma := _COMMA.fullmatch(cell):
+                count, first = count + 1, first or row.number
+                whole, decimals = comma.groups()
+                is_plain = is_plain or len(decimals) != 3 or len(whole) > 3 or whole.startswith("0")
+    return (count, first) if is_plain else None
+
+
+def with_decimal_point(cell: object) -> object:
+    """A number with a decimal comma, with a point instead; any other cell unchanged."""
+    return cell.replace(",", ".") if isinstance(cell, str) and _COMMA.fullmatch(cell) else cell
+
+
+def without_empty_rows(table: Table) -> tuple[list[Row], list[int]]:
+    """The rows that have a value, and the numbers of the others."""
+    kept, empty = [], []
+    for row in table.rows:
+        if all(is_empty(cell) for cell in row.values):
+            empty.append(row.number)
+        else:
+            kept.append(row)
+    return kept, empty
+
+
+def with_slashes(root: Path, cell: object) -> object:
+    r"""A path with ``\`` between its folders, with ``/`` instead, where that file exists; any other cell unchanged."""
+    if not isinstance(cell, str) or "\\" not in cell or _DRIVE.match(cell) or cell.startswith("\\"):
+        return cell
+    path = PurePosixPath(cell.strip().replace("\\", "/"))
+    if ".." in path.parts:
+        return cell
+    try:
+        exists_so = (root / path).is_file() and not (root / cell.strip()).exists()
+    except (OSError, ValueError):
+        return cell
+    return str(path) if exists_so else cell

@@ -1,14 +1,15 @@
-"""From a table's cells to its rows: each is as its model wants it, or a problem says why."""
+"""From a table's cells to its rows: each cell is valid by its table's model, or a problem says why not."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -16,15 +17,33 @@ from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
 from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, Participant
-from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, with_slashes, without_empty_rows
-from tasks.study.strict_tables import Table, is_empty, read_table
+from tasks.study.strict_tables import (
+    Table,
+    decimal_commas,
+    is_empty,
+    read_table,
+    with_decimal_point,
+    with_slashes,
+    without_empty_rows,
+)
 
 _WITH_TEXT = "stories"
 _WITH_FILES = ("sessions", "tracks", "curves")
-_ROWS_NAMED = 5  # of the rows that are the same
+_ROWS_NAMED = 5  # rows with the same key that a problem names
 
-Place = tuple[int | None, int | None]  # row, and line of the file
-Placed = tuple[int, int | None, Any]  # row, line, and what stands there
+
+class Placed(NamedTuple):
+    """A row of a table, or what was made of it, with its place.
+
+    Attributes:
+        number: as a spreadsheet shows it: the header is row 1.
+        line: of the file, where the row begins; None in Parquet.
+        row: the row; of a row with faults its cells.
+    """
+
+    number: int
+    line: int | None
+    row: Any
 
 
 @dataclass(frozen=True)
@@ -32,11 +51,11 @@ class NamedFile:
     """A file that a row of a table names.
 
     Attributes:
-        row, line: where.
+        row, line: where it is named.
         column: video, audio, transcript, openface, or path (of a curve).
         relative: its path in the study.
         table: sessions, tracks or curves.
-        session_id, track: whose it is, as the row says it; the table of sessions has no track.
+        session_id, track: as the row has them; the table of sessions has no track.
     """
 
     row: int
@@ -48,14 +67,28 @@ class NamedFile:
     track: str | None = None
 
     def problem(self, rule: str) -> Problem:
-        """What is wrong with this file."""
+        """A problem with this file."""
         shown = shown_value(self.table, self.column, self.relative)
         return Problem(self.table, self.row, self.column, shown, rule, self.line)
 
 
 @dataclass
 class TableRows:
-    """The rows and the problems of one study, as they are found."""
+    """The rows and the problems of one study, collected table by table.
+
+    Attributes:
+        root: the study's folder.
+        problems: of the tables.
+        session_problems: why sessions are in ``excluded``.
+        remarks: unusual forms that were read all the same.
+        excluded: sessions that give no clips, with the reason.
+        unread: by table, the columns that nothing reads.
+        files: the files that each row names.
+        paths: by table, its file.
+        decimal_commas: tables whose numbers have decimal commas.
+        rows: by table, the valid rows.
+        faulty: by table, the cells of the other rows.
+    """
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
@@ -65,46 +98,47 @@ class TableRows:
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: list[list[NamedFile]] = field(default_factory=list)
     paths: dict[str, Path] = field(default_factory=dict)
-    decimal_commas: set[str] = field(default_factory=set)  # tables whose numbers have them
+    decimal_commas: set[str] = field(default_factory=set)
     rows: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
-    # The cells of the rows that became none.
     faulty: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
     _raw: dict[str, Table] = field(default_factory=dict)
     _ids: dict[tuple[str, ...], set[tuple[str, ...]] | None] = field(default_factory=dict)
 
     def problem(
-        self, table: str, place: Place, column: str, value: object, rule: str, kind: str = "", *, private: bool = False
+        self, table: str, placed: Placed, column: str, rule: str, kind: str = "", *, private: bool = False
     ) -> None:
-        shown = ""
-        if column:
-            shown = f"({len(str(value))} characters)" if private else shown_value(table, column, value)
-        self.problems.append(Problem(table, place[0], column, shown, rule, place[1], kind))
+        """Report the value of a row in this column; of a private value only the length is shown."""
+        row = placed.row
+        value = row.get(column, "") if isinstance(row, dict) else getattr(row, column)
+        shown = f"({len(str(value))} characters)" if private else shown_value(table, column, value)
+        self.problems.append(Problem(table, placed.number, column, shown, rule, placed.line, kind))
 
     def table_problem(self, table: str, rule: str) -> None:
-        self.problem(table, (None, None), "", "", rule)
+        """Report a table as a whole."""
+        self.problems.append(Problem(table, None, "", "", rule))
 
     def of(self, table: str) -> list[Any]:
-        """The rows of a table that are right."""
-        return [row for _, _, row in self.rows[table]]
+        """The valid rows of a table."""
+        return [placed.row for placed in self.rows[table]]
 
     def has(self, table: str) -> bool:
         """Whether the study has this table, readable or not."""
-        return table in self.paths or any(one.table == table and one.row is None for one in self.problems)
+        return table in self.paths or any(problem.table == table and problem.row is None for problem in self.problems)
 
-    # --- which tables there are ---
+    # --- the files ---
 
     def find_tables(self) -> bool:
-        """Whether there is a folder with a table of sessions."""
+        """Find the tables' files; False where the study's folder cannot be listed."""
         if not self.root.is_dir():
             self.table_problem("study", "is not a folder")
             return False
         try:
-            there = sorted(os.listdir(self.root))
+            names_of_files = sorted(os.listdir(self.root))
         except OSError as error:
             self.table_problem("study", f"the folder cannot be listed: {error.strerror}")
             return False
         for table in TABLES:
-            names = [name for name in there if name.lower() in (f"{table}.csv", f"{table}.parquet")]
+            names = [name for name in names_of_files if name.lower() in (f"{table}.csv", f"{table}.parquet")]
             if len(names) > 1:
                 both = "both as .csv and as .parquet" if len(names) == 2 else f"as {', '.join(names)}"
                 self.table_problem(table, f"is there {both}: keep one")
@@ -131,14 +165,14 @@ class TableRows:
             return
         raw = self._raw[table] = read_table(self.paths[table], has_text=table == _WITH_TEXT)
         for fault in raw.faults:
-            self.problem(table, (fault.number, fault.line), "", "", fault.rule, fault.kind)
+            self.problems.append(Problem(table, fault.number, "", "", fault.rule, fault.line, fault.kind))
         if not raw.columns:
             return
         made = _made_columns(table, raw)
         absent = self._check_columns(table, raw, made)
         model = TABLES[table]
-        wanted = None if model is Participant else set(model.model_fields)
-        places = [(place, name) for place, name in enumerate(raw.columns) if name and (not wanted or name in wanted)]
+        read = set(raw.columns) if model is Participant else set(model.model_fields)
+        columns = [(place, name) for place, name in enumerate(raw.columns) if name and name in read]
         self.remarks += [f"{table}: {remark}" for remark in raw.remarks]
         kept, empty = without_empty_rows(raw)
         if empty:
@@ -147,7 +181,7 @@ class TableRows:
         has_commas = self._find_decimal_commas(table, raw)
         slashes: list[int] = []
         for number, line, values in kept:
-            cells = {name: value for place, name in places if not is_empty(value := values[place])}
+            cells = {name: value for place, name in columns if not is_empty(value := values[place])}
             if made and "video" in cells:
                 cells |= dict.fromkeys(made, PurePosixPath(str(cells["video"]).strip()).stem)
             for column in PATH_COLUMNS:
@@ -156,43 +190,42 @@ class TableRows:
                     slashes.append(number)
             if has_commas:
                 cells |= {name: with_decimal_point(cells[name]) for name in NUMBER_COLUMNS & {*cells}}
-            self._read_row(table, number, line, cells, absent, made)
+            self._read_row(table, Placed(number, line, cells), absent, made)
         if slashes:
             self.remarks.append(f"{table}: paths with \\ between their folders, from row {slashes[0]} on: read as /")
 
     def _find_decimal_commas(self, table: str, raw: Table) -> bool:
-        """Whether the table's numbers have decimal commas, which is said."""
+        """Whether the table's numbers have decimal commas, which becomes a remark."""
         columns = NUMBER_COLUMNS | {"value"} if table == "labels" else NUMBER_COLUMNS
-        if not (found := decimal_commas(raw, columns)):
+        if not (commas := decimal_commas(raw, columns)):
             return False
         self.decimal_commas.add(table)
-        self.remarks.append(f"{table}: numbers with a decimal comma, from row {found[1]} on: read as a point")
+        self.remarks.append(f"{table}: numbers with a decimal comma, from row {commas[1]} on: read as a point")
         return True
 
-    def _read_row(
-        self, table: str, number: int, line: int | None, cells: dict[str, Any], absent: set[str], made: tuple[str, ...]
-    ) -> None:
+    def _read_row(self, table: str, placed: Placed, absent: set[str], made: tuple[str, ...]) -> None:
+        cells = placed.row
         try:
             row = TABLES[table].model_validate(cells)
         except ValidationError as error:
             wrong = set()
-            for one in error.errors(include_url=False, include_context=False, include_input=False):
-                column, rule = str(one["loc"][0]), _rule(one["msg"])
+            for fault in error.errors(include_url=False, include_context=False, include_input=False):
+                column, rule = str(fault["loc"][0]), _rule(fault["msg"])
                 wrong.add(column)
                 if column in made:
                     if "video" in cells and column == made[0]:
                         rule = f"gives the session its name, but {rule}: name it in a column session_id"
-                        self.problem(table, (number, line), "video", cells["video"], rule)
+                        self.problem(table, placed, "video", rule)
                 elif column not in absent:
-                    self.problem(table, (number, line), column, cells.get(column, ""), rule)
-            self.faulty[table].append((number, line, cells))
-            self._note_files(table, number, line, {name: cells[name] for name in cells if name not in wrong})
+                    self.problem(table, placed, column, rule)
+            self.faulty[table].append(placed)
+            self._note_files(table, placed, {name: cells[name] for name in cells if name not in wrong})
         else:
-            self.rows[table].append((number, line, row))
-            self._note_files(table, number, line, vars(row))
+            self.rows[table].append(placed._replace(row=row))
+            self._note_files(table, placed, vars(row))
 
     def _check_columns(self, table: str, raw: Table, made: tuple[str, ...]) -> set[str]:
-        """The columns that should be there and are not."""
+        """The required columns that are missing."""
         known = TABLES[table].model_fields
         absent = {name for name, info in known.items() if info.is_required() and name not in (*raw.columns, *made)}
         for name in known:
@@ -216,20 +249,23 @@ class TableRows:
             self.unread[table] = tuple(unread)
         return absent
 
-    def _note_files(self, table: str, number: int, line: int | None, cells: Mapping[str, Any]) -> None:
+    def _note_files(self, table: str, placed: Placed, cells: Mapping[str, Any]) -> None:
         if table in _WITH_FILES:
-            named = [(column, cells.get(column)) for column in PATH_COLUMNS]
-            whose = str(cells.get("session_id") or ""), cells.get("track")
-            files = [
-                NamedFile(number, line, column, str(path).strip(), table, *whose) for column, path in named if path
-            ]
-            self.files.append(files)
+            owner = str(cells.get("session_id") or ""), cells.get("track")
+            self.files.append(
+                [
+                    NamedFile(placed.number, placed.line, column, str(path).strip(), table, *owner)
+                    for column in PATH_COLUMNS
+                    if (path := cells.get(column))
+                ]
+            )
 
     # --- between rows ---
 
     def ids(self, table: str, *columns: str) -> set[tuple[str, ...]] | None:
-        """What the table names in these columns, also in rows with other faults: one fault is not reported all over
-        again. Empty where there is no such table, None where rows of it may have been lost.
+        """The values of these columns, also in rows with other faults, so that one fault is reported once.
+
+        Empty where the study has no such table, None where rows of it may have been lost.
         """
         key = (table, *columns)
         if key not in self._ids:
@@ -251,56 +287,62 @@ class TableRows:
         if not {*columns} <= {*raw.columns}:
             return set()
         places = [raw.columns.index(column) for column in columns]
-        every = [row.values for row in raw.rows] + [fault.values for fault in raw.faults]
-        return {tuple(str(values[place]).strip() for place in places) for values in every if len(values) > max(places)}
+        rows = [row.values for row in raw.rows] + [fault.values for fault in raw.faults]
+        return {tuple(str(values[place]).strip() for place in places) for values in rows if len(values) > max(places)}
 
     def check_unique(self, table: str, *columns: str) -> None:
-        keys = (tuple(str(getattr(row, column)) for column in columns) for _, _, row in self.rows[table])
-        self.check_keys(table, columns, keys)
+        """Report rows with the same values in these columns, of which the last is named."""
+        for _, first, others in repeated(self.rows[table], attrgetter(*columns)):
+            rule = f"must be unique, but {named_rows(others)} the same {' and '.join(columns)}"
+            self.problem(table, first, columns[-1], rule, f"unique {columns}")
 
-    def check_keys(self, table: str, columns: tuple[str, ...], keys: Iterable[Hashable]) -> None:
-        """Rows with the same key; the last of the columns is the one that is named."""
-        for _, same in repeated(keys):
-            number, line, row = self.rows[table][same[0]]
-            others = named_rows([self.rows[table][place][0] for place in same[1:]])
-            rule = f"must be unique, but {others} the same {' and '.join(columns)}"
-            self.problem(table, (number, line), columns[-1], getattr(row, columns[-1]), rule, f"unique {columns}")
+    def check_case(self, table: str, *columns: str) -> None:
+        """Report names that differ in case only in the last of these columns: one folder on many file systems."""
+        *owner, column = columns
+        for _, first, others in repeated(
+            self.rows[table], lambda row: (*(getattr(row, name) for name in owner), getattr(row, column).lower())
+        ):
+            different = [other for other in others if getattr(other.row, column) != getattr(first.row, column)]
+            if different:
+                rule = f"must differ in more than case, but {named_rows(different)} the same letters"
+                self.problem(table, first, column, rule, "case")
 
     def check_known(
         self, table: str, columns: tuple[str, ...] | str, other: str, *, hint: bool = False, cure: str = ""
     ) -> None:
-        """Rows whose last column (of this session, where it is the second) names what another table does not have.
+        """Report rows whose last column has a value that another table does not have (of two columns: in this session).
 
         Args:
-            table: whose rows.
-            columns: what they name.
-            other: the table that should have it, in columns of the same names.
+            table: of the rows.
+            columns: one, or ``session_id`` and another.
+            other: the table that should have the value, in columns of the same names.
             hint: ask whether a similar name is meant.
-            cure: a sentence about what else may help.
+            cure: what else may help.
         """
         columns = (columns,) if isinstance(columns, str) else columns
         known = self.ids(other, *columns)
         if known is None:
             return
-        placed = [(number, line, vars(row)) for number, line, row in self.rows[table]]
-        for number, line, cells in placed + self.faulty[table]:
-            name = tuple(str(cells.get(column) or "").strip() for column in columns)
+        valid = [placed._replace(row=vars(placed.row)) for placed in self.rows[table]]
+        for placed in valid + self.faulty[table]:
+            name = tuple(str(placed.row.get(column) or "").strip() for column in columns)
             if not name[-1] or name in known or not all(map(ID_PATTERN.fullmatch, name)):
                 continue
             if len(name) > 1 and name[:1] not in (self.ids("sessions", columns[0]) or set()):
                 continue  # that there is no such session is said already
-            there = {one[-1] for one in known if one[:-1] == name[:-1]}
+            alternatives = {value for *owner, value in known if tuple(owner) == name[:-1]}
             of_session = " for this session" if len(name) > 1 else ""
-            rule = f"is not in the table '{other}'{of_session}" + (did_you_mean(name[-1], there) if hint else "")
+            rule = f"is not in the table '{other}'{of_session}" + (did_you_mean(name[-1], alternatives) if hint else "")
             if cure:
                 rule += f" {cure}" if rule.endswith("?") else f": {cure}"
-            self.problem(table, (number, line), columns[-1], name[-1], rule, f"unknown {columns[-1]}" if hint else "")
+            named = placed._replace(row={columns[-1]: name[-1]})
+            self.problem(table, named, columns[-1], rule, f"unknown {columns[-1]}" if hint else "")
 
 
 def _made_columns(table: str, raw: Table) -> tuple[str, ...]:
-    """The columns that are made from the videos' names, where the table of sessions names nothing but files.
+    """The columns that are made from the videos' names, where the table of sessions has only columns of files.
 
-    Not where it has columns that nothing reads: one of them may be the participant under another name.
+    A column that nothing reads prevents this: it may be the participant under another name.
     """
     known = TABLES["sessions"].model_fields
     made = ("session_id", "participant_id")
@@ -309,17 +351,17 @@ def _made_columns(table: str, raw: Table) -> tuple[str, ...]:
     return made if is_smallest and not {*made} & {*names} else ()
 
 
-def repeated(keys: Iterable[Hashable]) -> Iterator[tuple[Any, list[int]]]:
-    """Each key that is there more than once, with its places."""
-    places: dict[Hashable, list[int]] = {}
-    for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
-    return ((key, same) for key, same in places.items() if len(same) > 1)
+def repeated(rows: Iterable[Placed], key: Callable[[Any], Hashable]) -> Iterator[tuple[Any, Placed, list[Placed]]]:
+    """Each key that several rows have, with the first of them and the others."""
+    by_key: dict[Hashable, list[Placed]] = {}
+    for placed in rows:
+        by_key.setdefault(key(placed.row), []).append(placed)
+    return ((value, same[0], same[1:]) for value, same in by_key.items() if len(same) > 1)
 
 
-def named_rows(rows: list[int]) -> str:
+def named_rows(rows: list[Placed]) -> str:
     """The first rows by number, the others counted."""
-    named = ", ".join(map(str, rows[:_ROWS_NAMED]))
+    named = ", ".join(str(placed.number) for placed in rows[:_ROWS_NAMED])
     more = f" and {len(rows) - _ROWS_NAMED} more" if len(rows) > _ROWS_NAMED else ""
     return f"row {named} has" if len(rows) == 1 else f"rows {named}{more} have"
 

@@ -1,7 +1,7 @@
 """Transcripts: what was said, by whom and when, from the formats that speech recognisers write.
 
-Read: the study's own JSON, AssemblyAI JSON, WhisperX JSON, WebVTT and SRT. Needs pydantic (the extra
-``storyframes[pipeline]``). No error message ever holds a piece of the transcript: recordings are intimate.
+The formats are the study's own JSON, AssemblyAI JSON, WhisperX JSON, WebVTT and SRT. No error message quotes the
+transcript: recordings are intimate.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from tasks.study.captions import Captions, CaptionsError, read_captions
 
 _RULE = "a time is finite, not negative, and in order"
-_ROUNDING_S = 0.1  # recognisers round words and utterances each for themselves
-_NAMED = 5  # malformed places that an error lists
+_ROUNDING_S = 0.1  # recognisers round the times of words and of utterances separately
+_NAMED = 5  # faults that an error lists
 
 
 class TranscriptError(Exception):
@@ -53,8 +53,8 @@ class Transcript:
 
     Attributes:
         utterances: what was said.
-        malformed: what was left out or interpolated because it could not be read, each with its place in the file.
-        uncertain_speakers: captions that may begin with a speaker's name, or that name no speaker where others do.
+        malformed: utterances left out and times interpolated because of a fault, each with its place in the file.
+        uncertain_speakers: captions that may begin with a speaker's name, or that have no speaker where others do.
     """
 
     utterances: tuple[Utterance, ...]
@@ -66,7 +66,7 @@ class Transcript:
         return [word for word, _ in self._in_order()]
 
     def utterances_of_words(self) -> list[int]:
-        """For each of :meth:`words`, the number of the utterance that holds it."""
+        """For each of :meth:`words`, the number of its utterance."""
         return [number for _, number in self._in_order()]
 
     def _in_order(self) -> list[tuple[Word, int]]:
@@ -75,17 +75,17 @@ class Transcript:
 
 
 def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefixes: bool | None = None) -> Transcript:
-    """The transcript at ``path``; the format is known by the suffix and, for JSON, by its keys.
+    """The transcript at ``path``; the suffix says the format and, for JSON, the keys.
 
     Args:
         path: .json, .vtt or .srt.
-        allow_malformed: take what can be read. An utterance without times that are times is left out; a word's times
-            are interpolated where they are none, lie outside its utterance, or are an end without a start.
+        allow_malformed: read what can be read. An utterance without valid times is left out; a word's times are
+            interpolated where they are invalid, outside its utterance, or an end without a start.
         speaker_prefixes: of captions, whether "Name: " at the beginning of a cue is its speaker and no text; None
-            judges by the whole file (see :mod:`tasks.study.captions`).
+            decides by the whole file (see :mod:`tasks.study.captions`).
 
     Raises:
-        TranscriptError: unknown format, damaged file, or (unless ``allow_malformed``) something that is malformed.
+        TranscriptError: the format is unknown, the file damaged, or (unless ``allow_malformed``) a part malformed.
     """
     suffix = path.suffix.lower()
     if suffix not in (".json", ".vtt", ".srt"):
@@ -109,11 +109,11 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
             f"{path.name}, {'; '.join(faults[:_NAMED])}{more}: mend the file, or set [transcript] "
             "allow_malformed_cues = true to leave out what cannot be read"
         )
-    utterances = sorted((one for one in finished if one is not None), key=lambda utterance: utterance.start_s)
+    utterances = sorted(filter(None, finished), key=lambda utterance: utterance.start_s)
     return Transcript(tuple(utterances), tuple(faults), uncertain_speakers)
 
 
-# --- a draft: an utterance as read, before its times are checked and its words have all got some --------------------
+# --- a draft: an utterance as read, before its times are checked and those of its words interpolated ------------------
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _Draft:
 
 
 def _finish(draft: _Draft, number: int, faults: list[str]) -> Utterance | None:
-    """The utterance with times for all its words; None where it has none itself. What is malformed goes to faults."""
+    """The utterance with times for all its words; None where its own are invalid. Faults are added to ``faults``."""
     where = f"utterance {number}"
     if not _are_times(draft.start_s, draft.end_s):
         faults.append(f"{where}: runs from {draft.start_s} s to {draft.end_s} s; {_RULE}")
@@ -149,7 +149,7 @@ def _are_times(start_s: float, end_s: float) -> bool:
 
 
 def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str]) -> _DraftWord:
-    """The word, without its times where they are malformed. A start alone is not: WhisperX writes numbers so."""
+    """The word, without its times where they are invalid. A start alone is valid: WhisperX writes numbers so."""
     if word.start_s is None and word.end_s is None:
         return word
     if word.start_s is None:
@@ -169,9 +169,9 @@ def _checked(word: _DraftWord, utterance: _Draft, where: str, faults: list[str])
 
 
 def _time_words(words: Sequence[_DraftWord], draft: _Draft) -> Iterator[Word]:
-    """Words with times keep them; each run of words without shares the gap it stands in by the words' lengths.
+    """Words with times keep them; consecutive words without times share the gap between their neighbours by length.
 
-    A word with a start alone begins such a run: it keeps its start.
+    A word with a start alone begins such a gap, and keeps its start.
     """
     position = 0
     clock = draft.start_s
@@ -223,7 +223,7 @@ class _OwnUtterance(BaseModel):
 
 
 class _Own(BaseModel):
-    """The study's own form: utterances with speaker, start_s, end_s, text and, optionally, words with times."""
+    """The study's own format: utterances with speaker, start_s, end_s, text and, optionally, words with times."""
 
     utterances: list[_OwnUtterance]
 
@@ -295,7 +295,7 @@ class _WhisperSegment(BaseModel):
 
 
 class _Whisper(BaseModel):
-    """WhisperX's result: segments, whose words lack times where the alignment model does not know their characters."""
+    """WhisperX's result: segments; words have no times where the alignment model does not know their characters."""
 
     segments: list[_WhisperSegment]
 

@@ -15,8 +15,8 @@ from storyframes import FeatureStore
 from tasks.extractors.settings import TranscriptSettings
 from tasks.extractors.speech import speaker_labels
 from tasks.study.load import Study, StudyFileError
-from tasks.study.record import check_study_record
-from tasks.study.tracks import spoken_name
+from tasks.study.rows import spoken_name
+from tasks.study.study_identity import check_study_record
 from tasks.study.transcript import TranscriptError, Utterance, read_transcript
 
 WHOLE_SESSION = "session"  # the phase of a study without phases

@@ -19,7 +19,7 @@ from storyframes.store.layout import leave_mark, open_storage
 from storyframes.store.maintenance.garbage import collect
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.required_tools import MissingToolError, check_tools, missing_tools
-from tasks.study.record import digest_of_ends
+from tasks.study.study_identity import digest_of_ends
 
 ROOT = Path(__file__).parents[2]
 

@@ -30,8 +30,7 @@ from storyframes.store.tables import tables_of
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.label_rules import LabelRule, label_rule_faults
-from tasks.study.curve_file import CurveSamples
-from tasks.study.curve_mean import mean_curve, unsaid_share, values_at
+from tasks.study.curves import CurveSamples, mean_curve, unlabelled_share, values_at
 from tasks.study.load import load_study
 
 
@@ -151,7 +150,7 @@ def test_how_much_of_a_curve_says_nothing_is_a_caveat_and_a_remark(tmp_path: Pat
     assert 0.46 < share < 0.54
     assert is_said
     assert of("b") == (0, False)
-    assert share == pytest.approx(unsaid_share(time, np.full(400, 0.5), CurveRule()))
+    assert share == pytest.approx(unlabelled_share(time, np.full(400, 0.5), CurveRule()))
     rules = {"valence": LabelRule(between=Between.HOLD, longest_gap_s=10)}
     assert of("a", **rules) == (0, False)
     expected = (

@@ -30,8 +30,7 @@ from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Status
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.planning.selection import SelectionError
-from tasks.study.curve_file import CurveSamples
-from tasks.study.curve_mean import mean_curve, values_at
+from tasks.study.curves import CurveSamples, mean_curve, values_at
 from tasks.study.load import load_study
 
 

@@ -16,7 +16,7 @@ from tasks.clip_labels import add_labels, confidence_of, meet
 from tasks.label_rules import LabelRule, Within
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Session, Study
-from tasks.study.tracks import Track
+from tasks.study.rows import Track
 
 NAMES = ("low", "mid", "high")
 SCHEMES = {"mood": Scheme("mood", SchemeType.NOMINAL, labels=NAMES), "level": Scheme("level", SchemeType.ORDINAL)}

@@ -12,8 +12,7 @@ from support.commands import storyframes
 from support.recordings import FPS, write_recording, write_wave
 from support.speech import RATE, recorded, speech
 
-from tasks.study.changed_tables import TableChangeError
-from tasks.study.clock_rows import MeasuredClock, write_clocks
+from tasks.study.changed_tables import MeasuredClock, TableChangeError, write_clocks
 from tasks.study.load import StudyError, load_study
 from tasks.synchronise import Outcome, propose_clocks, read_unsynchronised
 

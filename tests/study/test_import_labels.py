@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from praatio import textgrid
 
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
+from tasks.study.importers.import_labels import Import, Target, import_labels, parse_map, read_annotations, session_from
 from tasks.study.importers.label_table import TimeColumns
-from tasks.study.importers.mapping import Target, parse_map, session_from
-from tasks.study.importers.read import read_annotations
-from tasks.study.importers.to_tables import Import, import_labels
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import StudyError, load_study
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tasks.study.from_files import FilesError, Made, make_sessions
 from tasks.study.load import load_study
+from tasks.study.sessions_from_files import FilesError, Made, make_sessions
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
@@ -48,7 +48,7 @@ def test_what_belongs_together_by_its_name(tmp_path: Path) -> None:
         "s1_b,s1_b,v/s1_b.mp4,a/s1_b_lapel.wav,,",
         "s2,s2,v/s2.avi,,t/s2.json,o/s2.csv.gz",
     ]
-    assert made.found == {"video": 3, "audio": 2, "transcript": 2, "openface": 1}
+    assert made.files == {"video": 3, "audio": 2, "transcript": 2, "openface": 1}
     assert made.remarks[:3] == (
         "video: 1 hidden files, left out",
         "audio: of no video's name, left out: a/s9.wav",

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.study.curve_file import CurveError, read_curve
+from tasks.study.curves import CurveError, read_curve
 from tasks.study.load import Study, StudyError, load_study
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)

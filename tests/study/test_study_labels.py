@@ -23,11 +23,10 @@ from tasks.index import build_clip_index
 from tasks.inspect.report.facts import scores_of
 from tasks.inspect.study_check import check_study
 from tasks.label_rules import LabelRule
-from tasks.study.curve_file import CurveError, read_curve
-from tasks.study.labels import Curve, Label, Rater, RaterKind, Scheme, SchemeType
+from tasks.study.curves import CurveError, read_curve
+from tasks.study.labels import Label, RaterKind, Scheme, SchemeType
 from tasks.study.load import Study, StudyError, load_study, read_study
-from tasks.study.rows import TABLES
-from tasks.study.tracks import Person, Track
+from tasks.study.rows import TABLES, Curve, Person, Rater, Track
 
 DYAD = {
     "sessions": "session_id,participant_id,video,transcript\ns1,p1,a.avi,a.json\ns2,p3,b.avi,\n",
@@ -92,10 +91,11 @@ def test_a_dyad_becomes_one_model(tmp_path: Path) -> None:
         Label("s2", "note", "she laughs, twice", 0.0, 10.0),
         Label("s2", "half", 3.5, target="st-1", rater_id="r2", confidence=1.0),
     )
-    assert study.curves == (Curve("s1", "stress", "curves/s1.csv", "r2", "child_b"),)
-    assert study.raters["r2"] == Rater("r2", RaterKind.MACHINE)
-    assert study.raters["r3"] == Rater("r3")
-    assert study.persons[2] == Person("s1", "robot", None, "robot")
+    curve = Curve(session_id="s1", scheme="stress", path="curves/s1.csv", rater_id="r2", track="child_b")
+    assert study.curves == (curve,)
+    assert study.raters["r2"] == Rater(rater_id="r2", kind=RaterKind.MACHINE)
+    assert study.raters["r3"] == Rater(rater_id="r3")
+    assert study.persons[2] == Person(session_id="s1", person_id="robot", role="robot")
     assert study.tracks["s1"] == {
         "main": Track("s1", "main", "a.avi", transcript="a.json"),
         "child_b": Track("s1", "child_b", "b2.mp4", person_id="child_b", clock="cam_b"),
@@ -305,7 +305,7 @@ def test_an_undeclared_curve_is_a_curve_and_a_declared_label_is_none(tmp_path: P
 
 def test_raters_need_no_table(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, raters=None))
-    assert study.raters == {"r1": Rater("r1"), "r2": Rater("r2")}
+    assert study.raters == {"r1": Rater(rater_id="r1"), "r2": Rater(rater_id="r2")}
 
 
 @pytest.mark.parametrize(

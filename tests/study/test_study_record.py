@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.store.layout import StoreError
 from storyframes.store.maintenance.verification import verify
-from tasks.study.labels import Rater, RaterKind
+from tasks.study.labels import RaterKind
 from tasks.study.load import Participant, Session, Study, Survey, load_study
-from tasks.study.record import check_study_record, remember_study
-from tasks.study.tracks import Person
+from tasks.study.rows import Person, Rater
+from tasks.study.study_identity import check_study_record, remember_study
 
 
 def make_study(folder: Path, sessions: dict[str, tuple[str, bytes | None]]) -> Study:
@@ -131,7 +131,7 @@ def test_a_study_that_changes_a_little_at_a_time_stays_itself(tmp_path_factory, 
 
 
 def test_an_unchanged_study_is_neither_read_again_nor_written(store: Path, tmp_path: Path, monkeypatch) -> None:
-    import tasks.study.record as study_record
+    import tasks.study.study_identity as study_record
 
     monkeypatch.setattr(study_record, "digest_of_ends", lambda *_: pytest.fail("a recording was read"))
     before = (store / "study.json").stat().st_mtime_ns
@@ -213,17 +213,18 @@ def test_the_commands_refuse_before_anything_is_started_or_written(
 
 
 def test_a_store_knows_everybody_of_its_study_by_id(store_root: Path, tmp_path: Path) -> None:
+    kinds = {"r1": None, "gpt": RaterKind.MACHINE, "r2": RaterKind.HUMAN}
     study = replace(
         make_study(tmp_path / "study", {"s1": ("ada", b"1"), "s2": ("ben", b"2")}),
         participants=(Participant(participant_id="ada"), Participant(participant_id="withdrawn")),
         surveys=(Survey(participant_id="of-surveys", timepoint="pre", scale="age", score=1),),
         persons=(
-            Person("s1", "child", "ada"),
-            Person("s2", "child", "ben"),
-            Person("s1", "adas-mother", "mother-1"),
-            Person("s1", "robot"),
+            Person(session_id="s1", person_id="child", participant_id="ada"),
+            Person(session_id="s2", person_id="child", participant_id="ben"),
+            Person(session_id="s1", person_id="adas-mother", participant_id="mother-1"),
+            Person(session_id="s1", person_id="robot"),
         ),
-        raters={"r1": Rater("r1"), "gpt": Rater("gpt", RaterKind.MACHINE), "r2": Rater("r2", RaterKind.HUMAN)},
+        raters={name: Rater(rater_id=name, kind=kind) for name, kind in kinds.items()},
     )
     remember_study(local(store_root), study)
     record = json.loads((store_root / "study.json").read_bytes())

@@ -23,7 +23,7 @@ from support.stores import local
 from support.synthetic_features import FPS, STORY_IDS, StudySpec, publish, random_features, study_of, tables
 from tasks.index import build_clip_index, write_clip_index
 from tasks.study.load import Participant
-from tasks.study.record import remember_study
+from tasks.study.study_identity import remember_study
 
 SESSIONS = ["anna-2024-03-17", "bertil-2024-03-18", "cleo-2024-04-01", "withdrawn-2024-05-05"]
 STORY = "hugos-lost-dog"

@@ -14,7 +14,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.times import Clock
 from support.stores import local
 from tasks.study.load import Phase, Session, Study
-from tasks.study.tracks import Person, Track
+from tasks.study.rows import Person, Track
 
 LENGTH_S = 10.5
 RATES = {"s15": 15.0, "s25": 25.0, "s29": 30000 / 1001, "s30": 30.0, "vfr": 15.0}
@@ -97,7 +97,7 @@ def study_of(clock: Clock | None = None, sessions: tuple[str, ...] = tuple(RATES
         phases=tuple(Phase(session_id=one, phase="all", start_s=0, end_s=LENGTH_S) for one in sessions),
         tracks=tracks,
         clocks={session: {"c": clock or clock_of()} for session in sessions},
-        persons=tuple(Person(session, "child_b") for session in sessions),
+        persons=tuple(Person(session_id=session, person_id="child_b") for session in sessions),
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from storyframes.tracks import MAIN
 from tasks.inspect.formatting import counted
-from tasks.study.labels import Curve, Label
+from tasks.study.labels import Label
 from tasks.study.load import Problem, Study
 from tasks.study.problems import shortened
-from tasks.study.tracks import MAIN
+from tasks.study.rows import Curve
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from tasks.study.labels import Curve, Label, Scheme, SchemeType
+from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Study
+from tasks.study.rows import Curve
 
 NO_LABEL = "no label"
 _COUNTED = 20  # an ordinal column with more values than these (means over raters) is drawn as an interval is

@@ -1,7 +1,6 @@
-"""Labels from the files of annotation programs, one file a format.
+"""Labels from the files of annotation programs, one file for each format.
 
-``read`` chooses by the suffix; ``annotation_file`` is what all are read into: ``elan`` (.eaf), ``praat`` (.TextGrid),
-``audformat_table`` and ``label_table`` (CSV; ``possible_times`` finds columns that may be times, and data in the place
-of a header). ``mapping`` says which tier is which scheme and which file is which session; ``to_tables`` writes the
-study's tables labels and schemes.
+``import_labels`` has the table of formats, and writes what they read into the study's tables labels and schemes. All
+formats are read into an ``annotation_file``: ``elan`` (.eaf), ``praat`` (.TextGrid) and ``label_table`` (CSV, also
+audformat's).
 """

@@ -1,4 +1,4 @@
-"""What a file of annotations holds, whatever program wrote it."""
+"""The content of a file of annotations, in one form for all programs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _NAMED = 3  # places that a sentence lists
 
 
 class ImportFaultError(Exception):
-    """The file cannot be imported as asked; the message names it, the place and what to do, and quotes no value."""
+    """The file cannot be imported as requested; the message names it, the place and what to do, and quotes no value."""
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """One value, with where it stands.
+    """One value, with its place.
 
     Attributes:
         tier: the tier's name (of a table: the column's).
         value: as it is written.
-        start_s, end_s: seconds of the file's own clock; None where it is about all of the recording.
-        place: where in the file.
+        start_s, end_s: seconds of the file's own clock; None where it is of the whole recording.
+        place: in the file.
         file: the recording that the file names for it; empty where it names none.
         session_id, rater_id, person_id, confidence: where the file has such columns; else None.
     """
@@ -41,7 +41,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Tier:
-    """One tier of a file; ``vocabulary`` holds what its annotations may be, where the file says so."""
+    """One tier of a file; ``vocabulary`` has the allowed values, where the file names them."""
 
     name: str
     vocabulary: tuple[str, ...] = ()
@@ -52,14 +52,14 @@ class AnnotationFile:
     """A file of annotations as it was read.
 
     Attributes:
-        name: the file's.
-        unit: how its times are written.
-        tiers: in its order; two may have one name.
+        name: of the file.
+        unit: of its times.
+        tiers: in their order; two may have one name.
         annotations: those with a value.
-        remarks: what was left out, or is odd.
-        faults: by tier, why it cannot be imported: it has to be mended, or left out.
+        remarks: what was left out, or is unusual.
+        faults: by tier, why it cannot be imported: it has to be corrected, or skipped.
         origins_s: where the media of the file begin on its clock, if not at 0.
-        decimal_commas: a value that is a number has a decimal comma, by what else is in the file.
+        decimal_commas: whether numbers among the values have a decimal comma, by the other cells of the file.
         columns: of a table, the names in its header.
         possible_times: columns of a table without known times that may be times: by each, the columns that it is a
             start or an end to, itself where its cells are times, and the empty name where its own name says so.
@@ -81,43 +81,45 @@ NO_TIMES = "no times"  # the unit of a file that has none
 
 
 def without_empty(annotations: Iterable[Annotation]) -> tuple[tuple[Annotation, ...], list[str]]:
-    """The annotations that say something, and a remark on each tier with others."""
+    """The annotations with a value, and a remark on each tier that has others."""
     kept, empty = [], Counter[str]()
-    for one in annotations:
-        if one.value.strip():
-            kept.append(one)
+    for annotation in annotations:
+        if annotation.value.strip():
+            kept.append(annotation)
         else:
-            empty[one.tier] += 1
+            empty[annotation.tier] += 1
     return tuple(kept), [f"tier {name!r}: {count} without a value, left out" for name, count in empty.items()]
 
 
 def overlaps(annotations: Sequence[Annotation]) -> list[str]:
     """A remark on each tier with annotations that overlap: they are kept."""
     by_tier: dict[tuple[object, ...], list[Annotation]] = {}
-    for one in annotations:
-        if one.start_s is not None:
-            by_tier.setdefault((one.tier, one.file, one.session_id, one.rater_id, one.person_id), []).append(one)
-    found = Counter[str]()
+    for annotation in annotations:
+        if annotation.start_s is not None:
+            owner = annotation.session_id, annotation.rater_id, annotation.person_id
+            by_tier.setdefault((annotation.tier, annotation.file, *owner), []).append(annotation)
+    overlapping = Counter[str]()
     for (tier, *_), of_tier in by_tier.items():
-        of_tier.sort(key=lambda one: (one.start_s, one.end_s))
+        of_tier.sort(key=lambda annotation: (annotation.start_s, annotation.end_s))
         last_s = -1.0
-        for before, one in pairwise(of_tier):
+        for before, annotation in pairwise(of_tier):
             last_s = max(last_s, before.end_s or 0.0)
-            found[str(tier)] += (one.start_s or 0.0) < last_s
-    return [f"tier {name!r}: {count} overlap the one before, kept" for name, count in found.items() if count]
+            overlapping[str(tier)] += (annotation.start_s or 0.0) < last_s
+    return [f"tier {name!r}: {count} overlap the one before, kept" for name, count in overlapping.items() if count]
 
 
 def backwards(annotations: Iterable[Annotation]) -> dict[str, str]:
     """By tier, the first of its annotations that end before they begin, or begin before the recording."""
     wrong: dict[str, list[str]] = {}
-    for one in annotations:
-        if one.start_s is not None and one.end_s is not None and not 0 <= one.start_s <= one.end_s:
-            wrong.setdefault(one.tier, []).append(one.place)
+    for annotation in annotations:
+        start_s, end_s = annotation.start_s, annotation.end_s
+        if start_s is not None and end_s is not None and not 0 <= start_s <= end_s:
+            wrong.setdefault(annotation.tier, []).append(annotation.place)
     rule = "ends before it begins, or begins before 0 s: mend it there"
-    return {tier: f"{places(found)}: {rule}" for tier, found in wrong.items()}
+    return {tier: f"{places(of_tier)}: {rule}" for tier, of_tier in wrong.items()}
 
 
-def places(found: Sequence[str]) -> str:
-    """The first places, the others counted."""
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return "; ".join(found[:_NAMED]) + more
+def places(names: Sequence[str]) -> str:
+    """The first places by name, the others counted."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return "; ".join(names[:_NAMED]) + more

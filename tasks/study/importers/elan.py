@@ -22,7 +22,7 @@ from tasks.study.importers.annotation_file import (
 
 @dataclass(frozen=True)
 class _Raw:
-    """An annotation as it stands: with times of its own, or with the annotation that it belongs to."""
+    """An annotation as it is written: with its own times, or with the annotation that it belongs to."""
 
     tier: str
     place: str
@@ -33,7 +33,7 @@ class _Raw:
 
 
 def read_elan(path: Path) -> AnnotationFile:
-    """The annotations of an .eaf file; one that belongs to another has the other's times.
+    """The annotations of an .eaf file; an annotation that belongs to another one has its times.
 
     Raises:
         ImportFaultError: it is no .eaf, its times are not in milliseconds, or an annotation has no time.
@@ -70,56 +70,59 @@ def read_elan(path: Path) -> AnnotationFile:
 
 def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
     slots = {slot.attrib["TIME_SLOT_ID"]: slot.get("TIME_VALUE") for slot in root.iterfind("TIME_ORDER/TIME_SLOT")}
-    found: dict[str, _Raw] = {}
+    raw: dict[str, _Raw] = {}
     for tier in root.iterfind("TIER"):
         tier_name = tier.attrib["TIER_ID"]
         for number, annotation in enumerate(tier.iterfind("ANNOTATION/*"), start=1):
             value = annotation.findtext("ANNOTATION_VALUE") or ""
             place = f"tier {tier_name!r}, annotation {number}"
             identity = annotation.attrib["ANNOTATION_ID"]
-            if identity in found:
-                raise ImportFaultError(f"{name}: {place}: has the ANNOTATION_ID of {found[identity].place}")
+            if identity in raw:
+                raise ImportFaultError(f"{name}: {place}: has the ANNOTATION_ID of {raw[identity].place}")
             if annotation.tag == "REF_ANNOTATION":
                 parent = annotation.attrib["ANNOTATION_REF"]
-                found[identity] = _Raw(tier_name, place, value, None, None, parent)
+                raw[identity] = _Raw(tier_name, place, value, None, None, parent)
             else:
                 times = [slots[annotation.attrib[f"TIME_SLOT_REF{which}"]] for which in (1, 2)]
                 start_ms, end_ms = (None if time is None else int(time) for time in times)
-                found[identity] = _Raw(tier_name, place, value, start_ms, end_ms)
-    return found
+                raw[identity] = _Raw(tier_name, place, value, start_ms, end_ms)
+    return raw
 
 
 def _timed(name: str, raw: Mapping[str, _Raw]) -> tuple[list[Annotation], dict[str, str]]:
-    """Those that have times, an annotation of another one with that one's; by tier, why others have none."""
-    sharing = Counter((one.tier, one.parent) for one in raw.values() if one.parent)
+    """The annotations that have times, those of another annotation included; by tier, why others have none."""
+    sharing = Counter((child.tier, child.parent) for child in raw.values() if child.parent)
     timed: list[Annotation] = []
     shared: dict[str, list[str]] = {}
     timeless: dict[str, list[str]] = {}
-    for one in raw.values():
-        owner, is_shared, steps = one, False, 0
+    for annotation in raw.values():
+        tier, place = annotation.tier, annotation.place
+        owner, is_shared, steps = annotation, False, 0
         while owner.parent:
             is_shared = is_shared or sharing[owner.tier, owner.parent] > 1
             if owner.parent not in raw or steps > len(raw):
-                raise ImportFaultError(f"{name}: {one.place}: belongs to an annotation that is not there, or to itself")
+                raise ImportFaultError(f"{name}: {place}: belongs to an annotation that is not there, or to itself")
             owner, steps = raw[owner.parent], steps + 1
         if is_shared:
-            shared.setdefault(one.tier, []).append(one.place)
+            shared.setdefault(tier, []).append(place)
         elif owner.start_ms is None or owner.end_ms is None:
-            timeless.setdefault(one.tier, []).append(one.place)
+            timeless.setdefault(tier, []).append(place)
         else:
-            timed.append(Annotation(one.tier, one.value, owner.start_ms / 1000, owner.end_ms / 1000, one.place))
-    faults = {tier: f"{places(found)}: has no time of its own: give it one in ELAN" for tier, found in timeless.items()}
+            timed.append(Annotation(tier, annotation.value, owner.start_ms / 1000, owner.end_ms / 1000, place))
+    faults = {tier: f"{places(names)}: has no time of its own: give it one in ELAN" for tier, names in timeless.items()}
     rule = "are several in one annotation of another tier, so none has a time of its own: give them times in ELAN"
-    return timed, faults | {tier: f"{places(found)}: {rule}" for tier, found in shared.items()}
+    return timed, faults | {tier: f"{places(names)}: {rule}" for tier, names in shared.items()}
 
 
 def _tiers(root: ElementTree.Element) -> tuple[Tier, ...]:
     vocabularies = {
-        one.attrib["CV_ID"]: _entries(one) for one in root.iterfind("CONTROLLED_VOCABULARY") if one.get("CV_ID")
+        vocabulary.attrib["CV_ID"]: _entries(vocabulary)
+        for vocabulary in root.iterfind("CONTROLLED_VOCABULARY")
+        if vocabulary.get("CV_ID")
     }
     types = {
-        one.attrib["LINGUISTIC_TYPE_ID"]: one.get("CONTROLLED_VOCABULARY_REF", "")
-        for one in root.iterfind("LINGUISTIC_TYPE")
+        kind.attrib["LINGUISTIC_TYPE_ID"]: kind.get("CONTROLLED_VOCABULARY_REF", "")
+        for kind in root.iterfind("LINGUISTIC_TYPE")
     }
     return tuple(
         Tier(tier.attrib["TIER_ID"], vocabularies.get(types.get(tier.get("LINGUISTIC_TYPE_REF", ""), ""), ()))
@@ -128,7 +131,7 @@ def _tiers(root: ElementTree.Element) -> tuple[Tier, ...]:
 
 
 def _entries(vocabulary: ElementTree.Element) -> tuple[str, ...]:
-    """What a controlled vocabulary allows, of several languages the first."""
+    """The values of a controlled vocabulary; of several languages the first."""
     old = [entry.text or "" for entry in vocabulary.iterfind("CV_ENTRY")]
     new = [entry.findtext("CVE_VALUE") or "" for entry in vocabulary.iterfind("CV_ENTRY_ML")]
     return tuple(dict.fromkeys(entry.strip() for entry in old + new if entry.strip()))

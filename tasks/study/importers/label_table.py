@@ -1,14 +1,17 @@
-"""Labels as a CSV table: wide (a column for each kind of label) or long (columns tier and value).
+"""Labels as a CSV table: wide (a column for each kind of label), long (columns tier and value), or audformat's.
 
-Times are in the columns start_s and end_s, or start_ms and end_ms, or in start and end with a unit that is said, or in
-columns that the user names. Whatever else may be times is listed with the file, so that it is not left out in silence.
+Times are in the columns start_s and end_s, or start_ms and end_ms, or in start and end with ``--unit``, or in columns
+that the user names. Other columns that may be times are listed with the file, so that they are not silently left out.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import permutations
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +25,36 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
-from tasks.study.importers.audformat_table import is_audformat, read_audformat
-from tasks.study.importers.possible_times import check_header, check_own_values, possible_times
-from tasks.study.spreadsheet_habits import decimal_commas, with_decimal_point, without_empty_rows
-from tasks.study.strict_tables import is_empty, read_table
+from tasks.study.strict_tables import (
+    Table,
+    decimal_commas,
+    is_empty,
+    read_table,
+    with_decimal_point,
+    without_empty_rows,
+)
 
 UNITS = {"s": 1.0, "ms": 1e-3}
 _OTHERS = ("session_id", "rater_id", "person_id", "confidence")
 _FILE = "file"
 _OF_LONG = ("tier", "value")
 _KNOWN_TIMES = tuple(f"{moment}{ending}" for ending in ("_s", "_ms", "") for moment in ("start", "end"))
+_AUDFORMAT_TIME = re.compile(r"(?:(\d+) days?,? )?(\d\d):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)")
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
+_CLOCK = re.compile(r"\d+(?::[0-5]?\d){1,2}(?:[.,]\d+)?")  # 1:02, 00:01:02.5
+_STEMS = (
+    "start begin stop onset offset duration time second stamp minute "
+    "anfang beginn dauer zeit début debut durée duree inicio inizio durata duración"
+).split()
+_WORDS = {
+    *"end dur from to until in out s sec secs ms msec min frame frames tmin tmax xmin xmax t0 t1 t2 length ende".split()
+}
 _SAYS_UNIT = re.compile(r".*[_ \[(](?:(s|secs?|seconds?)|(ms|msecs?|milliseconds?))[\])]?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TimeColumns:
-    """The columns that hold the labels' times: a start, and an end or a duration. Empty where there is none."""
+    """The columns of the labels' times: a start, and an end or a duration. Empty where the table has none."""
 
     start: str = ""
     end: str = ""
@@ -53,22 +70,23 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
 
     Args:
         path: the table.
-        unit: of the times: s or ms; None where the columns' names say it.
-        time_columns: which columns are times; None where they have the names that are known.
+        unit: of the times: s or ms; None where the columns' names have it.
+        time_columns: which columns are times; None where they have the usual names.
 
     Raises:
-        ImportFaultError: the first row is no header, a row is not as the header says, a column is not there, or the
-            times have no unit.
+        ImportFaultError: the first row is no header, a row does not match the header, a column is missing, or the times
+            have no unit.
         OSError: it cannot be read.
     """
+    path.stat()  # a missing file is an error of the system, not a fault of the table
     table = read_table(path, has_text=False)
     if table.faults:
         fault = table.faults[0]
         where = f"row {fault.number} " if fault.number else ""
         raise ImportFaultError(f"{path.name}: {where}{fault.rule.removeprefix(f'{path.name} ')}")
-    check_header(path.name, table.columns, {*_OTHERS, *_OF_LONG, *_KNOWN_TIMES, _FILE})
-    if is_audformat(table) and time_columns is None:
-        return read_audformat(path.name, table)
+    _check_header(path.name, table.columns, {*_OTHERS, *_OF_LONG, *_KNOWN_TIMES, _FILE})
+    if _is_audformat(table) and time_columns is None:
+        return _read_audformat(path.name, table)
     of_times, known_unit = _time_columns(path.name, table.columns, unit, time_columns)
     times = of_times.names
     commas = decimal_commas(table, (*times, "confidence")) is not None
@@ -78,7 +96,7 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
     if time_columns and _FILE in columns:
         columns.remove(_FILE)
     if not is_long:
-        check_own_values(path.name, table, columns)
+        _check_own_values(path.name, table, columns)
     annotations: list[Annotation] = []
     for row in rows:
         cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not is_empty(cell)}
@@ -103,9 +121,11 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
             file = str(cells.get(_FILE, "")).strip() if time_columns else ""
             annotations.append(Annotation(tier.strip(), str(value).strip(), start_s, end_s, place, file, **others))
     kept, empty = without_empty(annotations)
-    names = dict.fromkeys(one.tier for one in kept) if is_long else dict.fromkeys(columns)
+    names = dict.fromkeys(annotation.tier for annotation in kept) if is_long else dict.fromkeys(columns)
     if "" in names:
-        raise ImportFaultError(f"{path.name}: {next(one.place for one in kept if not one.tier)}: name its tier")
+        raise ImportFaultError(
+            f"{path.name}: {next(annotation.place for annotation in kept if not annotation.tier)}: name its tier"
+        )
     remarks = [*table.remarks, *([f"{len(empty_rows)} empty rows, left out"] if empty_rows else [])]
     values_have_commas = decimal_commas(table, (*times, "confidence", *(["value"] if is_long else columns))) is not None
     remarks += ["numbers with a decimal comma: read as a point"] if commas or values_have_commas else []
@@ -121,14 +141,14 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
         backwards(kept),
         decimal_commas=values_have_commas,
         columns=table.columns,
-        possible_times={} if times else possible_times(table, columns),
+        possible_times={} if times else _possible_times(table, columns),
     )
 
 
 def _time_columns(
     name: str, columns: tuple[str, ...], unit: str | None, said: TimeColumns | None
 ) -> tuple[TimeColumns, str]:
-    """The columns of the times and their unit, which is empty where there are none."""
+    """The columns of the times and their unit, which is empty where the table has no times."""
     if said is None:
         endings = [ending for ending in ("_s", "_ms", "") if {f"start{ending}", f"end{ending}"} & {*columns}]
         if not endings:
@@ -163,3 +183,132 @@ def _seconds(name: str, row: int, column: str, cell: Any, unit: str, commas: boo
     except ValueError:
         raise ImportFaultError(f"{name}: row {row}, {column}: must be a number with a decimal point") from None
     return round(float(text) * UNITS[unit], 9)
+
+
+# --- audformat ----------------------------------------------------------------------------------------------------
+
+
+def _is_audformat(table: Table) -> bool:
+    """Whether its first columns are audformat's index of files, or of parts of files."""
+    return table.columns[:1] == ("file",) and not {"session_id", "tier"} & {*table.columns}
+
+
+def _read_audformat(name: str, table: Table) -> AnnotationFile:
+    """The labels of an audformat table: a file, perhaps a part of it, and a column for each kind of label.
+
+    A part without an end must begin at 0, and is the whole file.
+
+    Raises:
+        ImportFaultError: a row has no file, or times in another form.
+    """
+    is_parts = table.columns[1:3] == ("start", "end")
+    columns = table.columns[3:] if is_parts else table.columns[1:]
+    annotations: list[Annotation] = []
+    for row in table.rows:
+        file, *cells = row.values
+        if is_empty(file):
+            raise ImportFaultError(f"{name}: row {row.number}: names no file")
+        span: tuple[float | None, float | None] = (None, None)
+        if is_parts:
+            span = _span(name, row.number, *cells[:2])
+            cells = cells[2:]
+        for column, cell in zip(columns, cells, strict=True):
+            place = f"row {row.number}, {column}"
+            annotations.append(Annotation(column, "" if is_empty(cell) else str(cell).strip(), *span, place, str(file)))
+    kept, empty = without_empty(annotations)
+    tiers = tuple(Tier(column) for column in columns if column)
+    unit = "days and hours:minutes:seconds" if is_parts else NO_TIMES
+    return AnnotationFile(
+        name,
+        unit,
+        tiers,
+        kept,
+        (*table.remarks, *empty, *overlaps(kept)),
+        backwards(kept),
+        columns=table.columns,
+        possible_times={} if is_parts else _possible_times(table, columns),
+    )
+
+
+def _span(name: str, row: int, start: object, end: object) -> tuple[float | None, float | None]:
+    start_s = _audformat_seconds(name, row, "start", start) or 0.0
+    end_s = _audformat_seconds(name, row, "end", end)
+    if end_s is None and start_s:
+        raise ImportFaultError(f"{name}: row {row}: begins at {start_s:g} s and has no end: give it one")
+    return (None, None) if end_s is None else (start_s, end_s)
+
+
+def _audformat_seconds(name: str, row: int, column: str, cell: object) -> float | None:
+    if is_empty(cell) or str(cell).strip() == "NaT":
+        return None
+    if not (time := _AUDFORMAT_TIME.fullmatch(str(cell).strip())):
+        raise ImportFaultError(f"{name}: row {row}, {column}: is no time as audformat writes it (0 days 00:00:01.5)")
+    days, hours, minutes, seconds = time.groups()
+    return (int(days or 0) * 24 + int(hours)) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+# --- columns that may be times, and first rows that are no header -----------------------------------------------------
+
+
+def _possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str]]:
+    """Which of these columns may be times, in their order, and why, as :class:`AnnotationFile` describes it.
+
+    A column may be times by its name (reason: the empty name), by its cells, which are times of a clock (its own name),
+    or by its numbers, which are never greater, or never smaller, than another column's (the other's name).
+    """
+    cells = {
+        name: [str(row.values[place]).strip() for row in table.rows if not is_empty(row.values[place])]
+        for place, name in enumerate(table.columns)
+        if name in columns
+    }
+    numbers = {
+        name: [float(cell.replace(",", ".")) for cell in of_name]
+        for name, of_name in cells.items()
+        if of_name and all(map(_NUMBER.fullmatch, of_name))
+    }
+    reasons: dict[str, set[str]] = {name: set() for name in cells}
+    for name, of_name in cells.items():
+        reasons[name] |= {""} if _is_name_of_times(name) else set()
+        reasons[name] |= {name} if of_name and all(map(_CLOCK.fullmatch, of_name)) else set()
+    for (start, starts), (end, ends) in permutations(numbers.items(), 2):
+        if len(starts) == len(ends) and starts != ends and all(map(le, starts, ends)):
+            reasons[start].add(end)
+            reasons[end].add(start)
+    return {name: why for name, why in reasons.items() if why}
+
+
+def _is_name_of_times(name: str) -> bool:
+    words = re.findall(r"[^\W\d_]+\d*", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())
+    return any(word in _WORDS or any(stem in word for stem in _STEMS) for word in words)
+
+
+def _check_header(name: str, columns: Collection[str], known: Collection[str]) -> None:
+    """Refuse a first row that is data: it has numbers, and no known column.
+
+    Raises:
+        ImportFaultError: it is data.
+    """
+    if {*columns} & {*known}:
+        return
+    for number, column in enumerate(columns, start=1):
+        if _NUMBER.fullmatch(column) or _CLOCK.fullmatch(column):
+            raise no_header(name, number, "is a number")
+
+
+def _check_own_values(name: str, table: Table, columns: Collection[str]) -> None:
+    """Refuse a column whose name is one of its values: the first row is data.
+
+    Raises:
+        ImportFaultError: a column has.
+    """
+    for place, column in enumerate(table.columns):
+        same = [row.number for row in table.rows if column in columns and str(row.values[place]).strip() == column]
+        if same:
+            raise no_header(name, place + 1, f"is a value of row {same[0]} as well")
+
+
+def no_header(name: str, field: int, why: str) -> ImportFaultError:
+    """The error that the first row of a table is data; ``field`` counts from 1."""
+    return ImportFaultError(
+        f"{name}: row 1 is no header: its field {field} {why}. Write the columns' names into a first row"
+    )

@@ -1,7 +1,7 @@
 """Praat's TextGrid: tiers of intervals and points in seconds, as long or short text.
 
-What Praat reads of such a file are its texts in quotes, its numbers and its flags that stand by themselves; everything
-else (``xmin =``, ``intervals [1]:``) is for people. So the long and the short form are one.
+Praat reads only the quoted texts, and the numbers and flags that are separate words; everything else (``xmin =``,
+``intervals [1]:``) is for people. So the long and the short form are one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_textgrid(path: Path) -> AnnotationFile:
     """The annotations of a TextGrid; a point begins and ends at its time.
 
     Raises:
-        ImportFaultError: it is no TextGrid, or not a whole one.
+        ImportFaultError: it is no TextGrid, or an incomplete one.
         OSError: it cannot be read.
     """
     text, remarks = _text(path)
@@ -51,7 +51,7 @@ def read_textgrid(path: Path) -> AnnotationFile:
 
 
 def _text(path: Path) -> tuple[str, list[str]]:
-    """Praat writes UTF-8, UTF-16 with its mark, and wrote Latin-1."""
+    """Praat writes UTF-8, or UTF-16 with its byte order mark; old versions wrote Latin-1."""
     content = path.read_bytes()
     try:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -64,9 +64,9 @@ def _text(path: Path) -> tuple[str, list[str]]:
 
 
 def _tokens(text: str) -> Iterator[str | float]:
-    """The texts and numbers that stand by themselves; a flag is a text with its brackets."""
-    for found in _TOKEN.finditer(text):
-        quoted, flag, number = found.groups()
+    """The texts, numbers and flags in their order; a flag is a text with its brackets."""
+    for match in _TOKEN.finditer(text):
+        quoted, flag, number = match.groups()
         if quoted is not None:
             yield quoted.replace('""', '"')
         elif flag:

@@ -1,9 +1,9 @@
-"""Which study a feature store belongs to: a second one is refused before its clips take the place of the first's.
+"""Which study a feature store belongs to: another study is refused before its clips replace those of the first.
 
-A store remembers the sessions of its study, their participants, and each recording by a few bytes of it. Sessions that
-are added, some that are withdrawn, a folder that moved, tables that were corrected and single recordings that were
-replaced leave it the same study. It is another one where most of the sessions are gone, or where none of the sessions
-that have the same names has the same recording.
+A store records the sessions of its study, their participants, and a digest of the ends of each recording. A study stays
+the same when sessions are added or some withdrawn, its folder is moved, tables are corrected or single recordings are
+replaced. It is another study where most of the sessions are gone, or where none of the sessions of the same names has
+the same recording.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ENDS_BYTES = 1 << 16  # of a recording's beginning and of its end
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What is remembered of a session.
+class _SessionRecord:
+    """The record of a session.
 
     Attributes:
-        participant_id: empty where it is not known.
+        participant_id: empty where it is unknown.
         recording: SHA-256 of the recording's size, beginning and end; empty where it could not be read.
-        bytes, mtime_ns: of the recording; while they stay, it is not read again.
+        bytes, mtime_ns: of the recording; while they do not change, it is not read again.
     """
 
     participant_id: str = ""
@@ -42,15 +42,15 @@ class _Known:
 
 
 def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> None:
-    """Make sure that the store is this study's, and note it as it is now.
+    """Check that the store is of this study, and record the study as it is now.
 
     Args:
         storage: the store.
         study: a valid study.
-        replace: it takes the place of whatever study the store was made of.
+        replace: it replaces the study of which the store was made.
 
     Raises:
-        StoreError: the store is another study's; nothing was changed.
+        StoreError: the store is of another study; nothing was changed.
     """
 
     def change(content: bytes | None) -> bytes | None:
@@ -62,10 +62,10 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
             before = {}
         if before is None:
             before = _sessions_in(storage)
-        now = _look_at_all(study, before)
+        now = _read_sessions(study, before)
         if not replace:
             _check(storage, before, now)
-        sessions = {session_id: asdict(_kept(before, session_id, known)) for session_id, known in sorted(now.items())}
+        sessions = {session_id: asdict(_merged(before.get(session_id), now[session_id])) for session_id in sorted(now)}
         sealed = seal({"sessions": sessions, "people": _people_of(study), "raters": _raters_of(study)})
         return None if sealed == content else sealed
 
@@ -73,21 +73,21 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
 
 
 def check_study_record(storage: Storage, study: Study) -> None:
-    """Refuse to read a store beside a study that it was not made of; a store that remembers none goes with any.
+    """Refuse to read a store together with another study than its own; a store without a record is accepted.
 
     Raises:
-        StoreError: it is another study's.
+        StoreError: the store is of another study.
     """
     if before := _parse(storage.read(STUDY)):
-        _check(storage, before, _look_at_all(study, before))
+        _check(storage, before, _read_sessions(study, before))
 
 
-def _parse(content: bytes | None) -> dict[str, _Known] | None:
+def _parse(content: bytes | None) -> dict[str, _SessionRecord] | None:
     try:
         record = unseal(content, STUDY)
         if record is None:
             return None
-        return {session_id: _Known(**known) for session_id, known in record["sessions"].items()}
+        return {session_id: _SessionRecord(**fields) for session_id, fields in record["sessions"].items()}
     except (RecordError, KeyError, TypeError, AttributeError):
         raise StoreError(
             f"{STUDY} is damaged, so which study the store was made of is not known; if it is this one, "
@@ -95,22 +95,22 @@ def _parse(content: bytes | None) -> dict[str, _Known] | None:
         ) from None
 
 
-def _sessions_in(storage: Storage) -> dict[str, _Known]:
-    """Of a store that was made before stores remembered their study: the sessions that it has features of."""
+def _sessions_in(storage: Storage) -> dict[str, _SessionRecord]:
+    """The sessions that have features, for a store of a version that did not record its study."""
     sessions = {path.split("/")[0] for path in storage.records((CURRENT, ATTEMPT))}
-    return {session_id: _Known() for session_id in sessions - {STORIES}}
+    return {session_id: _SessionRecord() for session_id in sessions - {STORIES}}
 
 
-def _kept(before: Mapping[str, _Known], session_id: str, now: _Known) -> _Known:
-    """What is remembered from now on: of a recording that cannot be read, what was known of it."""
-    if now.recording or session_id not in before:
-        return now
-    return replaced(before[session_id], participant_id=now.participant_id)
+def _merged(before: _SessionRecord | None, now: _SessionRecord) -> _SessionRecord:
+    """The new record; where the recording cannot be read now, with the old digest."""
+    return now if now.recording or before is None else replaced(before, participant_id=now.participant_id)
 
 
 def _people_of(study: Study) -> list[str]:
-    """The ids of everybody in the study, for releases, which must not name them: participants with or without a
-    session, and persons by whose id one participant is known. An id that several participants have is a role.
+    """The ids of all people in the study, which releases must not contain.
+
+    These are the participants, with or without a session, and the ids of persons that belong to one participant. An id
+    that several participants share is a role.
     """
     participants_of: dict[str, set[str]] = {}
     for person in study.persons:
@@ -126,31 +126,31 @@ def _people_of(study: Study) -> list[str]:
 
 
 def _raters_of(study: Study) -> list[str]:
-    """The ids of raters, without those that are machines."""
+    """The ids of the raters who are people."""
     return sorted(rater.rater_id for rater in study.raters.values() if rater.kind is not RaterKind.MACHINE)
 
 
-def _look_at_all(study: Study, before: Mapping[str, _Known]) -> dict[str, _Known]:
-    return {session.session_id: _look_at(study, session, before) for session in study.sessions.values()}
+def _read_sessions(study: Study, before: Mapping[str, _SessionRecord]) -> dict[str, _SessionRecord]:
+    return {session.session_id: _read_session(study, session, before) for session in study.sessions.values()}
 
 
-def _look_at(study: Study, session: Session, before: Mapping[str, _Known]) -> _Known:
-    """The session as it is now."""
-    known = before.get(session.session_id, _Known())
+def _read_session(study: Study, session: Session, before: Mapping[str, _SessionRecord]) -> _SessionRecord:
+    """The record of the session as it is now; its recording is read only where it has changed."""
+    recorded = before.get(session.session_id, _SessionRecord())
     try:
         path = study.path(session.video)
         status = path.stat()
-        if (status.st_size, status.st_mtime_ns) == (known.bytes, known.mtime_ns) and known.recording:
-            recording = known.recording
+        if (status.st_size, status.st_mtime_ns) == (recorded.bytes, recorded.mtime_ns) and recorded.recording:
+            recording = recorded.recording
         else:
             recording = digest_of_ends(path)
     except (StudyFileError, OSError):
-        return _Known(session.participant_id)
-    return _Known(session.participant_id, recording, status.st_size, status.st_mtime_ns)
+        return _SessionRecord(session.participant_id)
+    return _SessionRecord(session.participant_id, recording, status.st_size, status.st_mtime_ns)
 
 
 def digest_of_ends(path: Path) -> str:
-    """SHA-256 of a file's size, beginning and end: what tells recordings from each other without reading them whole.
+    """SHA-256 of a file's size, beginning and end, which distinguishes recordings without reading them completely.
 
     Raises:
         OSError: it cannot be read.
@@ -164,7 +164,7 @@ def digest_of_ends(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check(storage: Storage, before: Mapping[str, _Known], now: Mapping[str, _Known]) -> None:
+def _check(storage: Storage, before: Mapping[str, _SessionRecord], now: Mapping[str, _SessionRecord]) -> None:
     if difference := _difference(before, now):
         raise StoreError(
             f"{storage.location} is the feature store of another study: {difference}. Give this study a store of its "
@@ -172,8 +172,8 @@ def _check(storage: Storage, before: Mapping[str, _Known], now: Mapping[str, _Kn
         )
 
 
-def _difference(before: Mapping[str, _Known], now: Mapping[str, _Known]) -> str:
-    """Why these are two studies; empty where they are one."""
+def _difference(before: Mapping[str, _SessionRecord], now: Mapping[str, _SessionRecord]) -> str:
+    """Why these are two studies; empty where they are the same."""
     kept = before.keys() & now.keys()
     if 2 * len(kept) < len(before):
         return f"of its {_sessions(len(before))} this one has {len(kept)}"

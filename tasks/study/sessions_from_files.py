@@ -1,7 +1,7 @@
-"""A table of sessions made of the files in a folder: ids from their names, what belongs together by its name.
+"""Writing a table of sessions from the files in a folder: ids and groups of files follow from their names.
 
-Nothing is guessed in silence: what fits nowhere, or to two, is listed, and a name that fits a pattern in two ways is
-refused.
+Nothing is silently guessed: a file that belongs to no session or to two is listed, and a name that matches a pattern in
+two ways is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tasks.study.problems import shortened
 
 _FIELDS = {"session": r"[A-Za-z0-9._-]", "participant": r"[A-Za-z0-9._-]", "date": r"[0-9-]"}
 _PLACEHOLDER = re.compile(r"\{(\w+)\}|(\*)")
-_NAMED = 5  # files that a sentence lists
+_NAMED = 5  # files that a message lists
 
 
 class FilesError(Exception):
-    """No table can be made of these files; the message names them and what to do."""
+    """These files give no table; the message names them and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Made:
     """What was written.
 
     Attributes:
-        sessions, participants: how many.
-        found: by column, how many of the sessions have such a file.
-        remarks: what was left out, or is to be looked at.
+        sessions, participants: their numbers.
+        files: by column, the number of sessions that have such a file.
+        remarks: what was left out, or should be checked.
     """
 
     sessions: int
     participants: int
-    found: Mapping[str, int]
+    files: Mapping[str, int]
     remarks: tuple[str, ...]
 
 
@@ -50,13 +50,13 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     """Write ``sessions.csv`` into ``root`` from the files there.
 
     Args:
-        root: the study's folder, in which the files lie.
+        root: the study's folder, which contains the files.
         globs: by column (video, and perhaps audio, transcript, openface), which files, as ``videos/*.mp4``.
-        names: how a video's name is made, without its suffix: ``{participant}_{session}_{date}``; ``*`` for anything.
+        names: the pattern of a video's name without its suffix: ``{participant}_{session}_{date}``, ``*`` for any text.
 
     Raises:
-        FilesError: there is a table already, a glob finds nothing, or a name tells no id, or two.
-        OSError: the folder cannot be read, or the table not be written.
+        FilesError: the folder has a table already, a glob finds nothing, or a name gives no id, or two.
+        OSError: the folder cannot be read, or the table cannot be written.
     """
     for name in ("sessions.csv", "sessions.parquet"):
         if (root / name).exists():
@@ -69,10 +69,10 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     rows = [
         _identity(key, names, remarks) | {"video": str(path)} for key, path in zip(keys, files["video"], strict=True)
     ]
-    found: dict[str, int] = {"video": len(rows)}
+    counts: dict[str, int] = {"video": len(rows)}
     for column in list(globs)[1:]:
         named = _keys(files[column], globs[column], is_deep)
-        found[column] = _add(rows, keys, column, dict(zip(files[column], named, strict=True)), remarks)
+        counts[column] = _add(rows, keys, column, dict(zip(files[column], named, strict=True)), remarks)
     if names is None or "{participant}" not in names:
         remarks.append(
             "no name tells the participant: every session counts as a participant of its own; where one person is in "
@@ -81,7 +81,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     content = _table(rows)
     _check(content, rows)
     write_atomically(root / "sessions.csv", content)
-    return Made(len(rows), len({row["participant_id"] for row in rows}), found, tuple(dict.fromkeys(remarks)))
+    return Made(len(rows), len({row["participant_id"] for row in rows}), counts, tuple(dict.fromkeys(remarks)))
 
 
 def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePosixPath]:
@@ -107,33 +107,33 @@ def _option(column: str) -> str:
 
 
 def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]:
-    """What each file is called: its name, or (where that is not enough) its path below what the glob spells out."""
+    """Each file's name; where names are not unique, its path below the fixed part of the glob."""
     if not is_deep:
         return [_stem(path) for path in paths]
     parts = PurePosixPath(glob).parts
-    spelled = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts) - 1)
-    return ["/".join([*path.parts[spelled:-1], _stem(path)]) for path in paths]
+    fixed = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts) - 1)
+    return ["/".join([*path.parts[fixed:-1], _stem(path)]) for path in paths]
 
 
 def _stem(path: PurePosixPath) -> str:
-    """The name without its suffix; of a compressed table without both."""
+    """The name without its suffix; of a compressed table without both suffixes."""
     return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
 def _identity(key: str, names: str | None, remarks: list[str]) -> dict[str, str]:
-    """The ids and the date that a name tells."""
-    told = _match(names, key) if names else {}
-    session_id = told.get("session") or _as_id(key)
+    """The ids and the date in a name."""
+    fields = _match(names, key) if names else {}
+    session_id = fields.get("session") or _as_id(key)
     if not session_id:
         raise FilesError(f"the name {key!r} has nothing that an id may have: rename the file, or say --names")
-    if "session" not in told and session_id != key:
+    if "session" not in fields and session_id != key:
         remarks.append(f"named {session_id}, because {key!r} is no id")
-    row = {"session_id": session_id, "participant_id": told.get("participant") or session_id}
-    if "date" in told:
+    row = {"session_id": session_id, "participant_id": fields.get("participant") or session_id}
+    if "date" in fields:
         try:
-            row["recorded_at"] = date.fromisoformat(told["date"]).isoformat()
+            row["recorded_at"] = date.fromisoformat(fields["date"]).isoformat()
         except ValueError:
-            raise FilesError(f"{key!r}: {told['date']} is no date as 2024-05-01 or 20240501") from None
+            raise FilesError(f"{key!r}: {fields['date']} is no date as 2024-05-01 or 20240501") from None
     return row
 
 
@@ -143,25 +143,25 @@ def _as_id(key: str) -> str:
 
 
 def _match(names: str, key: str) -> dict[str, str]:
-    """The fields of a name by the pattern; one that fits in two ways is refused."""
+    """The fields of a name by the pattern; a name that matches in two ways is refused."""
     against = key if "/" in names else PurePosixPath(key).name
     ways = []
-    for how_many in ("+?", "+"):  # the shortest first, the longest first: two ways differ there
+    for how_many in ("+?", "+"):  # with the shortest and the longest fields: two ways differ in these
         pattern, last = "", 0
-        for place in _PLACEHOLDER.finditer(names):
-            pattern += re.escape(names[last : place.start()])
-            last = place.end()
-            field = place.group(1)
+        for placeholder in _PLACEHOLDER.finditer(names):
+            pattern += re.escape(names[last : placeholder.start()])
+            last = placeholder.end()
+            field = placeholder.group(1)
             if field and field not in _FIELDS:
-                raise FilesError(f"--names {names}: there are {', '.join(f'{{{one}}}' for one in _FIELDS)} and *")
+                raise FilesError(f"--names {names}: there are {', '.join(f'{{{name}}}' for name in _FIELDS)} and *")
             pattern += f"(?P<{field}>{_FIELDS[field]}{how_many})" if field else "." + how_many.replace("+", "*")
         try:
-            found = re.fullmatch(pattern + re.escape(names[last:]), against)
+            match = re.fullmatch(pattern + re.escape(names[last:]), against)
         except re.error:
             raise FilesError(f"--names {names}: has a field twice") from None
-        if found is None:
+        if match is None:
             raise FilesError(f"--names {names}: does not fit {against!r}")
-        ways.append(found.groupdict())
+        ways.append(match.groupdict())
     if ways[0] != ways[1]:
         raise FilesError(f"--names {names}: fits {against!r} in more than one way: say more of the name")
     return ways[0]
@@ -174,12 +174,14 @@ def _add(
     files: Mapping[PurePosixPath, str],
     remarks: list[str],
 ) -> int:
-    """Give each session its file of this kind; how many have one."""
+    """Give each session its file of this column, and return how many have one."""
     owners: dict[int, list[PurePosixPath]] = {}
     unused = []
     for path, key in files.items():
         fitting = [
-            place for place, one in enumerate(keys) if key == one or re.match(rf"{re.escape(one)}[^A-Za-z0-9]", key)
+            place
+            for place, session_key in enumerate(keys)
+            if key == session_key or re.match(rf"{re.escape(session_key)}[^A-Za-z0-9]", key)
         ]
         if not fitting:
             unused.append(str(path))
@@ -218,7 +220,7 @@ def _table(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def _check(content: bytes, rows: Sequence[Mapping[str, str]]) -> None:
-    """Refuse a table that no study may have, or that would be read as other names; its files are where they were."""
+    """Refuse a table that would not be valid, or whose file names would be read as other names."""
     with tempfile.TemporaryDirectory(prefix="storyframes-init-") as folder:
         (Path(folder) / "sessions.csv").write_bytes(content)
         reading = read_study(Path(folder))
@@ -229,5 +231,5 @@ def _check(content: bytes, rows: Sequence[Mapping[str, str]]) -> None:
         session = reading.study.sessions[row["session_id"]]
         for column in ("video", "audio", "transcript", "openface"):
             name = row.get(column)
-            if name and getattr(session, column) != name:  # it ends with a tab or the like, which a table cannot hold
+            if name and getattr(session, column) != name:  # it ends with a tab or the like, which a table does not keep
                 raise FilesError(f"the name {name!r} is another one in a table: rename the file")
