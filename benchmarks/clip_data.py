@@ -23,7 +23,7 @@ from storyframes.clips.clip_index import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES, VISION, feature_spec
-from storyframes.store import catalogue
+from storyframes.store import catalogue, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, create_store
 from storyframes.store.publish import FeatureWriter
@@ -116,7 +116,7 @@ def write_many_sessions(data: ClipData, root: Path) -> int:
     ids = index["session_id"].unique()
     one = FeatureStore(data.features).catalogue.query("session_id == @data.session_ids[0]")
     table = pd.concat([one.assign(session_id=session_id) for session_id in ids], ignore_index=True)
-    (root / CATALOGUE).write_bytes(catalogue.to_parquet(pa.Table.from_pandas(table, preserve_index=False)))
+    (root / CATALOGUE).write_bytes(table_files.to_parquet(pa.Table.from_pandas(table, preserve_index=False)))
     write_clip_index(index, LocalStorage(root))
     return len(ids)
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from storyframes.features import CLOCK
 from storyframes.spec import Axis
-from storyframes.store.catalogue import Entry, read_entry
 from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
+from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.store.storage.durable import sha256_file
@@ -210,8 +210,8 @@ def _check_frames(extractor: Extractor[Any], out: FeatureWriter) -> None:
     rows = out.rows(Axis.FRAME)
     if rows is None or extractor.name == CLOCK:
         return
-    entry = read_entry(out.storage, out.session_id, of_track(CLOCK, out.track))
-    frames = entry.current.rows if entry and entry.current else 0
+    entry = read_status(out.storage, out.session_id, of_track(CLOCK, out.track))
+    frames = entry.record.rows if entry and entry.record else 0
     if rows != frames:
         raise ExtractionError(
             f"{extractor.name} has {rows} rows for frames, but the session's clock has {frames} frames: the extractor "
@@ -241,13 +241,13 @@ def published(work: Work, feature: str) -> Outcome | None:
 def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
     """The current version if it is what the work would give, and intact; None otherwise."""
     return current_if_sound(
-        storage, read_entry(storage, work.session_id, work.stored(feature)), fingerprint, work.since.get(feature)
+        storage, read_status(storage, work.session_id, work.stored(feature)), fingerprint, work.since.get(feature)
     )
 
 
 def current_if_sound(
     storage: Storage,
-    entry: Entry | None,
+    entry: FeatureStatus | None,
     fingerprint: str,
     since: int | None,
     files: Mapping[str, FileInfo] | None = None,
@@ -257,7 +257,7 @@ def current_if_sound(
     Raises:
         StorageError: whether it is intact cannot be told.
     """
-    current = entry.current if entry else None
+    current = entry.record if entry else None
     if current is None or current.fingerprint != fingerprint or (since is not None and current.sequence <= since):
         return None
     return current if is_intact(storage, current, files) else None

@@ -23,12 +23,12 @@ from storyframes.clips.windows import (
     write_windows,
 )
 from storyframes.features import FEATURES, in_order
-from storyframes.store.catalogue import replace_table, to_parquet
 from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS
 from storyframes.store.storage import Storage
 from storyframes.store.storage.durable import write_atomically
+from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.clip_labels import (

@@ -15,7 +15,7 @@ from benchmarks.soak.commands import Command
 from benchmarks.soak.disturbance import Strike, Striker, draw_strikes
 from benchmarks.soak.ground import Ground
 from benchmarks.soak.sightings import Holdings, Role, of_the_soak
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.layout import open_store
 from storyframes.store.records import Status
 
@@ -199,7 +199,7 @@ class Campaign:
         began = datetime.fromtimestamp(command.began, UTC).isoformat()
         options = list(command.selection)
         value = {name: options[options.index(name) + 1] for name in ("--session", "--features") if name in options}
-        entries = {(each.session_id, each.feature): each for each in catalogue.scan(open_store(self.ground.store))}
+        entries = {(each.session_id, each.feature): each for each in record_status.scan(open_store(self.ground.store))}
         untrue = []
         for session_id in [value["--session"]] if "--session" in value else self.sessions:
             for feature in [value["--features"]] if "--features" in value else self.ground.features:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from benchmarks.soak.ground import Ground
 from benchmarks.soak.sightings import Holdings, of_the_soak
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import INPUTS, open_store
 
@@ -29,18 +29,18 @@ def differences(ground: Ground, sessions: tuple[str, ...]) -> Iterator[str]:
         for feature in ground.features:
             if not soaked.has(session_id, feature):
                 yield f"{session_id}/{feature} is missing"
-    entries = {(each.session_id, each.feature): each for each in catalogue.scan(open_store(ground.store))}
-    for right in catalogue.scan(open_store(ground.reference)):
+    entries = {(each.session_id, each.feature): each for each in record_status.scan(open_store(ground.store))}
+    for right in record_status.scan(open_store(ground.reference)):
         name = f"{right.session_id}/{right.feature}"
         entry = entries.pop((right.session_id, right.feature), None)
-        if entry is None or entry.current is None or right.current is None:
+        if entry is None or entry.record is None or right.record is None:
             yield f"{name} is not in the store"
         elif entry.attempt:
             yield f"{name}: the last attempt {entry.attempt.status}: {entry.attempt.reason}"
-        elif entry.current.arrays != right.current.arrays or entry.current.fingerprint != right.current.fingerprint:
+        elif entry.record.arrays != right.record.arrays or entry.record.fingerprint != right.record.fingerprint:
             yield f"{name} has other arrays, or another fingerprint"
         else:
-            for array in right.current.arrays:
+            for array in right.record.arrays:
                 read, expected = (
                     store.read(right.session_id, right.feature, array=array) for store in (soaked, reference)
                 )
@@ -65,7 +65,7 @@ def stray_files(ground: Ground) -> Iterator[str]:
 
 def _files(root: Path) -> set[str]:
     """The paths of a store, with VERSION for each current version."""
-    versions = {entry.current.version for entry in catalogue.scan(open_store(root)) if entry.current}
+    versions = {entry.record.version for entry in record_status.scan(open_store(root)) if entry.record}
     paths = set()
     for path in root.rglob("*"):
         parts = ["VERSION" if part in versions else part for part in path.relative_to(root).parts]

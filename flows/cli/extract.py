@@ -103,11 +103,11 @@ def demo(
 def _show_result(store: str, result: RunResult) -> None:
     from flows.cli.tables.clips import without_clips
     from flows.cli.tables.status import status_tables
-    from storyframes.store import catalogue
+    from storyframes.store import record_status
     from storyframes.store.layout import open_store
 
     touched = {(outcome.session_id, outcome.feature) for outcome in result.outcomes}
-    entries = list(catalogue.scan(open_store(store)))
+    entries = list(record_status.scan(open_store(store)))
     if touched:  # else nobody could say what the run did
         entries = [entry for entry in entries if (entry.session_id, entry.feature) in touched]
     shown = console()

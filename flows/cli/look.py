@@ -40,14 +40,14 @@ def show(
     Times are in seconds of the track's own recording.
     """
     from flows.cli.tables.session import session_json, session_tables
-    from storyframes.store import catalogue
+    from storyframes.store import record_status
     from storyframes.store.feature_store import FeatureStore
     from storyframes.tracks import MAIN, feature_and_track
     from tasks.inspect.read_curves import has_curves, read_curves
 
     with usage_errors():
         store = FeatureStore(features)
-        entries = list(catalogue.scan(store.storage, session))
+        entries = list(record_status.scan(store.storage, session))
         if not entries:
             store.session(session)  # says which session is unknown, and of how many
         tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(one.feature)[1] for one in entries)])

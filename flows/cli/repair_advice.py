@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from storyframes.store.catalogue import read_entry
 from storyframes.store.maintenance import Finding, is_intact
+from storyframes.store.record_status import read_status
 from storyframes.store.storage import Storage
 from storyframes.tracks import MAIN, feature_and_track
 
@@ -37,5 +37,5 @@ def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
 
 
 def _looks_sound(storage: Storage, session_id: str, feature: str) -> bool:
-    entry = read_entry(storage, session_id, feature)
-    return entry is not None and entry.current is not None and is_intact(storage, entry.current)
+    entry = read_status(storage, session_id, feature)
+    return entry is not None and entry.record is not None and is_intact(storage, entry.record)

@@ -15,8 +15,7 @@ from rich.markup import escape
 from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
 
 if TYPE_CHECKING:
-    from storyframes.store.catalogue import Entry
-    from storyframes.store.now import Shown
+    from storyframes.store.record_status import FeatureStatus
 
 
 def status(
@@ -30,21 +29,21 @@ def status(
 ) -> None:
     """Show what a feature store has, what is missing, and why."""
     from flows.cli.tables.status import status_json, status_tables
-    from storyframes.store.catalogue import ALL_SESSIONS
+    from storyframes.store.catalogue import current_statuses
     from storyframes.store.layout import open_store
-    from storyframes.store.now import shown
+    from storyframes.store.record_status import ALL_SESSIONS
 
     with usage_errors():
         storage = open_store(features)
 
-        def look() -> Iterator[Entry | Shown]:
+        def look() -> Iterator[FeatureStatus]:
             for one in dict.fromkeys(session or [ALL_SESSIONS]):
-                yield from shown(storage, one)
+                yield from current_statuses(storage, one)
 
         if watch:
             _watch(lambda: Group(*status_tables(look())), every)
             return
-        entries: Iterable[Entry | Shown] = look()
+        entries: Iterable[FeatureStatus] = look()
         if session:
             entries = list(entries)
             for one in sorted(set(session) - {entry.session_id for entry in entries}):

@@ -22,9 +22,9 @@ import pandas as pd
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
-from storyframes.store.catalogue import is_proved, parse_table, replace_table
 from storyframes.store.layout import WINDOWS, StoreError
 from storyframes.store.storage import Storage
+from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 

@@ -21,7 +21,7 @@ from storyframes.label_curves import PREFIX, is_label_curve
 from storyframes.release.pseudonyms import Key
 from storyframes.release.released_features import ReleasedFeature
 from storyframes.release.settings import ReleaseError, ReleaseSettings
-from storyframes.store import catalogue
+from storyframes.store import table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, STUDY
 from storyframes.store.records import RecordError, unseal
@@ -47,7 +47,7 @@ def check_names(
     Raises:
         ReleaseError: an id is in one of them, or the record of the study is damaged.
     """
-    clips = store.clips() if catalogue.read_table(store.storage, CLIPS) is not None else None
+    clips = store.clips() if table_files.read_table(store.storage, CLIPS) is not None else None
     record = _study_record(store)
     sessions = {session for session, _ in planned}
     ids = _ids_by_words(store, clips, record, key, sessions, () if settings.allow_rater_ids else ("raters",))

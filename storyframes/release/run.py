@@ -22,7 +22,7 @@ from storyframes.release.released_features import ReleasedFeature, released_feat
 from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 from storyframes.spec import Axis
-from storyframes.store import catalogue, clip_table
+from storyframes.store import catalogue, clip_table, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.storage import Storage
@@ -153,7 +153,7 @@ def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
 
 def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | None:
     """The clip index of the sessions that are not left out; None where there is none."""
-    if catalogue.read_table(store.storage, CLIPS) is None:
+    if table_files.read_table(store.storage, CLIPS) is None:
         if settings.labels:
             raise ReleaseError(f"{store.storage.location} has no clip index, and so no labels {settings.labels[0]!r}")
         return None
@@ -292,7 +292,7 @@ def _write_clips(
     having.pop(STORIES, None)
     index = released_clips(clips, key, settings, having)
     done.rows, done.participants = len(index), index["participant_id"].nunique()
-    catalogue.replace_table(storage, CLIPS, lambda: clip_table.to_table(index), row_group_size=16_384)
+    table_files.replace_table(storage, CLIPS, lambda: clip_table.to_table(index), row_group_size=16_384)
 
 
 def _close(folder: Path) -> None:

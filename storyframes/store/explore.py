@@ -55,10 +55,8 @@ class SessionView:
     @property
     def caveats(self) -> dict[str, list[str]]:
         """What users of the values must know, by feature; nothing of features without any."""
-        rows = self.store.catalogue_of(self.session_id)
-        known = dict(zip(rows["feature"], rows["stamps"], strict=True))
-        noted = {feature: list(map(str, known.get(feature, ()))) for feature in self._features()}
-        return {feature: caveats for feature, caveats in noted.items() if caveats}
+        statuses = self.store.statuses(self.session_id)
+        return {each.feature: each.current.caveats for each in statuses if each.current and each.current.caveats}
 
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.

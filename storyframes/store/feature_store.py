@@ -18,18 +18,19 @@ import zarr
 
 from storyframes.features import STORIES, VISION, in_order
 from storyframes.spec import FeatureSpec
-from storyframes.store import catalogue
 from storyframes.store.caches import ChunkCache, CopyFolder
-from storyframes.store.catalogue_rows import parse_arrays
+from storyframes.store.catalogue import parse_arrays
 from storyframes.store.clip_table import to_frame
 from storyframes.store.description import Version, read_attributes, read_descriptions
 from storyframes.store.far_rows import Fetchers, Opening
 from storyframes.store.layout import CLIPS, StoreError, open_store
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import StoredArray
 from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
+from storyframes.store.table_files import parse_table, read_table
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
 if TYPE_CHECKING:
@@ -127,9 +128,12 @@ class FeatureStore:
         """
         return self._versions.frame()
 
-    def catalogue_of(self, session_id: str) -> pd.DataFrame:
-        """The rows of the catalogue that are one session's, without the others in memory."""
-        return self._versions.frame(session_id)
+    def statuses(self, session_id: str) -> list[FeatureStatus]:
+        """What the store has of each feature of a session that was ever attempted, and why not, from the catalogue.
+
+        The features are named as the store names them: of another track than the session's own, ``<feature>@<track>``.
+        """
+        return self._versions.statuses(session_id)
 
     @property
     def sessions(self) -> list[str]:
@@ -172,7 +176,7 @@ class FeatureStore:
 
     def attempted(self) -> list[str]:
         """The features that were ever attempted of any session, with or without success, as the store calls them."""
-        return in_order(name for name in self._versions.attempted() if name != catalogue.WHOLE_SESSION)
+        return in_order(name for name in self._versions.attempted() if name != WHOLE_SESSION)
 
     def read(
         self,
@@ -365,11 +369,11 @@ class FeatureStore:
         Raises:
             StoreError: there is none, it is damaged, or of a newer format.
         """
-        content = catalogue.read_table(self.storage, CLIPS)
+        content = read_table(self.storage, CLIPS)
         if content is None:
             where = self.storage.location
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
-        return to_frame(catalogue.parse_table(content, CLIPS))
+        return to_frame(parse_table(content, CLIPS))
 
     def _read_vision(
         self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None
@@ -398,12 +402,11 @@ class FeatureStore:
             raise StoreError(self._absence(session_id, feature)) from None
 
     def _absence(self, session_id: str, feature: str) -> str:
-        of_session = self.catalogue_of(session_id)
-        rows = of_session[of_session["feature"].isin([feature, catalogue.WHOLE_SESSION])]
-        if len(rows):
-            return f"{session_id}/{feature} is {rows['status'].iloc[0]}: {rows['reason'].iloc[0]}"
-        if there := sorted(self._versions.features(session_id)):
-            return f"{session_id} has no feature {feature!r}; it has {', '.join(there)}"
+        for status in self.statuses(session_id):
+            if status.feature in (feature, WHOLE_SESSION):
+                return f"{session_id}/{feature} is {status.status}: {status.reason}"
+        if features := sorted(self._versions.features(session_id)):
+            return f"{session_id} has no feature {feature!r}; it has {', '.join(features)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
     def _checked(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:

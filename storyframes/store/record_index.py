@@ -1,7 +1,7 @@
-"""What the records of a store were seen as, so that those which did not change need not be read again.
+"""An index of the states of all records of a store, so that those which did not change need not be read again.
 
-The catalogue remembers it of each of its rows. It is compared, never believed: a record of which the place cannot say
-for certain that it is the same (:meth:`storyframes.store.storage.Storage.states`) is read.
+The catalogue keeps the mark of each of its rows' records. Marks are compared, never trusted alone: a record of which
+the storage cannot say for certain that it is the same (:meth:`storyframes.store.storage.Storage.states`) is read.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import itertools
 from array import array
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
 from storyframes.store.validation import are_names
 
-if TYPE_CHECKING:  # whoever reads the records alone needs neither
+if TYPE_CHECKING:  # take long to import, and reading records needs neither
     import numpy as np
     import pyarrow as pa
 
-_ROWS_RULE = 2  # raise it whenever the same records make another row of the catalogue than before
+_ROWS_RULE = 2  # raise it when the same records give another row of the catalogue than before
 _MARK_BYTES = 16
 _NAMES = (CURRENT, ATTEMPT)
 _NAMES_OF = ((), (CURRENT,), (ATTEMPT,), _NAMES)  # by the sum of 1 for the first and 2 for the second
 
 
 @dataclass
-class Seen:
-    """What a listing of the records shows; some 40 bytes a folder, as a store may have a million of them.
+class RecordIndex:
+    """What a listing of the records shows; about 40 bytes a folder, as a store may have a million of them.
 
     Attributes:
-        unreadable: what could not be listed, and why, by path.
+        unreadable: paths that could not be listed, and why.
     """
 
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -42,8 +42,18 @@ class Seen:
     _marks: bytearray = field(default_factory=bytearray)
     _certain: bytearray = field(default_factory=bytearray)
 
+    @classmethod
+    def of(cls, storage: Storage) -> Self:
+        """List the records of a store."""
+        index = cls()
+        states = storage.states(_NAMES, index.unreadable.__setitem__)
+        for folder, group in itertools.groupby(states, key=lambda state: state[0].rpartition("/")[0]):
+            if are_names(folder):
+                index.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
+        return index
+
     def add(self, folder: str, states: Iterable[tuple[str, str]]) -> None:
-        """A folder ``<session>/<feature>``, with the name and the state of each of its records."""
+        """Add a folder ``<session>/<feature>``, with the name and the state of each of its records."""
         states = sorted(states)
         self._text += _encoded(folder)
         self._ends.append(len(self._text))
@@ -52,14 +62,14 @@ class Seen:
         lines = "\n".join(f"{name}={state}" for name, state in states)
         self._marks += hashlib.blake2b(f"{_ROWS_RULE}\n{lines}".encode(), digest_size=_MARK_BYTES).digest()
 
-    def since(self, known: pa.Table, marks: str, fresh: Set[str], never: str) -> Difference:
-        """What is not certain to be as it was.
+    def since(self, rows: pa.Table, marks: str, fresh: Set[str], never: str) -> Difference:
+        """What may have changed since a catalogue was written.
 
         Args:
-            known: with columns ``session_id`` and ``feature``.
-            marks: its column of marks, null where nothing is to be believed.
+            rows: of the catalogue, with columns ``session_id`` and ``feature``.
+            marks: its column of marks, null where none is to be trusted.
             fresh: folders that changed, whatever is listed.
-            never: a feature of ``known`` that is no folder.
+            never: a feature of ``rows`` that is no folder.
         """
         import numpy as np
         import pyarrow as pa
@@ -68,33 +78,34 @@ class Seen:
         listed = pa.Array.from_buffers(
             pa.large_binary(), len(self._names), [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
         )
-        joined = pc.binary_join_element_wise(known["session_id"], known["feature"], "/")
+        joined = pc.binary_join_element_wise(rows["session_id"], rows["feature"], "/")
         folders = joined.cast(pa.binary()).cast(pa.large_binary()).combine_chunks()
-        real = pc.not_equal(known["feature"], never).to_numpy()
+        real = pc.not_equal(rows["feature"], never).to_numpy()
         row_of = pc.fill_null(pc.index_in(listed, value_set=folders), -1).to_numpy()
-        believed = known[marks].is_valid().to_numpy() & real
+        trusted = rows[marks].is_valid().to_numpy() & real
         same = np.frombuffer(self._certain, bool) & (row_of >= 0)
-        places = np.flatnonzero(same)
-        same[places] = believed[row_of[places]]
-        places = np.flatnonzero(same)
-        same[places] = (_as_numbers(known[marks])[row_of[places]] == _own_numbers(self._marks)[places]).all(axis=1)
+        candidates = np.flatnonzero(same)
+        same[candidates] = trusted[row_of[candidates]]
+        candidates = np.flatnonzero(same)
+        numbers, own = _column_numbers(rows[marks]), _numbers(self._marks)
+        same[candidates] = (numbers[row_of[candidates]] == own[candidates]).all(axis=1)
         same &= ~np.isin(np.arange(len(listed)), pc.index_in(_binary(fresh), value_set=listed).drop_null().to_numpy())
         twice = pc.value_counts(listed) if pc.count_distinct(listed).as_py() < len(listed) else None
-        if twice is not None:  # the place listed a folder's records apart: no mark is of all of them
+        if twice is not None:  # a folder's records were not listed side by side: no mark is of all of them
             apart = twice.field("values").filter(pc.greater(twice.field("counts"), 1))
             same &= ~pc.is_in(listed, value_set=apart).to_numpy(zero_copy_only=False)
         kept = np.sort(row_of[same])
         changed: dict[str, tuple[str, ...]] = {}
         new_marks: dict[str, bytes] = {}
-        for place in np.flatnonzero(~same).tolist():
-            folder = _decoded(listed[place].as_py())
+        for position in np.flatnonzero(~same).tolist():
+            folder = _decoded(listed[position].as_py())
             if folder in changed:
                 changed[folder] = _NAMES
                 new_marks.pop(folder, None)
                 continue
-            changed[folder] = _NAMES_OF[self._names[place]]
-            if self._certain[place]:
-                new_marks[folder] = bytes(self._marks[place * _MARK_BYTES : (place + 1) * _MARK_BYTES])
+            changed[folder] = _NAMES_OF[self._names[position]]
+            if self._certain[position]:
+                new_marks[folder] = bytes(self._marks[position * _MARK_BYTES : (position + 1) * _MARK_BYTES])
         gone = real.copy()
         gone[row_of[row_of >= 0]] = False
         unlisted: dict[str, tuple[str, ...]] = {}
@@ -106,13 +117,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """What is not certain to be as it was.
+    """What may have changed since a catalogue was written.
 
     Attributes:
-        kept: the rows of which it is certain.
-        changed: of the other folders that are listed, the names of the records to read.
-        unlisted: the same of those that are not: all that there may be, as a listing may lag behind.
-        marks: of those of them that will be certain, 16 bytes that stay the same only while the folder's records do.
+        kept: the rows whose records are certain to be the same.
+        changed: the other folders that are listed, with the names of the records to read.
+        unlisted: the same for folders of the catalogue that are not listed: a listing may lag behind, so both records
+            are to be read.
+        marks: the new marks of changed folders whose states are certain: 16 bytes that stay the same only while the
+            folder's records do.
     """
 
     kept: np.ndarray
@@ -121,18 +134,8 @@ class Difference:
     marks: dict[str, bytes]
 
 
-def see(storage: Storage) -> Seen:
-    """List the records of a store."""
-    seen = Seen()
-    states = storage.states(_NAMES, seen.unreadable.__setitem__)
-    for folder, group in itertools.groupby(states, key=lambda one: one[0].rpartition("/")[0]):
-        if are_names(folder):
-            seen.add(folder, [(path.rpartition("/")[2], state) for path, state in group])
-    return seen
-
-
 def _encoded(folder: str) -> bytes:
-    return folder.encode("utf-8", "surrogateescape")  # a name in a folder may be no text
+    return folder.encode("utf-8", "surrogateescape")  # a file name need not be UTF-8
 
 
 def _decoded(folder: bytes) -> str:
@@ -145,18 +148,18 @@ def _binary(folders: Iterable[str]) -> pa.Array:
     return pa.array([_encoded(folder) for folder in folders], pa.large_binary())
 
 
-def _own_numbers(marks: bytearray | memoryview) -> np.ndarray:
-    """Marks as two numbers each: numpy compares these at once."""
+def _numbers(marks: bytearray | memoryview) -> np.ndarray:
+    """Marks as two numbers each, which numpy compares at once."""
     import numpy as np
 
     return np.frombuffer(marks, np.uint64).reshape(-1, 2)
 
 
-def _as_numbers(column: pa.ChunkedArray) -> np.ndarray:
+def _column_numbers(column: pa.ChunkedArray) -> np.ndarray:
     import numpy as np
 
     chunks = [
-        _own_numbers(memoryview(chunk.buffers()[1])[: (chunk.offset + len(chunk)) * _MARK_BYTES])[chunk.offset :]
+        _numbers(memoryview(chunk.buffers()[1])[: (chunk.offset + len(chunk)) * _MARK_BYTES])[chunk.offset :]
         for chunk in column.chunks
         if len(chunk)
     ]

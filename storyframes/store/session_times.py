@@ -16,9 +16,9 @@ from storyframes.array_roles import CLOCKS, FRAME_ROW
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule, is_label_curve
 from storyframes.spec import Axis
-from storyframes.store import catalogue
 from storyframes.store.clip_table import clocks_of
 from storyframes.store.layout import CLIPS, StoreError
+from storyframes.store.table_files import read_table
 from storyframes.times import (
     PER_SECOND,
     SESSIONS_OWN,
@@ -43,7 +43,7 @@ def stored_clocks(store: FeatureStore) -> StoredClocks:
     Raises:
         StoreError: the clip index is damaged.
     """
-    content = catalogue.read_table(store.storage, CLIPS)
+    content = read_table(store.storage, CLIPS)
     return {} if content is None else clocks_of(content)
 
 

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storyframes.features import STORIES
-from storyframes.store.catalogue import parse_table, read_table, scan, schema, to_table
-from storyframes.store.catalogue_rows import CHECKED, check_rows, check_types
+from storyframes.store.catalogue import (
+    CHECKED,
+    STATUS_COLUMNS,
+    check_rows,
+    check_types,
+    schema,
+    status_of_row,
+    to_table,
+)
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, current_path
+from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage
+from storyframes.store.table_files import parse_table, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +45,8 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
         self._content = content
         table = self._columns(CHECKED)
-        there = pq.read_schema(pa.BufferReader(content)) if isinstance(content, bytes) else content.schema
-        check_types(there, schema())
+        stored = pq.read_schema(pa.BufferReader(content)) if isinstance(content, bytes) else content.schema
+        check_types(stored)
         check_rows(table)
         self._rows = np.flatnonzero(table["version"].is_valid().to_numpy())
         sessions, session_of = _coded(table["session_id"], self._rows)
@@ -143,22 +152,29 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
             counts[self._codes[feature]] -= 1
         return {name: count for name, count in zip(self._features, counts.tolist(), strict=True) if count}
 
-    def frame(self, session_id: str | None = None) -> pd.DataFrame:
-        """The table: a row for each session and feature that was ever attempted; only of one session where asked."""
-        if session_id is None:
-            return self._columns(schema().names).to_pandas()
+    def frame(self) -> pd.DataFrame:
+        """The table: a row for each session and feature that was ever attempted."""
+        return self._columns(schema().names).to_pandas()
+
+    def statuses(self, session_id: str) -> list[FeatureStatus]:
+        """The status of each feature of a session that was ever attempted; no other rows are in memory.
+
+        Raises:
+            StoreError: a row is not what is written there.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         chosen = pc.field("session_id") == session_id
         if isinstance(self._content, pa.Table):
-            return self._columns(schema().names).filter(chosen).to_pandas()
-        there = set(pq.read_schema(pa.BufferReader(self._content)).names)
-        columns = [name for name in schema().names if name in there]
-        return pq.read_table(
-            pa.BufferReader(self._content), columns=columns, filters=chosen, page_checksum_verification=True
-        ).to_pandas()
+            table = self._columns(STATUS_COLUMNS).filter(chosen)
+        else:
+            stored = set(pq.read_schema(pa.BufferReader(self._content)).names)
+            columns = [name for name in STATUS_COLUMNS if name in stored]
+            file = pa.BufferReader(self._content)
+            table = pq.read_table(file, columns=columns, filters=chosen, page_checksum_verification=True)
+        return [status_of_row(row) for row in table.to_pylist()]
 
     def _row(self, key: Any) -> int | None:
         session_id, feature = key

@@ -11,7 +11,7 @@ import numpy as np
 import zarr
 
 from storyframes.plug_ins import load_pipeline
-from storyframes.store.catalogue import read_entry
+from storyframes.store.record_status import read_status
 from storyframes.store.records import Status
 from storyframes.store.storage.local_folder import LocalStorage
 
@@ -70,8 +70,8 @@ def runner() -> Runner:
 
 def published(store: Path, feature: str) -> dict[str, np.ndarray]:
     """The arrays of the feature in a scratch store, by name."""
-    entry = read_entry(LocalStorage(store), SESSION, feature)
-    if entry is None or entry.current is None:
+    entry = read_status(LocalStorage(store), SESSION, feature)
+    if entry is None or entry.record is None:
         return {}
-    group: Any = zarr.open_group(store / SESSION / feature / entry.current.version, mode="r")
-    return {name: np.asarray(group[name][:]) for name in entry.current.arrays}
+    group: Any = zarr.open_group(store / SESSION / feature / entry.record.version, mode="r")
+    return {name: np.asarray(group[name][:]) for name in entry.record.arrays}

@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from storyframes.features import FEATURES
-from storyframes.store.catalogue import read_entry
 from storyframes.store.description import open_array
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 from storyframes.tracks import of_track
@@ -96,8 +96,8 @@ def read_clock(source: Source, out: FeatureWriter) -> Clock:
     """
     session_id, video = source.session_id, source.file(Input.VIDEO)
     feature = of_track(Frames.spec.name, source.track)
-    entry = read_entry(out.storage, session_id, feature)
-    current = entry.current if entry else None
+    entry = read_status(out.storage, session_id, feature)
+    current = entry.record if entry else None
     if current is None or current.provenance["inputs"]["video"]["sha256"] != video.sha256:
         reason = entry.reason if entry else ""
         raise ExtractionError(

@@ -16,7 +16,7 @@ import numpy as np
 from storyframes.array_roles import value_names
 from storyframes.features import CLOCK, STORIES
 from storyframes.spec import Axis
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
@@ -58,7 +58,7 @@ def compare_stores(
     unreadable = {(mismatch.session_id, mismatch.feature) for mismatch in comparison.mismatches}
     for key in sorted({*in_a, *in_b}):
         session_id, feature = key
-        if not unreadable.isdisjoint({key, (session_id, catalogue.WHOLE_SESSION)}):
+        if not unreadable.isdisjoint({key, (session_id, record_status.WHOLE_SESSION)}):
             continue
         progress(f"{session_id}/{feature}")
         if key not in in_a or key not in in_b:
@@ -106,13 +106,13 @@ def _currents(
 ) -> Mapping[tuple[str, str], Current]:
     """The versions of a store. Damaged ones become mismatches, even where both stores have the same damage."""
     currents = {}
-    for entry in catalogue.scan(store.storage):
-        if features is not None and not _is_requested(entry.feature, (*features, catalogue.WHOLE_SESSION)):
+    for entry in record_status.scan(store.storage):
+        if features is not None and not _is_requested(entry.feature, (*features, record_status.WHOLE_SESSION)):
             continue
-        if entry.damage:
-            comparison.mismatches.append(Mismatch(entry.session_id, entry.feature, f"in {side}: {entry.damage}"))
-        elif entry.current:
-            currents[entry.session_id, entry.feature] = entry.current
+        if entry.is_damaged:
+            comparison.mismatches.append(Mismatch(entry.session_id, entry.feature, f"in {side}: {entry.reason}"))
+        elif entry.record:
+            currents[entry.session_id, entry.feature] = entry.record
     return currents
 
 

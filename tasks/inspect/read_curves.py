@@ -74,7 +74,7 @@ def has_curves(store: FeatureStore, session_id: str, track: str = MAIN) -> bool:
 
 def _has_picture(store: FeatureStore, session_id: str, track: str) -> bool:
     """Whether the track has frames, or should have; a session's own files always do."""
-    return track == MAIN or of_track(CLOCK, track) in set(store.catalogue_of(session_id)["feature"])
+    return track == MAIN or of_track(CLOCK, track) in {status.feature for status in store.statuses(session_id)}
 
 
 def _faces(feature: StoredFeature) -> list[FaceCurves]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from storyframes.label_curves import is_label_curve
-from storyframes.store.catalogue import Entry, scan
+from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.tracks import feature_and_track
@@ -24,7 +24,7 @@ class StoreListing:
     """What the store has of a session, or of all."""
 
     storage: Storage
-    entries: Mapping[tuple[str, str], Entry]
+    entries: Mapping[tuple[str, str], FeatureStatus]
     files: Mapping[str, FileInfo]
 
     @classmethod
@@ -57,7 +57,7 @@ class StoreListing:
     def count(self, session_id: str, feature: str) -> int:
         """The count of the current version, 0 where there is none."""
         entry = self.entries.get((session_id, feature))
-        return entry.current.sequence if entry and entry.current else 0
+        return entry.record.sequence if entry and entry.record else 0
 
     def label_curves(self, session_id: str, track: str) -> set[str]:
         """The curves of labels that a track of the session has, without the track in their names."""

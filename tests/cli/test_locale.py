@@ -19,7 +19,7 @@ locale.setlocale(locale.LC_ALL, "")
 from pathlib import Path
 import numpy as np
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.layout import create_store
 from storyframes.store.feature_store import FeatureStore
 from tasks.study.load import load_study
@@ -37,10 +37,10 @@ storage = create_store(root)
 for unit in plan_extraction(study, root, settings, Selection()).work:
     extract(unit)
 store, told = FeatureStore(root), {}
-for entry in catalogue.scan(storage):
-    assert entry.current, entry.reason
-    told[f"{entry.session_id}/{entry.feature}"] = entry.current.fingerprint
-    for name in entry.current.arrays:
+for entry in record_status.scan(storage):
+    assert entry.record, entry.reason
+    told[f"{entry.session_id}/{entry.feature}"] = entry.record.fingerprint
+    for name in entry.record.arrays:
         values = np.asarray(store.read(entry.session_id, entry.feature, array=name))
         told[f"{entry.session_id}/{entry.feature}/{name}"] = hashlib.sha256(values.tobytes()).hexdigest()
 clips = build_clip_index(study, WindowSpec(window=15, stride=5), store)

@@ -19,7 +19,7 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.face_tracking import face_rule
 from storyframes.features import FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec, SpecError
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.index import update_clip_index
@@ -150,7 +150,7 @@ def test_status_never_shows_rows_that_are_no_measurements_as_rows(tmp_path: Path
     few = dataclasses.replace(WITHOUT_PICTURE, name="few")
     store = made(tmp_path / "features", (WITHOUT_PICTURE, arrays(WITHOUT_PICTURE, nobody)), (few, arrays(few, hardly)))
     console = Console(record=True, width=200)
-    for part in status_tables(catalogue.scan(store.storage)):
+    for part in status_tables(record_status.scan(store.storage)):
         console.print(part)
     shown = " ".join(console.export_text().split())
     assert "│ s │ 60 │ 12 of 60 │ 0 of 60* │" in shown

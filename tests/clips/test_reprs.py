@@ -13,7 +13,7 @@ from support.synthetic_features import StudySpec, write_features
 import storyframes
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.one_file import ExtractedFile
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Status
 
@@ -29,7 +29,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
     dataset = storyframes.ClipDataset(store, [storyframes.ClipInput("openface", ["gaze"]), "words", "label"])
     train = storyframes.ClipDataset(store, ["label"], "split == 'train'")
     done, failed = (
-        next(entry for entry in catalogue.scan(store.storage, session) if entry.feature == "openface")
+        next(entry for entry in record_status.scan(store.storage, session) if entry.feature == "openface")
         for session in ("s00", "s01")
     )
     objects = [
@@ -62,9 +62,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, str]
         (storyframes.OversamplingSampler(train), "OversamplingSampler(seed=0"),
         (storyframes.LeakingOversamplingSampler(dataset, "val"), "split='val'"),
         (storyframes.PaperOrderOversamplingSampler(dataset, "val"), "split='val'"),
-        (done, "Entry(s00/openface: done, Current(s00/openface/20"),
-        (done.current, "values (60, 714) float32, valid (60,) uint8"),
-        (failed, "Entry(s01/openface: failed (the tool died), Current("),
+        (done, "FeatureStatus(s00/openface: done, Current(s00/openface/20"),
+        (done.record, "values (60, 714) float32, valid (60,) uint8"),
+        (failed, "FeatureStatus(s01/openface: failed (the tool died), Current("),
         (
             ExtractedFile(store, "s00", "talk.avi", ["openface"], ["frames", "openface"], {"dope": "no model"}),
             "ExtractedFile talk.avi: openface\n  frames/time: ArraySpec(frame, float64, s)",

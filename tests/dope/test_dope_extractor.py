@@ -11,7 +11,7 @@ from support.dope.blank_model import blank_content, expect_everywhere, saved
 from support.stores import local
 
 from storyframes.features import BODY_JOINTS, FACE_LANDMARKS, FEATURES, HAND_JOINTS
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from tasks.extract import Outcome
@@ -147,8 +147,8 @@ def test_everybody_as_flat_arrays_with_offsets(study: Path, crowd: Path, store_r
 
 
 def test_without_asking_there_are_no_arrays_of_everybody(extracted: tuple[Path, Outcome]) -> None:
-    (entry,) = [entry for entry in catalogue.scan(local(extracted[0])) if entry.feature == "dope"]
-    assert not [name for name in entry.current.arrays if name.startswith("all_")]
+    (entry,) = [entry for entry in record_status.scan(local(extracted[0])) if entry.feature == "dope"]
+    assert not [name for name in entry.record.arrays if name.startswith("all_")]
 
 
 # --- one pass for two ------------------------------------------------------------------------------------------------

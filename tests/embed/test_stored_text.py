@@ -131,13 +131,13 @@ def test_status_names_the_sessions_with_words_that_have_no_vector(stored: Featur
     from rich.console import Console
 
     from flows.cli.tables.status import status_tables
-    from storyframes.store import catalogue
+    from storyframes.store import record_status
 
-    entries = list(catalogue.scan(stored.storage))
+    entries = list(record_status.scan(stored.storage))
     console = Console(width=200)
     with console.capture() as captured:
         console.print(*status_tables(entries), sep="\n")
-    quality = {entry.session_id: entry.current.quality for entry in entries if entry.feature == "glove"}
+    quality = {entry.session_id: entry.record.quality for entry in entries if entry.feature == "glove"}
     assert quality["s"]["words_known"] == pytest.approx(stored.read("s", "glove", array="known").mean())
     line = next(line for line in captured.get().splitlines() if "without a vector" in line)
     assert f"{1 - quality['s']['words_known']:.1%} of s" in line

@@ -14,7 +14,7 @@ from support.stores import local
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Source
@@ -386,11 +386,11 @@ def test_malformed_cues_fail_the_text_features_unless_allowed_and_then_have_a_ca
         assert "zebra" not in outcomes[feature].reason
     outcomes = extract(study_copy, store_root, "glove", "sbert", transcript={"allow_malformed_cues": True})
     assert (outcomes["glove"].rows, outcomes["sbert"].rows) == (2, 1)
-    for entry in catalogue.scan(local(store_root)):
+    for entry in record_status.scan(local(store_root)):
         if entry.feature in ("glove", "sbert"):
-            assert "malformed cues left out" in entry.current.caveats
-            assert entry.current.quality["malformed_cues"] == 1
-            assert entry.current.provenance["settings"]["allow_malformed_cues"] is True
+            assert "malformed cues left out" in entry.record.caveats
+            assert entry.record.quality["malformed_cues"] == 1
+            assert entry.record.provenance["settings"]["allow_malformed_cues"] is True
 
 
 ZOOM = "WEBVTT\n\n" + "\n".join(
@@ -459,7 +459,7 @@ def test_one_name_for_two_persons_of_a_session_is_refused_without_the_name(study
 def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, store_root: Path) -> None:
     transcribed(study_copy, "zoom.vtt", ZOOM.replace("Ben: ", ""))
     extract(study_copy, store_root, "glove", "sbert")
-    records = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    records = {entry.feature: entry.record for entry in record_status.scan(local(store_root))}
     for feature in ("glove", "sbert"):
         assert "captions whose speakers are uncertain" in records[feature].caveats
         assert records[feature].quality["uncertain_speakers"] == 2
@@ -467,7 +467,7 @@ def test_captions_whose_speakers_are_uncertain_have_a_caveat(study_copy: Path, s
     assert finding.startswith("transcripts/zoom.vtt: 2 of 3 captions may begin with a speaker's name")
     assert "Anna" not in finding
     extract(study_copy, store_root, "glove", "sbert", transcript={"speaker_prefixes": True})
-    records = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    records = {entry.feature: entry.record for entry in record_status.scan(local(store_root))}
     assert not any("speakers" in caveat for feature in ("glove", "sbert") for caveat in records[feature].caveats)
 
 
@@ -478,7 +478,7 @@ def test_words_after_the_end_of_the_recording_are_said(study_copy: Path, store_r
     spoken.append({"start_s": 24.2, "end_s": 24.9, "text": "the"})
     break_transcript(study_copy, json.dumps({"utterances": spoken}))
     outcomes = extract(study_copy, store_root, "glove", "sbert")
-    entries = {entry.feature: entry.current for entry in catalogue.scan(local(store_root))}
+    entries = {entry.feature: entry.record for entry in record_status.scan(local(store_root))}
     for feature, count in (("glove", 2), ("sbert", 1)):
         assert "speech after the end of the recording" in outcomes[feature].caveats
         assert entries[feature].quality["after_end"] == count
@@ -499,9 +499,9 @@ def test_interpolated_times_have_a_caveat(study_copy: Path, store_root: Path) ->
     break_transcript(study_copy, '{"utterances": [{"start_s": 1, "end_s": 3, "text": "the garden zebra"}]}')
     outcome = extract(study_copy, store_root, "glove")["glove"]
     assert "interpolated word times" in outcome.caveats
-    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "glove"]
+    (entry,) = [entry for entry in record_status.scan(local(store_root)) if entry.feature == "glove"]
     known = pytest.approx(2 / 3)
-    assert entry.current.quality == {"word_times_interpolated": 1.0, "words_known": known, "measured": known}
+    assert entry.record.quality == {"word_times_interpolated": 1.0, "words_known": known, "measured": known}
 
 
 def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, store_root: Path) -> None:
@@ -510,8 +510,8 @@ def test_texts_that_are_longer_than_the_model_reads_are_said(study_copy: Path, s
     break_transcript(study_copy, json.dumps({"utterances": utterances}))
     outcome = extract(study_copy, store_root, "sbert")["sbert"]
     assert outcome.caveats == ("texts longer than the model reads",)
-    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
-    assert entry.current.quality["texts_cut"] == 2  # 254 words and the two marks around them just fit
+    (entry,) = [entry for entry in record_status.scan(local(store_root)) if entry.feature == "sbert"]
+    assert entry.record.quality["texts_cut"] == 2  # 254 words and the two marks around them just fit
     break_transcript(study_copy, json.dumps({"utterances": utterances[:1]}))
     assert extract(study_copy, store_root, "sbert")["sbert"].caveats == ()
 
@@ -524,8 +524,8 @@ def test_texts_in_a_script_that_the_model_does_not_know_are_said(study_copy: Pat
     break_transcript(study_copy, json.dumps({"utterances": utterances}))
     outcome = extract(study_copy, store_root, "sbert")["sbert"]
     assert outcome.caveats == ("texts in a script that the model does not know",)
-    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "sbert"]
-    assert entry.current.quality["texts_unknown"] == 3
+    (entry,) = [entry for entry in record_status.scan(local(store_root)) if entry.feature == "sbert"]
+    assert entry.record.quality["texts_unknown"] == 3
     break_transcript(study_copy, json.dumps({"utterances": utterances[3:]}))
     assert extract(study_copy, store_root, "sbert")["sbert"].caveats == ()
 

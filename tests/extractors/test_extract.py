@@ -11,7 +11,7 @@ import pytest
 from support.stores import local
 from support.studies import one_session_study, run
 
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 from tasks.extract import extract as do_work
@@ -239,7 +239,7 @@ def test_a_failed_feature_is_tried_again_and_its_note_goes(study_copy: Path, sto
     assert work_due(study_copy, store_root) == ["p01-s01/openface"]
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(good)
     assert run(study_copy, store_root)["p01-s01/openface"].status is Status.DONE
-    assert all(entry.status is Status.DONE for entry in catalogue.scan(local(store_root)))
+    assert all(entry.status is Status.DONE for entry in record_status.scan(local(store_root)))
 
 
 # --- errors nobody expected ------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_every_error_becomes_an_outcome(study_copy, store_root, monkeypatch, err
     outcome = run(study_copy, store_root, Selection(("p01-s01",), ("openface",)))["p01-s01/openface"]
     assert outcome.status is Status.FAILED
     assert re.search(reason, outcome.reason), outcome.reason
-    (entry,) = [entry for entry in catalogue.scan(local(store_root)) if entry.feature == "openface"]
+    (entry,) = [entry for entry in record_status.scan(local(store_root)) if entry.feature == "openface"]
     assert entry.reason == outcome.reason
 
 
@@ -321,12 +321,12 @@ def test_provenance_names_no_host_and_no_path(study_copy: Path, store_root: Path
     import socket
 
     run(study_copy, store_root)
-    for entry in catalogue.scan(local(store_root)):
-        text = json.dumps(dataclasses.asdict(entry.current))
+    for entry in record_status.scan(local(store_root)):
+        text = json.dumps(dataclasses.asdict(entry.record))
         assert str(study_copy) not in text
         assert str(store_root) not in text
         assert f'"{socket.gethostname()}"' not in text
-        provenance = entry.current.provenance
+        provenance = entry.record.provenance
         assert provenance["inputs"]["video"]["path"].startswith("videos/")
         assert len(provenance["inputs"]["video"]["sha256"]) == 64
         assert set(provenance) == {"extractor", "inputs", "settings", "models", "tools", "libraries", "code", "private"}

@@ -14,7 +14,7 @@ from support.studies import extract_session, make_study
 
 from flows.cli.tables.status import status_tables
 from storyframes.features import COMPARE_2016_COLUMNS
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from tasks.extractors.opensmile.settings import FeatureSet
 from tasks.extractors.opensmile.undefined import UNDEFINED
 from tasks.media.sound import read_audio
@@ -161,7 +161,7 @@ def test_sound_that_does_not_fit_the_picture_has_a_caveat(
     assert outcomes["opensmile"].caveats == caveats
     (row,) = store.catalogue[store.catalogue["feature"] == "opensmile"].itertuples()
     assert tuple(row.stamps) == caveats
-    notes = [str(note) for note in status_tables(list(catalogue.scan(store.storage)))]
+    notes = [str(note) for note in status_tables(list(record_status.scan(store.storage)))]
     assert [f"* caveat[/] of opensmile: {caveat} (s)" in " ".join(notes) for caveat in caveats] == [True] * len(caveats)
     assert json.loads(row.quality)["audio_s"] == pytest.approx(sound_s, abs=0.001)
     assert json.loads(row.quality)["audio_start_s"] == pytest.approx(sound_at_s, abs=0.001)

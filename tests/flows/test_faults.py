@@ -18,7 +18,7 @@ from support.prefect_runs import extract, request
 from support.processes import wait_for
 from support.stores import local
 
-from storyframes.store import catalogue, maintenance
+from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 
@@ -58,7 +58,7 @@ def versions(root: Path) -> dict[str, int]:
 
 
 def current(root: Path, feature: str) -> list[str]:
-    return [e.current.version for e in catalogue.scan(local(root)) if e.feature == feature and e.current]
+    return [e.record.version for e in record_status.scan(local(root)) if e.feature == feature and e.record]
 
 
 def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
@@ -97,7 +97,7 @@ def test_a_hung_tool_is_ended_and_leaves_no_process(
     assert (failure.session_id, failure.feature) == ("s0001", "openface")
     assert "2 s" in failure.reason
     assert not any(Path(f"/proc/{pid}").exists() for pid in (tmp_path / "pids").read_text().split())
-    entries = {(entry.session_id, entry.feature): entry for entry in catalogue.scan(local(root))}
+    entries = {(entry.session_id, entry.feature): entry for entry in record_status.scan(local(root))}
     assert entries["s0001", "openface"].attempt.reason == failure.reason
 
 
@@ -215,7 +215,7 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
         server_process.kill()
         server_process.wait()
     assert set(versions(root).values()) == {1}
-    assert {entry.status for entry in catalogue.scan(local(root))} == {Status.DONE}
+    assert {entry.status for entry in record_status.scan(local(root))} == {Status.DONE}
 
 
 def healthy(url: str) -> bool:

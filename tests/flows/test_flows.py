@@ -22,7 +22,7 @@ from flows.cli.app import app
 from flows.cli.run import run_extraction
 from flows.clusters.dask_cluster import DASK
 from flows.runs.recent import recent_runs
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
 from tasks.empathy.grid import TrainingUnit, train_unit
@@ -247,7 +247,7 @@ def test_a_worker_that_dies_is_an_outcome_of_its_feature_alone(server, small_stu
     assert set(failed) == {("s0001", "openface"), ("s0002", "openface")}
     assert failed["s0001", "openface"].startswith("every worker that tried it died, also when it ran alone")
     assert "wrote no CSV" in failed["s0002", "openface"]
-    entries = {(entry.session_id, entry.feature): entry.status for entry in catalogue.scan(local(root))}
+    entries = {(entry.session_id, entry.feature): entry.status for entry in record_status.scan(local(root))}
     assert entries["s0001", "openface"] is Status.FAILED
     assert entries["s0001", "opensmile"] is entries["s0002", "opensmile"] is Status.DONE
 
@@ -270,7 +270,7 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     from storyframes.store import maintenance
 
     assert not list(maintenance.verify(local(root)))
-    assert all(entry.status is Status.DONE for entry in catalogue.scan(local(root)))
+    assert all(entry.status is Status.DONE for entry in record_status.scan(local(root)))
     assert FeatureStore(root).sessions == ["s0001", "s0002"]
 
 
@@ -328,7 +328,7 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
     (outcome,) = do_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
     assert (outcome.status, outcome.rows > 0) == (status, status is Status.DONE)
     assert outcome.reason.startswith(reason) if reason else not outcome.reason
-    (entry,) = catalogue.scan(local(tmp_path / "features"))
+    (entry,) = record_status.scan(local(tmp_path / "features"))
     assert entry.status is status
 
 
@@ -380,7 +380,7 @@ def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
     assert failed.pop("s05").startswith("every worker that tried it died, also when it ran alone")
     assert failed == {}
     assert Counter(begun.read_text().split()) == Counter([*names, "s05"])
-    entries = {entry.session_id: entry.status for entry in catalogue.scan(local(tmp_path / "features"))}
+    entries = {entry.session_id: entry.status for entry in record_status.scan(local(tmp_path / "features"))}
     assert entries == {name: Status.FAILED if name in ("s02", "s05") else Status.DONE for name in names}
     wait_for(lambda: _task_runs().get("s01/frames and 2 more"))
     state = _task_runs()["s01/frames and 2 more"]

@@ -32,7 +32,7 @@ from flows.cli.app import app
 from flows.one_file import cache_folder
 from flows.settings import SettingsError
 from storyframes.one_file import ExtractedFile, ExtractFileError, PipelineMissingError
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.storage.locks import locked
@@ -323,7 +323,7 @@ def test_two_at_once_never_read_each_other_s_values(talk: Path, cache: Path) -> 
             thread.start()
         threads[0].join(0.3)
         assert all(thread.is_alive() for thread in threads)
-        assert [entry.feature for entry in catalogue.scan(FeatureStore(store).storage)] == ["frames"]
+        assert [entry.feature for entry in record_status.scan(FeatureStore(store).storage)] == ["frames"]
     for thread in threads:
         thread.join()
     assert columns == {"ComParE_2016": 65, "eGeMAPSv02": 25}

@@ -23,7 +23,7 @@ from support.synthetic_features import publish
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.label_curves import Between, CurveRule
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.records import Caveat
 from storyframes.store.tables import tables_of
@@ -143,7 +143,7 @@ def test_how_much_of_a_curve_says_nothing_is_a_caveat_and_a_remark(tmp_path: Pat
 
     def of(session: str, **rules: LabelRule) -> tuple[float, bool]:
         extracted(study, root, **rules)
-        current = catalogue.read_entry(local(root), session, "label.valence").current
+        current = record_status.read_status(local(root), session, "label.valence").record
         return current.quality["without_value"], Caveat.SPARSE_CURVE in current.caveats
 
     share, is_said = of("a")

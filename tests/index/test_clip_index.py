@@ -23,7 +23,7 @@ from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.splits import SplitSpec, assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.store import catalogue
+from storyframes.store import catalogue, table_files
 from storyframes.store.clip_table import FORMAT, ClipFormatError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS, create_store
@@ -267,7 +267,7 @@ def test_the_index_says_its_format_and_a_newer_one_is_left_alone(tmp_path: Path)
     assert archived.attrs == store.clips().attrs
 
     newer = table.replace_schema_metadata({"storyframes": json.dumps({"format": FORMAT + 1})})
-    catalogue.replace_table(storage, CLIPS, lambda: newer)
+    table_files.replace_table(storage, CLIPS, lambda: newer)
     before = (tmp_path / "store" / CLIPS).read_bytes()
     with pytest.raises(
         ClipFormatError, match=r"clips.parquet has format 4, of a newer storyframes, and this one writes 3"

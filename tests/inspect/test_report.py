@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.features import FEATURES
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
@@ -216,7 +216,7 @@ def test_every_state_of_a_feature(store_root: Path) -> None:
         for session_id in ("done", "old", "kept", "lost", "bare", "new")
     ]
     wanted += [Wanted("unknown", "openface", "", "no model"), Wanted("done", "glove", "f" * 64)]
-    matrix = build_matrix(["new"], catalogue.scan(local(store_root)), wanted)
+    matrix = build_matrix(["new"], record_status.scan(local(store_root)), wanted)
     states = {session: matrix.cells[session, "openface"].state for session in matrix.sessions}
     assert states == {
         "new": CellState.ABSENT,

@@ -18,9 +18,10 @@ from support import faulty_disk
 from support.faulty_disk import EIO, faults
 from support.stores import local, publish_openface
 
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
+from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import StorageError
 
 ROOT = Path(__file__).parents[2]
@@ -29,11 +30,11 @@ NOBODY = 65534
 LOOK = """
 import json, sys
 from pathlib import Path
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store import maintenance
 from storyframes.store.storage.local_folder import LocalStorage
 storage = LocalStorage(Path(sys.argv[1]))
-entries = {f"{e.session_id}/{e.feature}": [str(e.status), e.reason] for e in catalogue.scan(storage)}
+entries = {f"{e.session_id}/{e.feature}": [str(e.status), e.reason] for e in record_status.scan(storage)}
 findings = [[f.session_id, f.feature, f.path, f.problem, f.unreadable] for f in maintenance.verify(storage)]
 unread = {}
 removed = [r.path for r in maintenance.collect(storage, -1, unreadable=unread.__setitem__)]
@@ -103,11 +104,11 @@ def test_the_commands_say_so_and_end_with_1(three_sessions: Path, library: Path)
     assert "s2: cannot be read: Input/output error" in shown.stdout
     assert storyframes("gc", str(three_sessions)).returncode == 1
     # The catalogue that gc wrote meanwhile does not forget the session.
-    rows = catalogue.load(local(three_sessions)).set_index(["session_id", "feature"])
+    rows = Snapshot.of(local(three_sessions)).frame().set_index(["session_id", "feature"])
     assert rows.loc[("s2", "openface"), "status"] == "done"  # asked for by name, it can be read
     assert "cannot be read" in rows.loc[("s2", "*"), "reason"]
     catalogue.compact(local(three_sessions))
-    assert catalogue.load(local(three_sessions))["status"].tolist() == ["done"] * 3
+    assert Snapshot.of(local(three_sessions)).frame()["status"].tolist() == ["done"] * 3
 
 
 def test_a_store_that_cannot_be_listed_is_an_error(three_sessions: Path, library: Path) -> None:
@@ -167,7 +168,7 @@ def test_what_a_user_may_not_read_is_reported(shared_store: Path, forbidden: str
     assert [finding.problem for finding in findings if finding.unreadable] == [
         f"{forbidden}: cannot be read: Permission denied"
     ]
-    entries = as_nobody(lambda: {e.session_id: e.status for e in catalogue.scan(local(shared_store))})
+    entries = as_nobody(lambda: {e.session_id: e.status for e in record_status.scan(local(shared_store))})
     assert entries == {"s1": "done", "s2": "failed" if "s2" in forbidden else "done", "s3": "done"}
 
 
@@ -175,6 +176,6 @@ def test_a_catalogue_that_may_not_be_read_is_not_made_anew_in_silence(shared_sto
     path = shared_store / "catalogue.parquet"
     os.chown(path, 0, 0)
     path.chmod(0o600)
-    error = as_nobody(lambda: catalogue.load(local(shared_store)).shape)
+    error = as_nobody(lambda: Snapshot.of(local(shared_store)).frame().shape)
     assert isinstance(error, StorageError)
     assert "catalogue.parquet: cannot be read: Permission denied" in str(error)

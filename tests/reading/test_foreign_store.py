@@ -17,7 +17,7 @@ from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.maintenance.archive import archive
@@ -105,7 +105,7 @@ def test_an_extractor_cannot_say_otherwise_than_its_specification(tmp_path: Path
 def test_verify_finds_its_damage_and_gc_its_old_versions(root: Path) -> None:
     storage = local(root)
     assert list(verify(storage)) == []
-    (before,) = (entry.current for entry in catalogue.scan(storage, "s00") if entry.feature == "aura")
+    (before,) = (entry.record for entry in record_status.scan(storage, "s00") if entry.feature == "aura")
     assert before is not None
     assert is_intact(storage, before)
     publish(root, "s00", AURA, aura(5))

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from storyframes.features import FEATURES
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import ArrayCurves
@@ -292,7 +293,7 @@ def test_the_report_shows_it_among_the_others(tmp_path: Path) -> None:
 
     assert ExtractorsSettings()
     store = write(tmp_path / "f", *SPECS)
-    entries = list(catalogue.scan(store.storage))
+    entries = list(record_status.scan(store.storage))
     matrix = build_matrix(["a"], entries, [])
     assert matrix.features == ("frames", *sorted(spec.name for spec in SPECS))
     assert {matrix.cells["a", spec.name].state for spec in SPECS} == {CellState.DONE}
@@ -306,7 +307,7 @@ def test_the_report_shows_it_among_the_others(tmp_path: Path) -> None:
 def test_a_session_that_cannot_be_read_has_failed_and_is_no_feature() -> None:
     from tasks.inspect.report.matrix import CellState, build_matrix
 
-    entries = [catalogue.Entry("a", catalogue.WHOLE_SESSION, None, None, damage="a: Permission denied")]
+    entries = [FeatureStatus.of("a", WHOLE_SESSION, None, None, "a: Permission denied")]
     matrix = build_matrix(["a"], entries, [Wanted("a", "brightness", "f")])
     assert matrix.features == ("brightness",)
     cell = matrix.cells["a", "brightness"]

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from storyframes.features import FEATURES
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status, table_files
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
+from storyframes.store.layout import CATALOGUE, CHECKSUMS, StoreError, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Current, Status
 from storyframes.store.snapshot import Snapshot
@@ -73,12 +73,12 @@ def publish(storage: Storage, session_id: str, number: int, feature: str = "fram
 
 
 def rows(storage: Storage) -> pd.DataFrame:
-    return catalogue.load(storage)
+    return Snapshot.of(storage).frame()
 
 
 def assert_is_the_truth(storage: Storage) -> None:
     """The catalogue says what the records say."""
-    pd.testing.assert_frame_equal(rows(storage), catalogue.to_frame(catalogue.scan(storage)))
+    pd.testing.assert_frame_equal(rows(storage), catalogue.to_table(record_status.scan(storage)).to_pandas())
 
 
 def test_nothing_is_read_where_nothing_changed(storage: Any) -> None:
@@ -249,12 +249,12 @@ def test_a_damaged_record_is_read_again_until_it_is_mended(storage: Any) -> None
 
 def test_a_catalogue_that_nothing_proves_is_not_believed(storage: Any) -> None:
     """It was edited, or its checksum is gone: its rows are made of the records."""
-    table = catalogue.parse_table(storage.read(CATALOGUE), CATALOGUE)
+    table = table_files.parse_table(storage.read(CATALOGUE), CATALOGUE)
     wrong = table.set_column(table.schema.get_field_index("rows"), "rows", pa.array([9] * len(table)))
-    storage.replace(CATALOGUE, catalogue.to_parquet(wrong))
+    storage.replace(CATALOGUE, table_files.to_parquet(wrong))
     catalogue.compact(storage)
     assert_is_the_truth(storage)
-    storage.replace(CATALOGUE, catalogue.to_parquet(wrong))
+    storage.replace(CATALOGUE, table_files.to_parquet(wrong))
     storage.remove([CHECKSUMS])
     catalogue.compact(storage)
     assert_is_the_truth(storage)
@@ -262,14 +262,14 @@ def test_a_catalogue_that_nothing_proves_is_not_believed(storage: Any) -> None:
 
 @pytest.mark.parametrize("change", ["drop", "other type", "not a table"])
 def test_a_catalogue_of_another_version_is_not_believed(storage: Any, change: str) -> None:
-    table = catalogue.parse_table(storage.read(CATALOGUE), CATALOGUE)
+    table = table_files.parse_table(storage.read(CATALOGUE), CATALOGUE)
     if change == "drop":  # as the versions wrote it that read every record
         table = table.drop_columns(["seen"])
     elif change == "other type":
         table = table.set_column(0, "session_id", table["session_id"].cast(pa.large_string()))
     else:
         table = pa.table({"something": [1]})
-    catalogue.replace_table(storage, CATALOGUE, lambda: table)
+    table_files.replace_table(storage, CATALOGUE, lambda: table)
     storage.read_records.clear()
     catalogue.compact(storage)
     assert len([path for path in storage.read_records if storage.read(path)]) == 6
@@ -369,7 +369,7 @@ def test_a_snapshot_tells_what_the_table_says(storage: Any) -> None:
     publish(storage, "c", 4, "frames_2")
     catalogue.compact(storage)
     content = storage.read(CATALOGUE)
-    table = catalogue.parse_table(content, CATALOGUE)
+    table = table_files.parse_table(content, CATALOGUE)
     shuffled = table.take([(5 * row) % len(table) for row in range(len(table))])
     for snapshot in (Snapshot(content), Snapshot(shuffled), pickle.loads(pickle.dumps(Snapshot(content)))):
         expected = rows(storage)
@@ -381,8 +381,14 @@ def test_a_snapshot_tells_what_the_table_says(storage: Any) -> None:
         assert snapshot.counts() == {"frames": 3, "frames_2": 1}
         assert ("a", "openface") not in snapshot  # its last attempt found nothing, and there was none before
         assert ("a", "nothing") not in snapshot
-        of_one = snapshot.frame("a").sort_values("feature").reset_index(drop=True)
-        pd.testing.assert_frame_equal(of_one, expected[expected["session_id"] == "a"].reset_index(drop=True))
-    older = Snapshot(catalogue.to_parquet(table.drop_columns(["quality", "seen"])))
+        of_one = {status.feature: status for status in snapshot.statuses("a")}
+        read = {status.feature: status for status in record_status.scan(storage, "a")}
+        assert of_one == {feature: replace(status, record=None, attempt=None) for feature, status in read.items()}
+    older = Snapshot(table_files.to_parquet(table.drop_columns(["quality", "seen"])))
     assert "quality" not in older.frame().columns
+    (frames,) = (status for status in older.statuses("a") if status.feature == "frames")
+    assert (frames.status, frames.current.quality) == (Status.DONE, {})
+    wrong = table.set_column(table.schema.get_field_index("status"), "status", pa.array(["odd"] * len(table)))
+    with pytest.raises(StoreError, match="catalogue.parquet: a/frames: 'odd' is not a valid Status"):
+        Snapshot(wrong).statuses("a")
     assert len(Snapshot(table.slice(0, 0))) == 0

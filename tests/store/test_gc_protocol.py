@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import ROOT_GROUP, ZARR_JSON, StoreError, create_store, current_path, open_storage
 from storyframes.store.publish import FeatureWriter, RemovedError, record_attempt
@@ -132,10 +132,10 @@ def meet(storage: Storage, order: list[int]) -> type:
     )
     assert isinstance(published, str | RemovedError), repr(published)
     assert isinstance(removed, list), repr(removed)
-    entry = catalogue.read_entry(storage, "a", "frames")
+    entry = record_status.read_status(storage, "a", "frames")
     assert entry is not None
-    assert entry.current is not None
-    assert entry.current.fingerprint == ("2" if isinstance(published, RemovedError) else "4")
+    assert entry.record is not None
+    assert entry.record.fingerprint == ("2" if isinstance(published, RemovedError) else "4")
     check_whole(storage)
     return type(published)
 
@@ -167,7 +167,7 @@ def test_many_of_each_meet_at_random(place: Callable[[], Storage], data: st.Data
     assert not list(maintenance.verify(storage))
     assert read(storage) == "its values"
     gc(storage)
-    current = catalogue.read_entry(storage, "a", "frames").current.version
+    current = record_status.read_status(storage, "a", "frames").record.version
     assert {path.split("/")[2] for path in storage.files() if path.count("/") > 2} == {current}
 
 
@@ -221,7 +221,7 @@ def test_an_answer_that_is_lost_is_no_failure() -> None:
 
     storage = beginning(LosesAnAnswer)
     assert storage.lost
-    assert catalogue.read_entry(storage, "a", "frames").current.fingerprint == "2"
+    assert record_status.read_status(storage, "a", "frames").record.fingerprint == "2"
     assert not list(maintenance.verify(storage))
 
 
@@ -244,7 +244,7 @@ print(failed)
 GC = """
 import os, sys, time
 sys.path.insert(0, "tests")
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store import maintenance
 from storyframes.store.storage import object_store
 from storyframes.store.layout import open_storage
@@ -295,5 +295,5 @@ def check_end(storage: Storage, published: dict[str, int]) -> None:
     catalogue.compact(storage)
     assert not list(maintenance.verify(storage))
     assert read(storage) == "its values"
-    sequences = {entry.session_id: entry.current.sequence for entry in catalogue.scan(storage)}
+    sequences = {entry.session_id: entry.record.sequence for entry in record_status.scan(storage)}
     assert all(sequences[session_id] >= min(count, 2) for session_id, count in published.items())

@@ -29,14 +29,13 @@ from flows.cli.app import app
 from storyframes.clips.dataset import ClipDataset
 from storyframes.export.formats import ExportError, Format
 from storyframes.export.run import export
-from storyframes.store import catalogue
-from storyframes.store.catalogue_rows import CHECKED, parse_arrays
+from storyframes.store import catalogue, record_status, table_files
+from storyframes.store.catalogue import CHECKED, current_statuses, parse_arrays
 from storyframes.store.description import open_array
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, CLIPS, StoreError, create_store, open_store
 from storyframes.store.maintenance.archive import archive
 from storyframes.store.maintenance.verification import verify
-from storyframes.store.now import shown
 from storyframes.store.records import Attempt, Current, RecordError, Status, seal, unseal
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import StorageError
@@ -99,7 +98,7 @@ def change_catalogue(store: Path, **values: Any) -> None:
         if (row["session_id"], row["feature"]) == ("s01", "openface"):
             row |= values
     hostile = pa.Table.from_pylist(rows, table.schema)
-    catalogue.replace_table(local(store), CATALOGUE, lambda: hostile)
+    table_files.replace_table(local(store), CATALOGUE, lambda: hostile)
 
 
 def change_clips(store: Path, about: bytes | None = None, **values: Any) -> None:
@@ -110,7 +109,7 @@ def change_clips(store: Path, about: bytes | None = None, **values: Any) -> None
         column = pa.array([value, *table[name].to_pylist()[1:]])
         table = table.set_column(place, name, column)
     hostile = table.replace_schema_metadata(metadata)
-    catalogue.replace_table(local(store), CLIPS, lambda: hostile)
+    table_files.replace_table(local(store), CLIPS, lambda: hostile)
 
 
 def read_everything(store: Path) -> None:
@@ -129,7 +128,7 @@ def read_everything(store: Path) -> None:
 READERS: dict[str, Callable[[Path], object]] = {
     "read": read_everything,
     "verify": lambda store: list(verify(open_store(store, damaged=True))),
-    "status": lambda store: [repr(entry) for entry in shown(open_store(store))],
+    "status": lambda store: [repr(entry) for entry in current_statuses(open_store(store))],
     "compact": lambda store: catalogue.compact(open_store(store)),
     "export": lambda store: export(FeatureStore(store), store.parent / "exported" / "files", Format.NPY),
     "archive": lambda store: list(archive(open_store(store), create_store(store.parent / "archived"))),
@@ -278,13 +277,13 @@ ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda s: change_clips(s, about=b'{"format": 2, "clocks": {"s01": {"b": [[5, 1], [0, 4]]}}}'), "clocks",
     ),
     "a catalogue of other types": (
-        lambda s: catalogue.replace_table(
+        lambda s: table_files.replace_table(
             local(s), CATALOGUE, lambda: pa.table({name: pa.array([1]) for name in CHECKED})
         ),
         "session_id is int64",
     ),
     "caveats of another type": (
-        lambda s: catalogue.replace_table(
+        lambda s: table_files.replace_table(
             local(s),
             CATALOGUE,
             lambda: pq.read_table(s / CATALOGUE).drop(["stamps"]).append_column("stamps", [[1] * 5]),
@@ -292,7 +291,8 @@ ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
         "stamps is int64",
     ),
     "a catalogue with nothing": (
-        lambda s: catalogue.replace_table(local(s), CATALOGUE, lambda: pa.table({"x": [1]})), "has no column 'session",
+        lambda s: table_files.replace_table(local(s), CATALOGUE, lambda: pa.table({"x": [1]})),
+        "has no column 'session",
     ),
     "a root nested deep": (lambda s: (s / "zarr.json").write_bytes(deep()), "zarr.json is missing or damaged"),
     "checksums nested deep": (lambda s: (s / "checksums.json").write_bytes(deep()), "is damaged"),
@@ -542,10 +542,10 @@ def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
         storage.replace("../c/frames/current.json", seal(content))
     (finding,) = [one for one in verify(storage) if one not in sound and one.session_id]
     assert "'../../b' is no version" in finding.problem
-    (damaged,) = [entry for entry in catalogue.scan(storage) if entry.damage]
+    (damaged,) = [entry for entry in record_status.scan(storage) if entry.is_damaged]
     assert damaged.session_id == "a"
     storage.replace("a/frames/current.json", seal(content))
-    (row, *_) = catalogue.to_table(catalogue.scan(storage)).to_pylist()
+    (row, *_) = catalogue.to_table(record_status.scan(storage)).to_pylist()
     arrays = json.dumps({"time": {"shape": [2**40], "dtype": "float64", "chunk_rows": 1}})
     for values, message in (
         ({"path": "b/frames/x"}, "is another's"),
@@ -553,6 +553,6 @@ def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
         ({"arrays": arrays}, "but was published as"),
     ):
         hostile = pa.Table.from_pylist([row | values], catalogue.schema())
-        catalogue.replace_table(storage, CATALOGUE, lambda table=hostile: table)
+        table_files.replace_table(storage, CATALOGUE, lambda table=hostile: table)
         with no_hang(), pytest.raises(StoreError, match=message):
             FeatureStore(url).read("a", "frames", array="time")

@@ -12,7 +12,7 @@ import pytest
 from support.commands import storyframes
 from support.studies import run
 
-from storyframes.store import catalogue
+from storyframes.store import record_status
 from storyframes.store.layout import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome
@@ -49,7 +49,7 @@ def test_what_needs_it_fails_and_everything_else_is_done(
     found = outcomes(study_copy, store_root)
     assert failed(found) == {f"p01-s01/{name}": f"{file}: the file does not exist" for name in features}
     assert len(found) == 13  # of 3 sessions 4 features, and of the stories one
-    noted = {(entry.session_id, entry.feature): entry for entry in catalogue.scan(open_storage(store_root))}
+    noted = {(entry.session_id, entry.feature): entry for entry in record_status.scan(open_storage(store_root))}
     for name in features:
         assert noted["p01-s01", name].status is Status.FAILED
         assert noted["p01-s01", name].reason == f"{file}: the file does not exist"

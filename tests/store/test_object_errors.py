@@ -15,7 +15,7 @@ import zarr
 from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue
+from storyframes.store import catalogue, record_status
 from storyframes.store.layout import ROOT_GROUP, StoreError
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.snapshot import Snapshot
@@ -188,15 +188,15 @@ def test_a_listing_that_lags_loses_nothing(store_root: Path) -> None:
     publish("a", 2)  # proved and recorded whole, though no listing shows its files
     publish("b", 3)
     assert not list(maintenance.verify(storage))
-    current = catalogue.read_entry(storage, "a", "frames").current
+    current = record_status.read_status(storage, "a", "frames").record
     assert len(current.files) == 3
     assert maintenance.is_intact(storage, current, storage.files())
     storage.listed = None
     catalogue.compact(storage)
-    assert set(catalogue.load(storage)["session_id"]) == {"a", "b"}
+    assert set(Snapshot.of(storage).frame()["session_id"]) == {"a", "b"}
     storage.listed = [item for item in storage._list() if not item["path"].startswith("b/")]
     catalogue.compact(storage)
-    assert set(catalogue.load(storage)["session_id"]) == {"a", "b"}  # what was known is asked for by its name
+    assert set(Snapshot.of(storage).frame()["session_id"]) == {"a", "b"}  # what was known is asked for by its name
     assert not list(maintenance.verify(storage))
     list(maintenance.collect(storage, -5))
     assert not list(maintenance.verify(storage))

@@ -17,7 +17,7 @@ from support.commands import ONE_WORKER
 from support.object_stores import publish
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, leave_mark, open_storage
 from storyframes.store.maintenance.garbage import collect
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def current(url: str, session_id: str, feature: str = "frames") -> Current:
-    return catalogue.read_entry(open_storage(url), session_id, feature).current
+    return record_status.read_status(open_storage(url), session_id, feature).record
 
 
 def test_what_is_published_is_read_back(url: str) -> None:
@@ -194,9 +194,9 @@ def test_verify_finds_a_changed_and_a_missing_object(url: str) -> None:
 def test_a_failure_is_noted_and_forgotten(url: str) -> None:
     storage = create_store(url)
     record_attempt(storage, "a", "frames", Status.FAILED, "no frame decodes", "")
-    assert catalogue.read_entry(storage, "a", "frames").status is Status.FAILED
+    assert record_status.read_status(storage, "a", "frames").status is Status.FAILED
     publish(url, "a")
-    assert catalogue.read_entry(storage, "a", "frames").status is Status.DONE
+    assert record_status.read_status(storage, "a", "frames").status is Status.DONE
 
 
 def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> None:

@@ -24,9 +24,9 @@ from flows.settings import load_settings
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.features import FEATURES
-from storyframes.store.catalogue import read_entry
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.maintenance.verification import verify
+from storyframes.store.record_status import read_status
 from storyframes.store.records import Current
 from tasks.extractors.base import Fingerprint
 from tasks.extractors.registry import build_extractor
@@ -131,14 +131,14 @@ def test_only_what_was_changed_on_purpose_is_due(old: Path) -> None:
     digests = DigestCache(local(old), "inputs.json", study.root)
     for session, feature in keys:
         extractor = build_extractor(settings.resolved(), session, feature)
-        entry = read_entry(local(old), session, feature)
+        entry = read_status(local(old), session, feature)
         assert entry is not None
-        assert entry.current is not None
+        assert entry.record is not None
         now = extractor.fingerprint(session_source(study, session, [extractor], digests))
-        if made_differently(entry.current, now):
+        if made_differently(entry.record, now):
             changed.add((session, feature))
         else:
-            assert now.digest == entry.current.fingerprint, f"{session}/{feature} has another fingerprint"
+            assert now.digest == entry.record.fingerprint, f"{session}/{feature} has another fingerprint"
     assert due == changed
     assert skipped == set(keys) - changed
 

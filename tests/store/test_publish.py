@@ -14,7 +14,7 @@ import zarr
 from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import VERSION_PATTERN, current_path
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
@@ -105,16 +105,16 @@ def test_stamps_and_provenance_are_in_the_record_and_in_the_attributes(store_roo
 
 def test_success_removes_the_note_of_an_earlier_failure(store_root: Path) -> None:
     record_attempt(local(store_root), "a", "openface", Status.FAILED, "no CSV", "")
-    assert catalogue.read_entry(local(store_root), "a", "openface").status is Status.FAILED
+    assert record_status.read_status(local(store_root), "a", "openface").status is Status.FAILED
     publish_openface(store_root, "a", 10)
-    assert catalogue.read_entry(local(store_root), "a", "openface").status is Status.DONE
+    assert record_status.read_status(local(store_root), "a", "openface").status is Status.DONE
 
 
 def test_a_failure_keeps_the_last_good_version(store_root: Path) -> None:
     version = publish_openface(store_root, "a", 10)
     record_attempt(local(store_root), "a", "openface", Status.FAILED, "no CSV", "")
-    entry = catalogue.read_entry(local(store_root), "a", "openface")
-    assert (entry.status, entry.reason, entry.current.version) == (Status.FAILED, "no CSV", version)
+    entry = record_status.read_status(local(store_root), "a", "openface")
+    assert (entry.status, entry.reason, entry.record.version) == (Status.FAILED, "no CSV", version)
     catalogue.compact(local(store_root))
     assert FeatureStore(store_root).read("a", "openface").shape == (10, 714)
 
@@ -160,10 +160,10 @@ def test_killed_between_any_two_steps_the_store_holds_the_old_or_the_new_version
         restored = publish_openface(store_root, "a", 60, fingerprint="old")
         record_attempt(local(store_root), "a", "openface", Status.FAILED, "an earlier failure", "")
         assert die_at(store_root, step).returncode == -signal.SIGKILL
-        entry = catalogue.read_entry(local(store_root), "a", "openface")
-        seen.add(entry.current.fingerprint)
-        if entry.current.fingerprint == "old":
-            assert entry.current.version == restored
+        entry = record_status.read_status(local(store_root), "a", "openface")
+        seen.add(entry.record.fingerprint)
+        if entry.record.fingerprint == "old":
+            assert entry.record.version == restored
             assert entry.status is Status.FAILED
         else:
             assert entry.status is Status.DONE  # the note of the older failure does not count any more

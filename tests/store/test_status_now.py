@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flows.cli.tables.status import entry_json, status_json, status_tables
-from storyframes.store import catalogue, now
+from storyframes.store import catalogue, record_status
 from storyframes.store.layout import CATALOGUE, CHECKSUMS, create_store
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Current, Status, StoredArray, StoredFile
@@ -74,9 +74,9 @@ def table(entries: Any) -> str:
 
 
 def check(storage: Reading) -> None:
-    entries = list(catalogue.scan(storage))
-    assert table(now.shown(storage)) == table(entries)
-    shown = "".join(status_json(now.shown(storage)))
+    entries = list(record_status.scan(storage))
+    assert table(catalogue.current_statuses(storage)) == table(entries)
+    shown = "".join(status_json(catalogue.current_statuses(storage)))
     assert shown == json.dumps([entry_json(entry) for entry in entries], indent=1) + "\n"
 
 
@@ -135,11 +135,11 @@ def test_only_what_changed_is_read(tmp_path: Path) -> None:
     catalogue.compact(storage)
     before = {path: path.read_bytes() for path in storage.root.rglob("*") if path.is_file()}
     READ.clear()
-    assert len(list(now.shown(storage))) == len(SESSIONS)
+    assert len(list(catalogue.current_statuses(storage))) == len(SESSIONS)
     assert READ == []
     publish(storage, "a", "glove", 3)
     READ.clear()
-    assert len(list(now.shown(storage))) == len(SESSIONS)
+    assert len(list(catalogue.current_statuses(storage))) == len(SESSIONS)
     assert {path.rpartition("/")[0] for path in READ} == {"a/glove"}
     assert (storage.root / CATALOGUE).read_bytes() == before[storage.root / CATALOGUE]  # looking writes nothing
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_listed_is_shown_as_reading_all_shows_it(tmp_path: Path, 
     monkeypatch.setattr(os, "scandir", scandir)
     if folder == ".":
         with pytest.raises(OSError, match="Input/output error"):
-            list(now.shown(storage))
+            list(catalogue.current_statuses(storage))
         return
     check(storage)
-    assert "Input/output error" in table(now.shown(storage))
+    assert "Input/output error" in table(catalogue.current_statuses(storage))

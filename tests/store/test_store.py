@@ -8,7 +8,7 @@ import pytest
 from support.stores import local, publish_openface
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
@@ -181,7 +181,7 @@ def test_a_damaged_record_is_an_error_and_shows_in_the_catalogue(store_root: Pat
     path.write_text(path.read_text().replace('"session_id": "a"', '"session_id": "b"'))
     with pytest.raises(RecordError, match="checksum does not match"):
         Current.parse(path.read_bytes(), "current.json")
-    (entry,) = catalogue.scan(local(store_root))
+    (entry,) = record_status.scan(local(store_root))
     assert entry.status is Status.FAILED
     assert "the next extraction makes it again" in entry.reason
 

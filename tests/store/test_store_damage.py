@@ -17,7 +17,7 @@ from support import faulty_disk
 from support.faulty_disk import faults
 from support.stores import local, publish_openface
 
-from storyframes.store import catalogue, maintenance
+from storyframes.store import catalogue, maintenance, record_status, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INNER_GROUP, ROOT_GROUP, StoreError, create_store, open_store
 from storyframes.store.records import seal, unseal
@@ -31,7 +31,7 @@ def store(store_root: Path) -> Path:
     publish_openface(store_root, "b", 20)
     catalogue.compact(local(store_root))
     clips = pa.Table.from_pandas(pd.DataFrame({"clip_id": [f"a:share:{n}:1" for n in range(50)]}))
-    catalogue.replace_table(local(store_root), CLIPS, lambda: clips)
+    table_files.replace_table(local(store_root), CLIPS, lambda: clips)
     return store_root
 
 
@@ -129,8 +129,8 @@ def test_a_damaged_checksum_is_an_error_as_well_and_index_mends_both(store: Path
             FeatureStore(store)
         assert list(maintenance.verify(local(store)))
         catalogue.compact(local(store))
-        clips = catalogue.parse_table((store / CLIPS).read_bytes(), CLIPS)
-        catalogue.replace_table(local(store), CLIPS, lambda clips=clips: clips)
+        clips = table_files.parse_table((store / CLIPS).read_bytes(), CLIPS)
+        table_files.replace_table(local(store), CLIPS, lambda clips=clips: clips)
         assert len(FeatureStore(store).clips()) == 50
         assert not list(maintenance.verify(local(store)))
 
@@ -162,8 +162,8 @@ def test_a_file_system_that_cannot_flush_folders_has_a_caveat(tmp_path: Path, li
     root = tmp_path / "features"
     result = faulty_disk.run(library, PUBLISH, str(root), **faults(("fsync-folder", number, str(tmp_path))))
     assert result.returncode == 0, result.stderr
-    (entry,) = catalogue.scan(local(root))
-    assert entry.current.caveats == ["folders not flushed"]
+    (entry,) = record_status.scan(local(root))
+    assert entry.record.caveats == ["folders not flushed"]
     assert FeatureStore(root).attributes("a", "openface")["stamps"] == ["folders not flushed"]
     assert not list(maintenance.verify(local(root)))
 
@@ -173,7 +173,7 @@ def test_another_error_of_a_flush_publishes_nothing(tmp_path: Path, library: Pat
     create_store(root)
     result = faulty_disk.run(library, PUBLISH, str(root), **faults(("fsync-folder", errno.EIO, "a/openface/2")))
     assert "Input/output error" in result.stderr
-    assert not list(catalogue.scan(local(root)))
+    assert not list(record_status.scan(local(root)))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -191,14 +191,14 @@ def test_a_file_system_without_locks_is_refused_at_the_start(tmp_path: Path, lib
 
 def copy_of_a(store: Path, place: str) -> None:
     """The folder of a's openface where another feature would be; the catalogue as older code made it of that."""
-    rows = catalogue.to_table(catalogue.scan(local(store), "a")).to_pylist()
+    rows = catalogue.to_table(record_status.scan(local(store), "a")).to_pylist()
     shutil.rmtree(store / place, ignore_errors=True)
     shutil.copytree(store / "a/openface", store / place)
     session, feature = place.split("/")
     (copied,) = ({**row, "session_id": session, "feature": feature} for row in rows)
     copied["path"] = f"{place}/{copied['version']}"
     table = pa.Table.from_pylist([*rows, copied], catalogue.schema())
-    catalogue.replace_table(local(store), catalogue.CATALOGUE, lambda: table)
+    table_files.replace_table(local(store), catalogue.CATALOGUE, lambda: table)
 
 
 @pytest.mark.parametrize("place", ["b/openface", "a/openface@child_b", "a/resnet50"])

@@ -9,7 +9,7 @@ import pytest
 from support.stores import local, publish_openface
 from support.studies import one_session_study
 
-from storyframes.store import catalogue, publish
+from storyframes.store import publish, record_status
 from storyframes.store.publish import record_attempt
 from storyframes.store.records import Attempt, Current, Status, seal, unseal
 from tasks.extract import extract
@@ -34,14 +34,14 @@ def test_a_failure_after_a_version_shows_whatever_the_clocks_said(
     publish_openface(store_root, "a", 10)
     at(monkeypatch, then)
     record_attempt(storage, "a", "openface", Status.FAILED, "no CSV", "")
-    entry = catalogue.read_entry(storage, "a", "openface")
+    entry = record_status.read_status(storage, "a", "openface")
     assert (entry.status, entry.reason) == (Status.FAILED, "no CSV")
     # And a version after it hides it, also where its publisher died before it could remove the note.
     note = (store_root / "a/openface/attempt.json").read_bytes()
     at(monkeypatch, first)
     publish_openface(store_root, "a", 10)
     (store_root / "a/openface/attempt.json").write_bytes(note)
-    assert catalogue.read_entry(storage, "a", "openface").status is Status.DONE
+    assert record_status.read_status(storage, "a", "openface").status is Status.DONE
 
 
 def without_count(path: Path) -> None:
@@ -62,13 +62,13 @@ def test_an_older_store_still_reads(
     record_attempt(storage, "a", "openface", Status.FAILED, "no CSV", "")
     for name in ("current.json", "attempt.json"):
         without_count(store_root / "a/openface" / name)
-    assert catalogue.read_entry(storage, "a", "openface").status == status
+    assert record_status.read_status(storage, "a", "openface").status == status
     # What is noted from now on is later, whatever the clock says.
     at(monkeypatch, "1970-01-01T00:00:00.000000Z")
     record_attempt(storage, "a", "openface", Status.FAILED, "again", "")
-    assert catalogue.read_entry(storage, "a", "openface").reason == "again"
+    assert record_status.read_status(storage, "a", "openface").reason == "again"
     publish_openface(store_root, "a", 10)
-    assert catalogue.read_entry(storage, "a", "openface").status is Status.DONE
+    assert record_status.read_status(storage, "a", "openface").status is Status.DONE
 
 
 @pytest.mark.parametrize("old_store", [False, True])

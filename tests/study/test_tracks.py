@@ -21,7 +21,7 @@ from flows.gather import Bundle, Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, OPENFACE_COLUMNS, in_order
-from storyframes.store import catalogue, maintenance
+from storyframes.store import maintenance, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, feature_path
 from storyframes.store.maintenance import Finding
@@ -237,14 +237,14 @@ def test_the_whole_study_again_is_no_work_and_nothing_is_stale(study: Path, stor
     extracted(study, store_root, glove)
     settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
     assert not plan_extraction(load_study(study), store_root, settings, Selection()).work
-    entries = {(entry.session_id, entry.feature): entry for entry in catalogue.scan(local(store_root))}
+    entries = {(entry.session_id, entry.feature): entry for entry in record_status.scan(local(store_root))}
     wanted = {
         (one.session_id, one.feature): one for one in wanted_versions(load_study(study), local(store_root), settings)
     }
     assert wanted.keys() == entries.keys()
     for key, entry in entries.items():
-        if entry.current:
-            assert wanted[key].fingerprint == entry.current.fingerprint
+        if entry.record:
+            assert wanted[key].fingerprint == entry.record.fingerprint
 
 
 def test_tracks_can_be_chosen(study: Path, store_root: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: 
 def test_a_person_sees_the_tracks_of_a_session_below_its_own_files(study: Path, store_root: Path, glove: dict) -> None:
     extracted(study, store_root, glove)
     console = Console(width=400, record=True, file=io.StringIO())
-    console.print(*status_tables(list(catalogue.scan(local(store_root)))), sep="\n")
+    console.print(*status_tables(list(record_status.scan(local(store_root)))), sep="\n")
     text = console.export_text()
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
     assert [line[:2] for line in cells] == [

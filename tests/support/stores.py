@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from storyframes.features import FEATURES
-from storyframes.store import catalogue
+from storyframes.store import catalogue, table_files
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
 
@@ -31,4 +31,4 @@ def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, f
 def catalogue_rows(root: Path) -> list[dict[str, Any]]:
     """What the catalogue says to whoever reads it."""
     content = (root / "catalogue.parquet").read_bytes()
-    return catalogue.parse_table(content, "catalogue.parquet", catalogue.schema().names).to_pylist()
+    return table_files.parse_table(content, "catalogue.parquet", catalogue.schema().names).to_pylist()

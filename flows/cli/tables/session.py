@@ -12,7 +12,7 @@ from rich.table import Table
 from flows.cli.tables.finite_json import finite_json
 from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
-from storyframes.store.catalogue import Entry
+from storyframes.store.record_status import FeatureStatus
 from storyframes.tracks import MAIN
 from tasks.inspect.findings import QualityFinding
 from tasks.inspect.formatting import counted, human_bytes, measured_rows
@@ -25,7 +25,7 @@ _SPANS = 6  # of a finding
 Curves = Mapping[str, SessionCurves | None]  # by track; None where a track has features, but no frames to go by
 
 
-def session_tables(entries: Sequence[Entry], curves: Curves) -> Iterator[Table | str]:
+def session_tables(entries: Sequence[FeatureStatus], curves: Curves) -> Iterator[Table | str]:
     """One session: its features, then curves and findings of each track."""
     yield _features_table(entries)
     for track, of_track in curves.items():
@@ -41,7 +41,7 @@ def session_tables(entries: Sequence[Entry], curves: Curves) -> Iterator[Table |
         yield from _without_findings(quality, whose)
 
 
-def _features_table(entries: Sequence[Entry]) -> Table:
+def _features_table(entries: Sequence[FeatureStatus]) -> Table:
     features = Table()
     for heading in ("feature", "status", "rows", "size"):
         features.add_column(heading, justify="right" if heading in ("rows", "size") else "left")
@@ -98,7 +98,7 @@ def _without_findings(quality: Quality, whose: str) -> Iterator[str]:
         yield f"{whose}[yellow]not looked at[/]: {escape(quality.unjudged)}"
 
 
-def session_json(session_id: str, entries: Sequence[Entry], curves: Curves) -> str:
+def session_json(session_id: str, entries: Sequence[FeatureStatus], curves: Curves) -> str:
     """The same for scripts: what is of the session's own files at the top, of other tracks by name in ``tracks``."""
     content: dict[str, Any] = {"session_id": session_id, "features": [entry_json(entry) for entry in entries]}
     others = {track: _track_json(of_track) for track, of_track in curves.items() if track != MAIN}

@@ -14,8 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from storyframes.features import STORIES, in_order
-from storyframes.store.catalogue import WHOLE_SESSION, Entry
-from storyframes.store.now import Shown
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import human_bytes, measured_rows, measured_share
@@ -25,7 +24,7 @@ _NAMED = 3  # sessions in a note
 _NOTHING = "no row is a measurement"
 
 
-def status_tables(entries: Iterable[Entry | Shown]) -> list[RenderableType]:
+def status_tables(entries: Iterable[FeatureStatus]) -> list[RenderableType]:
     """What a store has, what is missing and why: a table, and below it what its cells cannot say.
 
     Each entry is looked at once and not kept.
@@ -63,7 +62,7 @@ def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
     return table
 
 
-def _cell(entry: Entry | Shown) -> str:
+def _cell(entry: FeatureStatus) -> str:
     if entry.status is Status.DONE and entry.current:
         current = entry.current
         caveat = "[yellow]*[/]" if current.caveats or measured_share(current.quality) == 0 else ""
@@ -113,7 +112,7 @@ class _Notes:
     counts: Counter[Status] = field(default_factory=Counter)
     size: int = 0
 
-    def add(self, entry: Entry | Shown) -> None:
+    def add(self, entry: FeatureStatus) -> None:
         self.counts[entry.status] += 1
         if entry.status is not Status.DONE:
             self.reasons[entry.status, entry.feature, entry.reason].add(entry.session_id)
@@ -149,7 +148,7 @@ class _Notes:
         return notes
 
 
-def status_json(entries: Iterable[Entry | Shown]) -> Iterator[str]:
+def status_json(entries: Iterable[FeatureStatus]) -> Iterator[str]:
     """The same truth for scripts, in parts, so that nobody has to hold a long one."""
     opening = "["
     for entry in entries:
@@ -159,7 +158,7 @@ def status_json(entries: Iterable[Entry | Shown]) -> Iterator[str]:
     yield "[]\n" if opening == "[" else "\n]\n"
 
 
-def entry_json(entry: Entry | Shown) -> dict[str, Any]:
+def entry_json(entry: FeatureStatus) -> dict[str, Any]:
     """One feature of one session for scripts."""
     current = entry.current
     return {

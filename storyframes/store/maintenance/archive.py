@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from storyframes.store import catalogue
+from storyframes.store.catalogue import compact
 from storyframes.store.description import OWN_ATTRIBUTES, Version, open_array, read_attributes, read_descriptions
 from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.record_status import scan
 from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
+from storyframes.store.table_files import parse_table, read_table, replace_table
 from storyframes.tracks import feature_and_track
 
 _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's length
@@ -32,13 +34,13 @@ def archive(source: Storage, target: Storage) -> Iterator[Current]:
         PublishError: one cannot be read back as it was written.
     """
     _carry_study(source, target)
-    for entry in catalogue.scan(source):
-        if current := entry.current:
+    for entry in scan(source):
+        if current := entry.record:
             yield _there(target, current) or _copy(source, target, current)
-    catalogue.compact(target)
-    if (clips := catalogue.read_table(source, CLIPS)) is not None:
-        table = catalogue.parse_table(clips, CLIPS)
-        catalogue.replace_table(target, CLIPS, lambda: table)
+    compact(target)
+    if (clips := read_table(source, CLIPS)) is not None:
+        table = parse_table(clips, CLIPS)
+        replace_table(target, CLIPS, lambda: table)
 
 
 def _carry_study(source: Storage, target: Storage) -> None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from storyframes.store import catalogue
-from storyframes.store.catalogue_rows import CHECKED, check_rows
+from storyframes.store.catalogue import CHECKED, check_rows, compact
 from storyframes.store.layout import CATALOGUE, VERSION_PATTERN, ZARR_JSON
 from storyframes.store.records import CURRENT, Current, RecordError, condemn, condemned
 from storyframes.store.storage import FileInfo, Storage, StorageError, Unreadable
 from storyframes.store.storage.durable import TEMPORARY_SUFFIX
 from storyframes.store.storage.local_folder import LOCK_SUFFIX
+from storyframes.store.table_files import parse_table, read_table
 
 
 class Garbage(StrEnum):
@@ -58,7 +58,7 @@ def collect(
     """
     if not dry_run:
         with contextlib.suppress(OSError):  # a full disk: what the older catalogue names is kept as well
-            catalogue.compact(storage)
+            compact(storage)
     named = _named(storage) if not dry_run else set()
     deadline_ns = (time.time() - grace_s) * 1e9
     for piece in storage.pieces(unreadable):
@@ -104,10 +104,10 @@ def _collect_of(
 
 def _named(storage: Storage) -> set[str]:
     """The versions that whoever opens the store now will read."""
-    content = catalogue.read_table(storage, CATALOGUE)
+    content = read_table(storage, CATALOGUE)
     if content is None:
         return set()
-    check_rows(table := catalogue.parse_table(content, CATALOGUE, CHECKED))
+    check_rows(table := parse_table(content, CATALOGUE, CHECKED))
     return set(table["path"].drop_null().to_pylist())
 
 

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from storyframes.features import STORIES
 from storyframes.label_curves import PREFIX, column_of
-from storyframes.store.catalogue import parse_table, read_table
-from storyframes.store.catalogue_rows import CHECKED, check_rows
+from storyframes.store.catalogue import CHECKED, check_rows
 from storyframes.store.layout import CATALOGUE, CLIPS, STUDY, ZARR_JSON, StoreError, current_path
 from storyframes.store.records import CURRENT, RecordError, unseal
 from storyframes.store.storage import Storage
+from storyframes.store.table_files import parse_table, read_table
 
 _MOST_NAMED = 20
 

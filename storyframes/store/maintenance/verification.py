@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from storyframes.store.catalogue import parse_table, read_table, table_checksums
-from storyframes.store.catalogue_rows import CHECKED, check_rows
+from storyframes.store.catalogue import CHECKED, check_rows
 from storyframes.store.clip_table import ClipFormatError, to_frame
 from storyframes.store.description import open_array, read_attributes
 from storyframes.store.layout import (
@@ -24,6 +23,7 @@ from storyframes.store.layout import (
 from storyframes.store.maintenance.losses import LookedAt, find_losses
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
+from storyframes.store.table_files import parse_table, read_table, table_checksums
 from storyframes.store.validation import are_names, shown
 
 

@@ -11,10 +11,10 @@ from types import MappingProxyType
 import pandas as pd
 
 from storyframes.features import CLOCK
-from storyframes.store import catalogue
-from storyframes.store.catalogue import Entry
+from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
+from storyframes.store.record_status import FeatureStatus
 from storyframes.store.records import Current
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
@@ -100,7 +100,7 @@ def read_facts(
     rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> StudyFacts:
     """The study page's content, from records and tables alone; ``rules`` say of which raters curves are features."""
-    entries = list(catalogue.scan(store.storage))
+    entries = list(record_status.scan(store.storage))
     matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings, rules))
     return study_facts(study, entries, read_clips(store), matrix)
 
@@ -113,7 +113,7 @@ def read_clips(store: FeatureStore) -> pd.DataFrame | None:
         return None  # none yet, or damaged: the page says that there is none and how to write it
 
 
-def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, matrix: Matrix) -> StudyFacts:
+def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame | None, matrix: Matrix) -> StudyFacts:
     """Everything the study page says.
 
     Args:
@@ -122,7 +122,7 @@ def study_facts(study: Study, entries: list[Entry], clips: pd.DataFrame | None, 
         clips: the clip index; None where the store has none.
         matrix: sessions x features.
     """
-    current = [entry.current for entry in entries if entry.current]
+    current = [entry.record for entry in entries if entry.record]
     frames = {one.session_id: one for one in current if one.feature == CLOCK}
     scores = scores_of(study)
     people = _people(study)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from storyframes.features import STORIES, in_order
-from storyframes.store.catalogue import WHOLE_SESSION, Entry
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import measured_rows, without_folders
@@ -83,7 +83,7 @@ class Matrix:
         return found
 
 
-def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: Iterable[Wanted]) -> Matrix:
+def build_matrix(session_ids: Iterable[str], entries: Iterable[FeatureStatus], wanted: Iterable[Wanted]) -> Matrix:
     """The matrix of a study.
 
     Args:
@@ -103,7 +103,7 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[Entry], wanted: I
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
-def _cell(entry: Entry | None, wanted: Wanted | None) -> Cell:
+def _cell(entry: FeatureStatus | None, wanted: Wanted | None) -> Cell:
     if entry is None:
         return Cell(CellState.ABSENT, reason=without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes.face_tracking import face_landmarks
-from storyframes.store.catalogue import read_entry
 from storyframes.store.description import Version, open_array, read_descriptions
+from storyframes.store.record_status import read_status
 from storyframes.store.storage import Storage
 from tasks.extractors.base import ExtractionError
 
@@ -63,8 +63,8 @@ def read_faces(
     Raises:
         ExtractionError: the feature is not in the store, is not what is wanted, or has no landmarks of a face.
     """
-    entry = read_entry(storage, session_id, feature)
-    current = entry.current if entry else None
+    entry = read_status(storage, session_id, feature)
+    current = entry.record if entry else None
     if current is None:
         reason = (entry.reason if entry else "") or f"{feature} has not been extracted: extract it first"
         raise ExtractionError(f"{section} crop = 'face' needs the landmarks of {feature}: {reason}")
