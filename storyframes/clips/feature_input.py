@@ -1,40 +1,30 @@
-"""A feature as an input of clips, by what the store says of it: any feature, known to this installation or not.
+"""Any feature of a store as an input of clips, by what the store says of it.
 
 ``values`` becomes the field ``<name>``, any other array ``<name>_<array>``. The feature's mask, or else whether a row
-is anything but NaN, becomes ``<name>_mask``; where rows are not frames there is ``<name>_length`` as well.
+is anything but NaN, becomes ``<name>_mask``. Where a clip has the feature's own rows, ``<name>_length`` counts them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable, MaskRule, mask_rule
-from storyframes.clips.grid import Grid, check_frames_are_the_clips, grid_offsets, open_frame_grid, open_grid
+from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.inputs import ClipInput, ClipSource
-from storyframes.clips.readers import (
-    CurveRows,
-    Field,
-    FrameMask,
-    FramePart,
-    FrameRows,
-    InputReader,
-    PaddedRows,
-    RowFinder,
-    RowPart,
-    SpokenAtFrames,
-    SpokenAtPoints,
-    SpokenPerFrame,
-    SpokenRows,
-)
+from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
 from storyframes.clips.row_finders import (
     IndexedSound,
+    RowFinder,
     RowsOfSpeakers,
     Speakers,
-    UtterancesOverlapping,
-    WordsStarting,
+    SpokenAtFrames,
+    SpokenAtPoints,
+    SpokenFinder,
+    SpokenInClip,
     find_speakers,
     refuse_speakers,
     timed_sound,
@@ -47,9 +37,17 @@ from storyframes.tracks import feature_and_track, of_track
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
 
 
+class Way(Enum):
+    """Which rows of a feature a clip has."""
+
+    PER_FRAME = "a row for each frame of the clip or, with a rate, for each point of a grid"
+    OWN_ROWS = "the feature's own rows that belong to the clip, padded"
+    AT_RATE = "of the feature's own rows those nearest in time to the points of a grid"
+
+
 @dataclass(frozen=True)
 class _Chosen:
-    """An array of an input, and the columns taken of it; without columns all of it as it is."""
+    """An array of an input, and the columns that are taken of it; without columns, the array as it is."""
 
     field: str
     array: str
@@ -57,82 +55,135 @@ class _Chosen:
     columns: tuple[str, ...]
     pieces: tuple[slice, ...]
 
-    def shaped(self, rows: int) -> Field:
-        """The field of a clip that has so many rows."""
+    def part(self, feature: str, rows: int) -> FieldPart:
+        """It as a field of a clip that has so many rows."""
         shape = (*self.spec.shape[:-1], len(self.columns)) if self.pieces else self.spec.shape
-        return Field((rows, *shape), np.dtype(self.spec.dtype), self.columns)
+        field = Field((rows, *shape), np.dtype(self.spec.dtype), self.columns)
+        return FieldPart(self.field, field, feature, self.array, self.pieces, self.spec.fill)
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """A feature that is being opened as an input.
+
+    Attributes:
+        source: what to read.
+        requested: the input.
+        feature: the feature, as the store calls it.
+        spec: its specification, the same in all sessions.
+        arrays: by axis, the arrays that a clip can have.
+        axis: of the rows that are read.
+        speakers: whose rows; None takes everybody's.
+        sound: finds the rows of each clip where rows are steps of the sound; None finds them by their times.
+    """
+
+    source: ClipSource
+    requested: ClipInput
+    feature: str
+    spec: FeatureSpec
+    arrays: Mapping[Axis, list[str]]
+    axis: Axis
+    speakers: Speakers | None
+    sound: IndexedSound | None
+
+    def chosen(self) -> list[_Chosen]:
+        """The arrays and columns that are asked for."""
+        return _choose(self.requested, self.spec, {name: name for name in self.arrays[self.axis]})
+
+    def mask(self) -> MaskRule:
+        """Which rows are measurements."""
+        names = self.arrays[self.axis]
+        return mask_rule(self.spec, [MAIN_ARRAY] if MAIN_ARRAY in names else names)
+
+    def parts(self, chosen: list[_Chosen], rows: int) -> tuple[FieldPart, ...]:
+        """The fields of a clip that has so many rows."""
+        return tuple(array.part(self.feature, rows) for array in chosen)
+
+    def check_clock(self) -> None:
+        """Refuse rows that have no times: nothing says which of them belong to a clip."""
+        for clock in CLOCKS[self.axis]:
+            if clock not in self.spec.arrays or self.spec.arrays[clock].axis is not self.axis:
+                raise ValueError(
+                    f"{self.feature!r} has a row for each {self.axis}, but no array {clock!r} that says when one is "
+                    "(float64 seconds on the recording's clock): which rows are a clip's cannot be told"
+                )
 
 
 def open_feature(
-    source: ClipSource, wanted: ClipInput, feature: str, sound: IndexedSound | None = None
-) -> list[InputReader]:
-    """The readers of one feature.
+    source: ClipSource, requested: ClipInput, feature: str, sound: IndexedSound | None = None
+) -> InputReader:
+    """The reader of one feature: by what its rows stand for, and which of them a clip has.
 
     Args:
         source: what to read.
-        wanted: the input; it says what the fields are called, and of which track they are.
+        requested: the input; it says what the fields are called, and of which track they are.
         feature: the feature, without the track.
-        sound: finds the rows of each clip, where they are steps of the sound; without it their times do.
+        sound: finds the rows of each clip where they are steps of the sound; None finds them by their times.
 
     Raises:
         ValueError: it has no such columns, arrays, rows or speakers, its sessions differ in what they are, or its
             frames are not the clips'.
     """
-    feature = of_track(feature, wanted.track)
-    needs_speaker = wanted.speakers is not None or SPEAKER in (wanted.columns or ())
-    spec = common_spec(source, feature, groups=wanted.columns is not None, but="" if needs_speaker else SPEAKER)
+    feature = of_track(feature, requested.track)
+    needs_speaker = requested.speakers is not None or SPEAKER in (requested.columns or ())
+    spec = common_spec(
+        source, feature, groups=requested.columns is not None, except_for="" if needs_speaker else SPEAKER
+    )
     arrays = _by_axis(spec)
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
+    axis, way = _rows_of_clip(requested, feature, spec, arrays)
+    speakers = find_speakers(source, requested, feature, spec, axis)
+    opening = _Opening(source, requested, feature, spec, arrays, axis, speakers, sound)
+    return READERS[axis, way](opening)
+
+
+def _rows_of_clip(
+    requested: ClipInput, feature: str, spec: FeatureSpec, arrays: Mapping[Axis, list[str]]
+) -> tuple[Axis, Way]:
+    """What the rows that are read stand for, and which of them a clip has.
+
+    Raises:
+        ValueError: the feature has no such rows.
+    """
     main = spec.arrays[MAIN_ARRAY].axis if MAIN_ARRAY in spec.arrays else next(iter(arrays))
     main = main if main in arrays else next(iter(arrays))
     if main is Axis.MOMENT:
-        return _of_moments(source, wanted, feature, spec, arrays[main])
-    axis = Axis(wanted.axis or main)
-    through = _way_to_frames(spec, main) if axis is Axis.FRAME and main is not Axis.FRAME else ""
-    timed = axis is Axis.FRAME and axis not in arrays and not through and _tells_when_spoken(spec, main)
-    if timed and wanted.rate is None:
-        raise ValueError(f"{feature!r} has nothing for each {axis}, only times: give {wanted.field!r} a rate= as well")
-    if axis not in arrays and not through and not timed:
-        axes = [*arrays, *([Axis.FRAME] if Axis.FRAME not in arrays and _way_to_frames(spec, main) else [])]
-        raise ValueError(
-            f"axis of {wanted.field!r} cannot be {str(axis)!r}, only {' or '.join(repr(str(each)) for each in axes)}"
-        )
-    speakers = find_speakers(source, wanted, feature, spec, main if through or timed else axis)
-    if through == PER_FRAME:
-        beside = {name: name for name in arrays.get(Axis.FRAME, ())}
-        chosen = _choose(wanted, spec, {MAIN_ARRAY: PER_FRAME, **beside})
-        return _of_frames(source, wanted, feature, chosen, mask_rule(spec, [PER_FRAME]))
-    there = arrays[main if through or timed else axis]
-    chosen = _choose(wanted, spec, {name: name for name in there})
-    mask = mask_rule(spec, [MAIN_ARRAY] if MAIN_ARRAY in there else there)
-    if through:
-        grid = grid_of(source, wanted, CLOCK)
-        spoken: SpokenRows = SpokenAtFrames(feature, through, grid)
-        return [
-            SpokenPerFrame(
-                wanted.field, feature, _parts(chosen, len(grid) if grid else source.frames), mask, spoken, speakers
+        refuse_speakers(requested)
+        if requested.axis not in (None, Axis.FRAME):
+            raise ValueError(
+                f"axis of {requested.field!r} cannot be {str(requested.axis)!r}, only 'frame': it has a row for each "
+                "frame of the clip, or with rate= so many a second"
             )
-        ]
-    if timed and wanted.rate is not None:
-        offsets = grid_offsets(source.clips, source.index, wanted.rate, wanted.field)
-        spoken = SpokenAtPoints(feature, offsets, source.clock(wanted.track))
-        return [SpokenPerFrame(wanted.field, feature, _parts(chosen, len(offsets)), mask, spoken, speakers)]
+        return main, Way.PER_FRAME
+    axis = Axis(requested.axis or main)
     if axis is Axis.FRAME:
-        return _of_frames(source, wanted, feature, chosen, mask)
-    if wanted.rate is not None:
-        return _on_clock(source, wanted, feature, spec, axis, chosen, mask)
-    return [_padded(source, wanted, feature, spec, axis, chosen, mask, sound, speakers)]
+        if main is Axis.FRAME or (Axis.FRAME in arrays and not _frame_array(spec, main)):
+            return Axis.FRAME, Way.PER_FRAME
+        if _frame_array(spec, main):
+            return main, Way.PER_FRAME
+        if _has_spans(spec, main):
+            if requested.rate is None:
+                raise ValueError(
+                    f"{feature!r} has nothing for each {axis}, only times: give {requested.field!r} a rate= as well"
+                )
+            return main, Way.PER_FRAME
+    axes = [possible for possible in arrays if possible is not Axis.MOMENT]
+    if axis not in axes:
+        axes += [Axis.FRAME] if Axis.FRAME not in arrays and _frame_array(spec, main) else []
+        names = " or ".join(repr(str(possible)) for possible in axes)
+        raise ValueError(f"axis of {requested.field!r} cannot be {str(axis)!r}, only {names}")
+    return axis, Way.OWN_ROWS if requested.rate is None else Way.AT_RATE
 
 
-def common_spec(source: ClipSource, feature: str, *, groups: bool = False, but: str = "") -> FeatureSpec:
+def common_spec(source: ClipSource, feature: str, *, groups: bool = False, except_for: str = "") -> FeatureSpec:
     """What the feature is, which has to be the same in all sessions that are read.
 
     Args:
         source: what to read.
         feature: the feature.
         groups: whether the groups of columns have to be the same as well.
-        but: an array beside ``values`` that only some sessions may have, because nobody reads it.
+        except_for: an array beside ``values`` that only some sessions may have, because nobody reads it.
 
     Raises:
         ValueError: two sessions differ; the message names both.
@@ -140,38 +191,38 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False, but: 
     specs = source.store.specs(source.sessions, feature)
     first, spec = next(iter(specs.items()))
     for session, other in specs.items():
-        if other is not spec and (difference := _difference(spec, other, groups=groups, but=but)):
-            what, here, there = difference
+        if other is not spec and (difference := _difference(spec, other, groups=groups, except_for=except_for)):
+            what, its, others = difference
             raise ValueError(
-                f"sessions differ in {what} of {feature!r} ({here} in {first}, {there} in {session}): extract them "
+                f"sessions differ in {what} of {feature!r} ({its} in {first}, {others} in {session}): extract them "
                 "with one configuration and one version of the extractor"
             )
     return spec
 
 
-def _difference(one: FeatureSpec, other: FeatureSpec, *, groups: bool, but: str) -> tuple[str, str, str] | None:
-    """What differs, and what it is in each."""
-    names, others = ([a for a in each.arrays if a != but or MAIN_ARRAY not in each.arrays] for each in (one, other))
-    if names != others:
-        return "the arrays", ", ".join(names), ", ".join(others)
+def _difference(spec: FeatureSpec, other: FeatureSpec, *, groups: bool, except_for: str) -> tuple[str, str, str] | None:
+    """What differs between two specifications, and its value in each."""
+    names, other_names = (
+        [name for name in of.arrays if name != except_for or MAIN_ARRAY not in of.arrays] for of in (spec, other)
+    )
+    if names != other_names:
+        return "the arrays", ", ".join(names), ", ".join(other_names)
     for name in names:
-        here, there = one.arrays[name], other.arrays[name]
-        if (here.dimension_names, here.shape) != (there.dimension_names, there.shape):
-            return f"the shape of the array {name!r}", _shape(here), _shape(there)
-        if here.dtype != there.dtype:
-            return f"the dtype of the array {name!r}", here.dtype, there.dtype
-        for what, labels, other_labels in (
-            ("columns", here.columns, there.columns),
-            ("joints", here.joints, there.joints),
-        ):
+        array, other_array = spec.arrays[name], other.arrays[name]
+        if (array.dimension_names, array.shape) != (other_array.dimension_names, other_array.shape):
+            return f"the shape of the array {name!r}", _shape(array), _shape(other_array)
+        if array.dtype != other_array.dtype:
+            return f"the dtype of the array {name!r}", array.dtype, other_array.dtype
+        for what in ("columns", "joints"):
+            labels, other_labels = getattr(array, what), getattr(other_array, what)
             if labels != other_labels:
                 pairs = zip(labels or ("no name",), other_labels or ("no name",), strict=False)
-                a, b = next((a, b) for a, b in pairs if a != b)
-                return f"the {what} of the array {name!r}", repr(a), repr(b)
-    if one.mask != other.mask:
-        return "the mask", one.mask or "none", other.mask or "none"
-    if groups and one.groups != other.groups:
-        return "the groups of columns", ", ".join(one.groups) or "none", ", ".join(other.groups) or "none"
+                label, other_label = next((a, b) for a, b in pairs if a != b)
+                return f"the {what} of the array {name!r}", repr(label), repr(other_label)
+    if spec.mask != other.mask:
+        return "the mask", spec.mask or "none", other.mask or "none"
+    if groups and spec.groups != other.groups:
+        return "the groups of columns", ", ".join(spec.groups) or "none", ", ".join(other.groups) or "none"
     return None
 
 
@@ -180,182 +231,161 @@ def _shape(spec: ArraySpec) -> str:
 
 
 def _by_axis(spec: FeatureSpec) -> dict[Axis, list[str]]:
-    """The arrays that hold something of a row; not those that say when or whether it is, or which frames have it."""
-    sound = MAIN_ARRAY in spec.arrays and spec.arrays[MAIN_ARRAY].axis is Axis.AUDIO_FRAME
-    ways = {*FRAME_ROW.values(), *((PER_FRAME,) if sound else ())}
-    found: dict[Axis, list[str]] = {}
+    """The arrays with values of a row: not its times, whether it is a measurement, or which frames have it."""
+    is_sound = MAIN_ARRAY in spec.arrays and spec.arrays[MAIN_ARRAY].axis is Axis.AUDIO_FRAME
+    others = {spec.mask, *FRAME_ROW.values(), *((PER_FRAME,) if is_sound else ())}
+    arrays: dict[Axis, list[str]] = {}
     for axis in _AXES:
         clocks = ("time", "start", "end") if axis in CLOCKS else ()
         names = [name for name, array in spec.arrays.items() if array.axis is axis]
-        if held := [name for name in names if name not in (spec.mask, *clocks) and name not in ways]:
-            found[axis] = held
-    return found
+        if names := [name for name in names if name not in others and name not in clocks]:
+            arrays[axis] = names
+    return arrays
 
 
-def _way_to_frames(spec: FeatureSpec, main: Axis) -> str:
-    """The array through which a row for each frame is had, empty where there is none."""
+def _frame_array(spec: FeatureSpec, main: Axis) -> str:
+    """The array that gives each frame a row of the feature (or its mean); empty where it has none."""
     name = FRAME_ROW.get(main, PER_FRAME)
     return name if name in spec.arrays and spec.arrays[name].axis is Axis.FRAME else ""
 
 
-def _tells_when_spoken(spec: FeatureSpec, main: Axis) -> bool:
-    """Whether rows that are words or utterances say when each begins and ends."""
+def _has_spans(spec: FeatureSpec, main: Axis) -> bool:
+    """Whether rows that are words or utterances have times at which each begins and ends."""
     times = [spec.arrays[name].axis for name in ("start", "end") if name in spec.arrays]
     return main in FRAME_ROW and times == [main, main]
 
 
-def _choose(wanted: ClipInput, spec: FeatureSpec, there: Mapping[str, str]) -> list[_Chosen]:
-    """The arrays and columns that are wanted; ``there`` names the array for each that can be."""
-    names = wanted.columns or ()
-    if twice := [name for name in there if list(names).count(name) > 1 and name != MAIN_ARRAY]:
-        raise ValueError(f"{twice[0]!r} is chosen twice by columns={list(names)}")
+def _choose(requested: ClipInput, spec: FeatureSpec, arrays: Mapping[str, str]) -> list[_Chosen]:
+    """The arrays and columns that are asked for, of ``arrays``: by the name in ``columns`` the array's name."""
+    asked = requested.columns
+    if twice := [name for name in arrays if list(asked or ()).count(name) > 1 and name != MAIN_ARRAY]:
+        raise ValueError(f"{twice[0]!r} is chosen twice by columns={list(asked or ())}")
 
     def field(name: str) -> str:
-        return wanted.field if name == MAIN_ARRAY else f"{wanted.field}_{name}"
+        return requested.field if name == MAIN_ARRAY else f"{requested.field}_{name}"
 
     def whole(name: str) -> _Chosen:
-        array = spec.arrays[there[name]]
-        return _Chosen(field(name), there[name], array, array.columns, ())
+        array = spec.arrays[arrays[name]]
+        return _Chosen(field(name), arrays[name], array, array.columns, ())
 
-    if wanted.columns is None:
-        return [whole(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in there else there)]
-    if MAIN_ARRAY not in there:
-        if unknown := [name for name in wanted.columns if name not in there]:
-            raise ValueError(f"{wanted.field} has no array {unknown[0]!r} for a clip; it has {', '.join(there)}")
-        if not wanted.columns:
+    if asked is None:
+        return [whole(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in arrays else arrays)]
+    if MAIN_ARRAY not in arrays:
+        if unknown := [name for name in asked if name not in arrays]:
+            raise ValueError(f"{requested.field} has no array {unknown[0]!r} for a clip; it has {', '.join(arrays)}")
+        if not asked:
             raise ValueError("columns is empty: name an array, or leave it out for all")
-        return [whole(name) for name in wanted.columns]
-    values = spec.arrays[there[MAIN_ARRAY]]
-    groups = spec.groups if values.columns == spec.columns else {}
-    table = ColumnTable(values.columns, groups)
-    arrays = [name for name in wanted.columns if name not in table and name in there]
-    columns = [name for name in wanted.columns if name not in arrays]
+        return [whole(name) for name in asked]
+    values = spec.arrays[arrays[MAIN_ARRAY]]
+    table = ColumnTable(values.columns, spec.groups if values.columns == spec.columns else {})
+    others = [name for name in asked if name not in table and name in arrays]
+    columns = [name for name in asked if name not in others]
     if not table.names and columns:
-        others = ", ".join(name for name in there if name != MAIN_ARRAY)
+        names = ", ".join(name for name in arrays if name != MAIN_ARRAY)
         raise ValueError(
-            f"the columns of {wanted.field!r} have no names in the store, so there is no {columns[0]!r} to choose"
-            + (f"; its other arrays are {others}" if others else "")
+            f"the columns of {requested.field!r} have no names in the store, so there is no {columns[0]!r} to choose"
+            + (f"; its other arrays are {names}" if names else "")
         )
     chosen = []
-    if columns or not arrays:
+    if columns or not others:
         picked = table.choose(columns)
-        chosen.append(_Chosen(field(MAIN_ARRAY), there[MAIN_ARRAY], values, picked.names, picked.pieces))
-    return chosen + [whole(name) for name in arrays]
+        chosen.append(_Chosen(field(MAIN_ARRAY), arrays[MAIN_ARRAY], values, picked.names, picked.pieces))
+    return chosen + [whole(name) for name in others]
 
 
-def _of_frames(
-    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, timed_by: str = CLOCK
-) -> list[InputReader]:
-    return _on_grid(source, wanted, feature, chosen, mask, grid_of(source, wanted, timed_by))
+# --- the readers by axis and way -------------------------------------------------------------------------------------
 
 
-def _on_grid(
-    source: ClipSource, wanted: ClipInput, feature: str, chosen: list[_Chosen], mask: MaskRule, grid: Grid | None
-) -> list[InputReader]:
-    count = len(grid) if grid else source.frames
-    rows = [
-        FrameRows(each.field, each.shaped(count), (FramePart(feature, each.array, each.pieces),), grid, each.spec.fill)
-        for each in chosen
-    ]
-    return [*rows, FrameMask(f"{wanted.field}_mask", count, feature, mask, grid)]
+def _frame_rows(opening: _Opening) -> InputReader:
+    return _nearest_rows(opening, opening.chosen(), opening.mask(), CLOCK)
 
 
-def grid_of(source: ClipSource, wanted: ClipInput, timed_by: str) -> Grid | None:
-    """The grid that an input is wanted on; None where it is on none, and its frames are the clips'.
-
-    Args:
-        source: what to read.
-        wanted: the input.
-        timed_by: the feature, without the track, whose ``time`` says when each row is.
-
-    Raises:
-        ValueError: the grid cannot be; or it is wanted on none, and a track's frames are not the clips'.
-    """
-    device = source.clock(wanted.track)
-    if wanted.rate is None:
-        check_frames_are_the_clips(source, wanted, device)
-        return None
-    times = of_track(timed_by, wanted.track)
-    return open_grid(source.store, source.clips, source.index, wanted.rate, times, wanted.field, device)
+def _means_per_frame(opening: _Opening) -> InputReader:
+    """Sound, by the array with a mean for each frame."""
+    beside = {name: name for name in opening.arrays.get(Axis.FRAME, ())}
+    chosen = _choose(opening.requested, opening.spec, {MAIN_ARRAY: PER_FRAME, **beside})
+    return _nearest_rows(opening, chosen, mask_rule(opening.spec, [PER_FRAME]), CLOCK)
 
 
-def _on_clock(
-    source: ClipSource,
-    wanted: ClipInput,
-    feature: str,
-    spec: FeatureSpec,
-    axis: Axis,
-    chosen: list[_Chosen],
-    mask: MaskRule,
-) -> list[InputReader]:
-    """Rows that are no frames and have times of their own, on a grid."""
-    if axis is not Axis.AUDIO_FRAME:
-        raise ValueError(f"{wanted.field!r} has a row for each {axis}, which has no rate: give axis='frame' as well")
-    _check_clock(feature, spec, axis)
-    return _of_frames(source, wanted, feature, chosen, mask, feature_and_track(feature)[0])
+def _sound_at_rate(opening: _Opening) -> InputReader:
+    opening.check_clock()
+    return _nearest_rows(opening, opening.chosen(), opening.mask(), feature_and_track(opening.feature)[0])
 
 
-def _of_moments(
-    source: ClipSource, wanted: ClipInput, feature: str, spec: FeatureSpec, there: list[str]
-) -> list[InputReader]:
-    """Rows at moments of their own: those nearest to the clip's frames, or to the points of a grid."""
-    refuse_speakers(wanted)
-    if wanted.axis not in (None, Axis.FRAME):
-        raise ValueError(
-            f"axis of {wanted.field!r} cannot be {str(wanted.axis)!r}, only 'frame': it has a row for each frame of "
-            "the clip, or with rate= so many a second"
-        )
-    _check_clock(feature, spec, Axis.MOMENT)
-    chosen = _choose(wanted, spec, {name: name for name in there})
+def _nearest_rows(opening: _Opening, chosen: list[_Chosen], mask: MaskRule, timed_by: str) -> InputReader:
+    grid = grid_of(opening.source, opening.requested, timed_by)
+    parts = opening.parts(chosen, len(grid) if grid else opening.source.frames)
+    return FrameRows(opening.requested.field, opening.feature, parts, mask, grid)
+
+
+def _spoken_per_frame(opening: _Opening) -> InputReader:
+    source, requested, chosen = opening.source, opening.requested, opening.chosen()
+    frame_array = _frame_array(opening.spec, opening.axis)
+    finder: SpokenFinder
+    if frame_array:
+        grid = grid_of(source, requested, CLOCK)
+        finder = SpokenAtFrames(opening.feature, frame_array, grid)
+        count = len(grid) if grid else source.frames
+    else:
+        offsets = grid_offsets(source, requested.rate or 0.0, requested.field)
+        finder = SpokenAtPoints(opening.feature, offsets, source.clock(requested.track))
+        count = len(offsets)
+    parts = opening.parts(chosen, count)
+    return SpokenPerFrame(requested.field, opening.feature, parts, opening.mask(), finder, opening.speakers)
+
+
+def _padded_rows(opening: _Opening) -> InputReader:
+    opening.check_clock()
+    source, device = opening.source, opening.source.clock(opening.requested.track)
+    finder: RowFinder
+    if opening.axis is Axis.AUDIO_FRAME:
+        finder = opening.sound or timed_sound(source.store, source.index, opening.feature, device)
+    else:
+        finder = SpokenInClip(opening.feature, opening.axis is Axis.UTTERANCE, device)
+        finder = RowsOfSpeakers(finder, opening.speakers) if opening.speakers else finder
+    parts = opening.parts(opening.chosen(), finder.longest(source.store, source.index))
+    return PaddedRows(opening.requested.field, opening.feature, parts, opening.mask(), finder)
+
+
+def _moments(opening: _Opening) -> InputReader:
+    """Rows at moments of their own: those nearest to the clip's frames or points, or a curve's values there."""
+    opening.check_clock()
+    source, requested, feature = opening.source, opening.requested, opening.feature
+    chosen = opening.chosen()
     rules = {}
     if is_label_curve(feature_and_track(feature)[0]):
         sessions = source.clips["session_id"].unique().tolist()
-        rules = {each: CurveRule.of(source.store.attributes(each, feature), f"{each}/{feature}") for each in sessions}
-    device = source.clock(wanted.track)
-    if wanted.rate is None:
-        clips_of = of_track(CLOCK, source.track), source.clock(source.track)
-        grid = open_frame_grid(source.store, source.clips, source.frames, feature, device, clips_of, rules)
+        rules = {
+            session: CurveRule.of(source.store.attributes(session, feature), f"{session}/{feature}")
+            for session in sessions
+        }
+    if requested.rate is None:
+        grid = open_frame_grid(source, requested, feature, rules)
     else:
-        grid = open_grid(source.store, source.clips, source.index, wanted.rate, feature, wanted.field, device, rules)
-    if not rules:
-        return _on_grid(source, wanted, feature, chosen, mask_rule(spec, [MAIN_ARRAY]), grid)
-    parts = {each.field: (each.shaped(len(grid)), each.array) for each in chosen}
-    return [CurveRows(wanted.field, feature, parts, {each.field: each.spec.fill for each in chosen}, grid)]
+        grid = open_grid(source, requested, requested.rate, feature, rules)
+    parts = opening.parts(chosen, len(grid))
+    if rules:
+        return CurveRows(requested.field, feature, parts, grid)
+    return FrameRows(requested.field, feature, parts, opening.mask(), grid)
 
 
-def _check_clock(feature: str, spec: FeatureSpec, axis: Axis) -> None:
-    for clock in CLOCKS[axis]:
-        if clock not in spec.arrays or spec.arrays[clock].axis is not axis:
-            raise ValueError(
-                f"{feature!r} has a row for each {axis}, but no array {clock!r} that says when one is (float64 seconds "
-                "on the recording's clock): which rows are a clip's cannot be told"
-            )
+def _refuse_rate(opening: _Opening) -> InputReader:
+    raise ValueError(
+        f"{opening.requested.field!r} has a row for each {opening.axis}, which has no rate: give axis='frame' as well"
+    )
 
 
-def _padded(
-    source: ClipSource,
-    wanted: ClipInput,
-    feature: str,
-    spec: FeatureSpec,
-    axis: Axis,
-    chosen: list[_Chosen],
-    mask: MaskRule,
-    sound: IndexedSound | None,
-    speakers: Speakers | None,
-) -> InputReader:
-    _check_clock(feature, spec, axis)
-    finder: RowFinder
-    device = source.clock(wanted.track)
-    if axis is Axis.AUDIO_FRAME:
-        finder = sound or timed_sound(source.store, source.index, feature, device)
-    elif axis is Axis.WORD:
-        finder = WordsStarting(feature, device)
-    else:
-        finder = UtterancesOverlapping(feature, device)
-    finder = RowsOfSpeakers(finder, speakers) if speakers else finder
-    longest = finder.longest(source.store, source.index)
-    return PaddedRows(wanted.field, feature, _parts(chosen, longest), mask, finder)
-
-
-def _parts(chosen: list[_Chosen], rows: int) -> tuple[RowPart, ...]:
-    return tuple(RowPart(one.field, one.shaped(rows), one.array, one.pieces, one.spec.fill) for one in chosen)
+READERS: Mapping[tuple[Axis, Way], Callable[[_Opening], InputReader]] = {
+    (Axis.FRAME, Way.PER_FRAME): _frame_rows,
+    (Axis.AUDIO_FRAME, Way.PER_FRAME): _means_per_frame,
+    (Axis.AUDIO_FRAME, Way.OWN_ROWS): _padded_rows,
+    (Axis.AUDIO_FRAME, Way.AT_RATE): _sound_at_rate,
+    (Axis.WORD, Way.PER_FRAME): _spoken_per_frame,
+    (Axis.WORD, Way.OWN_ROWS): _padded_rows,
+    (Axis.WORD, Way.AT_RATE): _refuse_rate,
+    (Axis.UTTERANCE, Way.PER_FRAME): _spoken_per_frame,
+    (Axis.UTTERANCE, Way.OWN_ROWS): _padded_rows,
+    (Axis.UTTERANCE, Way.AT_RATE): _refuse_rate,
+    (Axis.MOMENT, Way.PER_FRAME): _moments,
+}
+"""What opens the reader of an input, by what the stored rows stand for and which of them a clip has."""

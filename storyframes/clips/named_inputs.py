@@ -1,7 +1,7 @@
-"""The inputs of a clip by name.
+"""The inputs of a clip that have names of their own.
 
-Any feature of the store is an input under its own name (:mod:`storyframes.clips.feature_input`). These have a name of
-what they are about:
+Any feature of the store is an input under its own name (:mod:`storyframes.clips.feature_input`). These names stand for
+what a study is about:
 
 | name | a clip's arrays | a row is |
 |---|---|---|
@@ -28,18 +28,17 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from storyframes.array_roles import side_by_side
+from storyframes.array_roles import MaskRule, side_by_side
 from storyframes.clips.clip_index import weight_column
-from storyframes.clips.feature_input import common_spec, grid_of, open_feature
+from storyframes.clips.feature_input import common_spec, open_feature
+from storyframes.clips.grid import grid_of
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.readers import (
     Field,
-    FrameMask,
-    FramePart,
+    FieldPart,
     FrameRows,
     InputReader,
     Labels,
-    MaskRule,
     StoryVector,
 )
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
@@ -69,14 +68,14 @@ class NamedInput:
     readers: Callable[[ClipSource, ClipInput], list[InputReader]]
 
 
-def needed_features(wanted: ClipInput, store: FeatureStore) -> tuple[str, ...]:
+def needed_features(requested: ClipInput, store: FeatureStore) -> tuple[str, ...]:
     """The features that a session needs to have for an input, as the store calls them; of the clips themselves none.
 
     Raises:
         ValueError: there is no such input: the name is none of those here, and no session has a feature of that name;
             or no session has such a track, or this of it.
     """
-    name, track = wanted.name, wanted.track
+    name, track = requested.name, requested.track
     there = store.features_of(track)
     if name in INPUTS:
         needed = INPUTS[name].features
@@ -93,80 +92,79 @@ def needed_features(wanted: ClipInput, store: FeatureStore) -> tuple[str, ...]:
     if track != MAIN and not set(needed) <= set(there):
         lacking = next(feature for feature in needed if feature not in there)
         raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(there)}")
-    at_frames = (CLOCK,) if is_label_curve(name) and wanted.rate is None else ()  # when the clip's frames are
+    at_frames = (CLOCK,) if is_label_curve(name) and requested.rate is None else ()  # when the clip's frames are
     return (*(of_track(feature, track) for feature in needed), *at_frames)
 
 
-def open_input(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
+def open_input(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     """The readers of one input.
 
     Raises:
         ValueError: it has no such columns or rows, or its sessions have different columns.
     """
-    if wanted.name not in INPUTS:
-        return open_feature(source, wanted, wanted.name)
-    return INPUTS[wanted.name].readers(source, wanted)
+    if requested.name not in INPUTS:
+        return [open_feature(source, requested, requested.name)]
+    return INPUTS[requested.name].readers(source, requested)
 
 
 def _alias(feature: str, sound: IndexedSound | None = None) -> NamedInput:
     """A feature under another name."""
 
-    def readers(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
-        return open_feature(source, wanted, feature, sound if wanted.track == MAIN else None)
+    def readers(source: ClipSource, requested: ClipInput) -> list[InputReader]:
+        return [open_feature(source, requested, feature, sound if requested.track == MAIN else None)]
 
     return NamedInput((feature,), readers)
 
 
-def _vision(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
-    _check_axis(wanted, Axis.FRAME)
-    features = [of_track(feature, wanted.track) for feature in VISION]
-    specs = [common_spec(source, feature, groups=wanted.columns is not None) for feature in features]
-    chosen = side_by_side(specs).choose(wanted.columns)
-    parts = tuple(
-        FramePart(of_track(feature, wanted.track), columns=tuple(piece for _, piece in pieces))
-        for feature, pieces in groupby(_by_feature(chosen.pieces, specs), key=lambda pair: pair[0])
-    )
-    grid = grid_of(source, wanted, CLOCK)
-    count = len(grid) if grid else source.frames
-    field = Field((count, len(chosen.names)), _FLOAT32, chosen.names)
+def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
+    _check_axis(requested, Axis.FRAME)
+    features = [of_track(feature, requested.track) for feature in VISION]
+    specs = [common_spec(source, feature, groups=requested.columns is not None) for feature in features]
+    chosen = side_by_side(specs).choose(requested.columns)
+    grid = grid_of(source, requested, CLOCK)
+    field = Field((len(grid) if grid else source.frames, len(chosen.names)), _FLOAT32, chosen.names)
+    parts, first = [], 0
+    for feature, columns in _by_feature(chosen.pieces, specs):
+        name = of_track(feature, requested.track)
+        parts.append(FieldPart(requested.field, field, name, MAIN_ARRAY, columns, first=first))
+        first += sum(piece.stop - piece.start for piece in columns)
     tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
-    mask = FrameMask(f"{wanted.field}_mask", count, features[0], tracked, grid)
-    return [FrameRows(wanted.field, field, parts, grid), mask]
+    return [FrameRows(requested.field, features[0], tuple(parts), tracked, grid)]
 
 
-def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, slice]]:
-    """Columns of vision as columns of the features that it is put together from, in the same order."""
-    found = []
+def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, tuple[slice, ...]]]:
+    """Columns of vision as columns of its features, in the same order; neighbouring pieces of a feature together."""
+    columns = []
     for piece in pieces:
         first = 0
         for spec in specs:
             width = len(spec.columns)
             start, stop = max(piece.start - first, 0), min(piece.stop - first, width)
             if start < stop:
-                found.append((spec.name, slice(start, stop)))
+                columns.append((spec.name, slice(start, stop)))
             first += width
-    return found
+    return [(name, tuple(own for _, own in group)) for name, group in groupby(columns, key=lambda pair: pair[0])]
 
 
-def _story(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
-    _check_axis(wanted, Axis.STORY)
-    if wanted.columns is not None:
+def _story(source: ClipSource, requested: ClipInput) -> list[InputReader]:
+    _check_axis(requested, Axis.STORY)
+    if requested.columns is not None:
         raise ValueError("columns of 'story' cannot be chosen")
     spec = source.store.spec(STORIES, STORY_FEATURE).arrays[MAIN_ARRAY]
     rows = {story_id: row for row, story_id in enumerate(source.store.story_ids(STORY_FEATURE))}
     return [StoryVector("story", Field(spec.shape, np.dtype(spec.dtype), spec.columns), STORY_FEATURE, rows)]
 
 
-def _label(source: ClipSource, wanted: ClipInput) -> list[InputReader]:
-    _check_axis(wanted, Axis.STORY)
-    if wanted.columns is not None:
-        return [reader for scheme in wanted.columns for reader in _scheme(source, scheme, weights=wanted.weights)]
+def _label(source: ClipSource, requested: ClipInput) -> list[InputReader]:
+    _check_axis(requested, Axis.STORY)
+    if requested.columns is not None:
+        return [reader for scheme in requested.columns for reader in _scheme(source, scheme, weights=requested.weights)]
     values = source.clips[RATING].to_numpy(np.float64)
     if (values != np.rint(values)).any():
         raise ValueError(
             f"'label' is a whole number, and values of {RATING!r} are not: take ClipInput(\"label\", [{RATING!r}])"
         )
-    weights = [_weights(source, RATING, "label")] if wanted.weights else []
+    weights = [_weights(source, RATING, "label")] if requested.weights else []
     return [Labels("label", Field((), np.dtype(np.int64)), values.astype(np.int64)), *weights]
 
 
@@ -199,12 +197,12 @@ def _scheme(source: ClipSource, scheme: str, *, weights: bool) -> list[InputRead
     return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask), *sure]
 
 
-def _check_axis(wanted: ClipInput, only: Axis) -> None:
-    refuse_speakers(wanted)
-    if wanted.rate is not None and only is not Axis.FRAME:
-        raise ValueError(f"{wanted.name!r} is one value a clip, which has no rate")
-    if wanted.axis not in (None, only):
-        raise ValueError(f"axis of {wanted.name!r} cannot be {str(wanted.axis)!r}, only {str(only)!r}")
+def _check_axis(requested: ClipInput, only: Axis) -> None:
+    refuse_speakers(requested)
+    if requested.rate is not None and only is not Axis.FRAME:
+        raise ValueError(f"{requested.name!r} is one value a clip, which has no rate")
+    if requested.axis not in (None, only):
+        raise ValueError(f"axis of {requested.name!r} cannot be {str(requested.axis)!r}, only {str(only)!r}")
 
 
 INPUTS: Mapping[str, NamedInput] = {

@@ -1,20 +1,21 @@
 """Oversampling: the clips of rarer ratings several times an epoch, so that all ratings come equally often.
 
-Instead of the rating it can be any nominal or ordinal scheme of labels.
+Instead of the rating it can be any nominal or ordinal scheme of labels. EmpathicStories++ oversamples because few
+sessions are rated low. The order of oversampling and splitting decides what a test measures:
 
-EmpathicStories++ oversamples because few sessions are rated low. :class:`OversamplingSampler` does that to the training
-split alone. Where all clips are oversampled and their copies then shared out over the splits at random, copies of one
-clip are in training and in test, and the test measures memory: :class:`LeakingOversamplingSampler` does it all the
-same, for whoever wants to compare with numbers found so.
-
-The paper did neither. It oversampled all clips and then separated participants: no copy is in two splits, but
-validation and test hold clips several times, by how rare their rating is in the whole study, so that what is measured
-on them is not what is measured on each clip once. :class:`PaperOrderOversamplingSampler` is that order.
+- :class:`OversamplingSampler` splits first and oversamples the training split alone.
+- :class:`PaperOrderOversamplingSampler` is the paper's order: it oversamples all clips, then separates participants. No
+  copy is in two splits, but validation and test hold clips several times, by how rare their rating is in the whole
+  study, so that a number measured on them is not one of each clip once.
+- :class:`LeakingOversamplingSampler` oversamples all clips and shares the copies out at random. Copies of one clip are
+  in training and in test, and the test measures memory; it exists to compare with numbers found this way.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,13 +76,48 @@ class OversamplingSampler(ClipSampler):
         return generator.permutation(balanced(self._ratings, generator))
 
 
-class PaperOrderOversamplingSampler(ClipSampler):
+class _CopiesOfSplit(ClipSampler):
+    """All clips of a dataset oversampled, and then the copies of one split, in random order.
+
+    Arguments and errors are those of the two classes that share the copies out.
+    """
+
+    def __init__(
+        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> None:
+        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
+        if split not in SPLITS:
+            raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
+        if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
+            raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
+        self.split = split
+        self.by = by
+        self._copies = self._share(_values(dataset, by), np.random.default_rng(seed))
+
+    @abstractmethod
+    def _share(self, values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """The places in the dataset of the split's copies."""
+
+    @property
+    def total(self) -> int:
+        return len(self._copies)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        by = {} if self.by == RATING else {"by": self.by}
+        return {**super().settings, "split": self.split, **by}
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        return generator.permutation(self._copies)
+
+
+class PaperOrderOversamplingSampler(_CopiesOfSplit):
     """Oversampled first, then split by participant, as EmpathicStories++ was: the clips of one split, in random order.
 
-    All clips of the dataset are oversampled, so that all ratings come equally often in the whole study; this is what a
-    split's participants have of it. No copy of a clip is in two splits. But how often a clip of validation or test
-    counts follows from how rare its rating is in the whole study: a number measured so is not one of clips counted
-    once each.
+    All clips of the dataset are oversampled, so that all ratings come equally often in the whole study; the sampler
+    gives the copies of a split's participants. No copy of a clip is in two splits. But how often a clip of validation
+    or test counts follows from how rare its rating is in the whole study: a number measured so is not one of clips
+    counted once each.
 
     Which clips are drawn once more follows from the seed alone, so three samplers with one seed and one dataset share
     the copies out.
@@ -104,38 +140,28 @@ class PaperOrderOversamplingSampler(ClipSampler):
         1
     """
 
-    def __init__(
-        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
-    ) -> None:
-        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
-        _check_splits(dataset, split)
-        self.split = split
-        self.by = by
-        copies = balanced(_values(dataset, by), np.random.default_rng(seed))
-        self._copies = copies[dataset.clips["split"].to_numpy()[copies] == split]
-        self._digest = hashlib.sha256(self._copies.astype("<i8").tobytes()).hexdigest()[:16]  # follows from the splits
+    def _share(self, values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        copies = balanced(values, generator)
+        return copies[self.dataset.clips["split"].to_numpy()[copies] == self.split]
 
-    @property
-    def total(self) -> int:
-        return len(self._copies)
+    @cached_property
+    def _digest(self) -> str:
+        """Of the copies: they follow from the clip index's splits, which no other setting names."""
+        return hashlib.sha256(self._copies.astype("<i8").tobytes()).hexdigest()[:16]
 
     @property
     def settings(self) -> dict[str, Any]:
-        by = {} if self.by == RATING else {"by": self.by}
-        return {**super().settings, "split": self.split, **by, "copies": self._digest}
-
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        return generator.permutation(self._copies)
+        return {**super().settings, "copies": self._digest}
 
 
-class LeakingOversamplingSampler(ClipSampler):
+class LeakingOversamplingSampler(_CopiesOfSplit):
     """Oversampled first, then split clip by clip, so that COPIES OF A CLIP ARE IN SEVERAL SPLITS.
 
-    What is measured so is too good. It is not the paper's way either (:class:`PaperOrderOversamplingSampler`).
+    Numbers measured this way are too good. It is not the paper's way either (:class:`PaperOrderOversamplingSampler`).
 
-    All clips of the dataset are oversampled, the copies are split at random (.7, .2, .1), and this is one of the
-    splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one seed and
-    one dataset share the copies out. The clip index's own splits, by participant, are not looked at.
+    All clips of the dataset are oversampled, the copies are split at random (0.7, 0.2, 0.1), and the sampler gives one
+    of the splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one
+    seed and one dataset share the copies out. The clip index's own splits, by participant, are ignored.
 
     Args:
         dataset: clips of all splits.
@@ -154,39 +180,20 @@ class LeakingOversamplingSampler(ClipSampler):
         True
     """
 
-    def __init__(
-        self, dataset: ClipDataset, split: str, *, by: str = RATING, seed: int = 0, rank: int = 0, world_size: int = 1
-    ) -> None:
-        super().__init__(dataset, seed=seed, rank=rank, world_size=world_size)
-        _check_splits(dataset, split)
-        self.split = split
-        self.by = by
-        generator = np.random.default_rng(seed)
-        copies = generator.permutation(balanced(_values(dataset, by), generator))
+    def _share(self, values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        copies = generator.permutation(balanced(values, generator))
         ends = np.round(np.cumsum(WindowSpec.split_shares) * len(copies)).astype(int)
-        self._copies = np.split(copies, ends[:-1])[SPLITS.index(split)]
-
-    @property
-    def total(self) -> int:
-        return len(self._copies)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        by = {} if self.by == RATING else {"by": self.by}
-        return {**super().settings, "split": self.split, **by}
-
-    def order(self, generator: np.random.Generator) -> np.ndarray:
-        return generator.permutation(self._copies)
+        return np.split(copies, ends[:-1])[SPLITS.index(self.split)]
 
 
 def _values(dataset: ClipDataset, by: str) -> np.ndarray:
-    """(n,) what is to come equally often: the values of a scheme, names as numbers."""
+    """(n,) the values that are to come equally often: those of a scheme, classes as numbers."""
     kinds = dataset.schemes
-    balanced = [name for name, kind in kinds.items() if kind in ("nominal", "ordinal")]
-    if by not in balanced:
+    possible = [name for name, kind in kinds.items() if kind in ("nominal", "ordinal")]
+    if by not in possible:
         what = f"is {kinds[by]}" if by in kinds else "is no scheme of the clip index"
         raise ValueError(
-            f"by={by!r} {what}: only nominal and ordinal schemes are balanced ({', '.join(balanced) or 'none'})"
+            f"by={by!r} {what}: only nominal and ordinal schemes are balanced ({', '.join(possible) or 'none'})"
         )
     column = dataset.clips[by]
     if lacking := int(column.isna().sum()):
@@ -196,15 +203,8 @@ def _values(dataset: ClipDataset, by: str) -> np.ndarray:
     return column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
 
 
-def _check_splits(dataset: ClipDataset, split: str) -> None:
-    if split not in SPLITS:
-        raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
-    if absent := sorted(set(SPLITS) - set(dataset.clips["split"])):
-        raise ValueError(f"the dataset has no clips of {' and '.join(absent)}: do not filter it by split")
-
-
 def balanced(ratings: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Places in ``ratings``, each rating's as often as the most frequent one's, none left out."""
+    """Places in ``ratings``: all of every rating, each rating as often as the most frequent one."""
     values, counts = np.unique(ratings, return_counts=True)
     copies = []
     for value, count in zip(values, counts, strict=True):

@@ -7,36 +7,37 @@ Padded inputs are as long as that, for every split and filter. Times are compare
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from storyframes.array_roles import SPEAKER
+from storyframes.clips.grid import Grid, rows_of
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.features import AUDIO_HOP_S
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.times import PER_SECOND, SESSIONS_OWN, TrackClock, ticks
+from storyframes.times import PER_SECOND, SESSIONS_OWN, TrackClock, spoken_rows, ticks, usual_step
 
 
 class RowFinder(ABC):
-    """Says which rows of a feature belong to a clip."""
+    """Finds the rows of a feature that belong to a clip."""
 
     @abstractmethod
     def find(self, store: FeatureStore, clip: Clip) -> tuple[slice | np.ndarray, int]:
-        """The clip's rows in their order, and how many rows too late the first begins (for what has a fixed step)."""
+        """The clip's rows in their order, and how many rows too late the first begins (for rows of a fixed step)."""
 
     def long_run(self, clip: Clip) -> slice | None:
-        """The clip's rows, where it is known without reading and they are so many that announcing them is worth it."""
+        """The clip's rows, where they are known without reading and so many that announcing them is worth it."""
         return None
 
     @abstractmethod
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
-        """Most rows that a clip of the index has."""
+        """The largest number of rows that a clip of the index has."""
 
 
 # --- sound -----------------------------------------------------------------------------------------------------------
@@ -55,13 +56,13 @@ class IndexedSound(RowFinder):
         rows = self.long_run(clip)
         if clip.audio_start > 0:  # there is sound before the clip, so its first row is within a row of its start
             return rows, 0
-        if clip.audio_stop == 0:  # there is none before its end, and maybe none at all
+        if clip.audio_stop == 0:  # no sound before its end, and maybe none at all
             return rows, 0
         (first_s,) = store.view(clip.session_id, self.feature, 0, 1, array="time")
         return rows, int(_rows_before(ticks(first_s), ticks(clip.start_s), ticks(AUDIO_HOP_S)))
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
-        """Most rows from the start of a clip of the index to its last row of sound."""
+        """The largest number of rows from the start of a clip of the index to its last row of sound."""
         longest = int((index["audio_stop"] - index["audio_start"]).max())
         begins_inside = (index["audio_start"] == 0) & (index["audio_stop"] > 0)
         for session, clips in index[begins_inside.fillna(False)].groupby("session_id"):
@@ -75,7 +76,7 @@ class IndexedSound(RowFinder):
 
 @dataclass(frozen=True)
 class TimedSound(RowFinder):
-    """The rows whose ``time`` lies in the clip, looked up once for all clips of the index.
+    """The rows whose ``time`` is inside the clip, looked up once for all clips of the index.
 
     Attributes:
         windows: by session, of each clip its first frame, its first row, the row after its last, and the rows before.
@@ -84,7 +85,6 @@ class TimedSound(RowFinder):
     windows: Mapping[str, np.ndarray]
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
-        """Most rows from the start of a clip to its last row."""
         lengths = [int((rows[:, 3] + rows[:, 2] - rows[:, 1]).max()) for rows in self.windows.values() if len(rows)]
         return max(lengths, default=0)
 
@@ -111,19 +111,16 @@ def timed_sound(
         if not (store.has(session, feature) and device.is_known(session)):
             continue
         time = ticks(store.view(session, feature, array="time"))
-        distances = np.diff(time)
-        if (distances < 0).any():
-            row = int(np.argmax(distances < 0)) + 1
-            raise ValueError(f"{session}/{feature}/time: row {row} is earlier than the one before it: extract it again")
-        if len(distances):
-            steps[session] = int(np.median(distances))
+        step = int(usual_step(time, f"{session}/{feature}"))
+        if len(time) > 1:
+            steps[session] = step
         clips = clips.drop_duplicates("start_frame").sort_values("start_frame")
         start_s, stop_s = (device.device_ticks(session, clips[column]) for column in ("start_s", "stop_s"))
         start, stop = np.searchsorted(time, start_s), np.searchsorted(time, stop_s)
-        late = (start == 0) & (stop > 0) & bool(steps.get(session))
+        late = (start == 0) & (stop > 0) & bool(step)
         before = np.zeros(len(clips), np.int64)
         if late.any():
-            before[late] = _rows_before(time[0], start_s[late], steps[session])
+            before[late] = _rows_before(time[0], start_s[late], step)
         windows[session] = np.column_stack([clips["start_frame"], start, stop, before])
     _check_steps(feature, steps)
     return TimedSound(windows)
@@ -140,8 +137,8 @@ def _check_steps(feature: str, steps: Mapping[str, int]) -> None:
         )
 
 
-def _rows_before(first: npt.ArrayLike, start: npt.ArrayLike, step: npt.ArrayLike) -> np.ndarray:
-    """How many rows lie between the start of a clip and the first row of the sound; 0 where sound comes first."""
+def _rows_before(first: ArrayLike, start: ArrayLike, step: ArrayLike) -> np.ndarray:
+    """How many rows are missing between the start of a clip and the first row of the sound, at least 0."""
     return np.maximum((np.asarray(first) - np.asarray(start)) // step, 0)
 
 
@@ -149,85 +146,119 @@ def _rows_before(first: npt.ArrayLike, start: npt.ArrayLike, step: npt.ArrayLike
 
 
 @dataclass(frozen=True)
-class WordsStarting(RowFinder):
-    """The words that start in the clip, in the order of their starts."""
+class SpokenInClip(RowFinder):
+    """The words that start in the clip, or the utterances that overlap it, in the order of their starts.
+
+    Attributes:
+        feature: the feature.
+        overlapping: whether rows that overlap the clip belong to it, not only those that start in it.
+        device: whose seconds the feature's times are.
+    """
 
     feature: str
+    overlapping: bool
     device: TrackClock = SESSIONS_OWN
 
     def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
         start = store.view(clip.session_id, self.feature, array="start")
-        begins = ticks(start)
         first, stop = self.device.device_ticks(clip.session_id, (clip.start_s, clip.stop_s))
-        return _in_order((begins >= first) & (begins < stop), start), 0
+        begins = ticks(start)
+        if self.overlapping:
+            belongs = ticks(store.view(clip.session_id, self.feature, array="end")) > first
+        else:
+            belongs = begins >= first
+        rows = np.flatnonzero(belongs & (begins < stop))
+        return rows[np.argsort(start[rows], kind="stable")], 0
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
-        """Most words that start in a clip of the index."""
+        longest = 0
+        for session, clips in index.groupby("session_id"):
+            if not (store.has(session, self.feature) and self.device.is_known(session)):
+                continue
+            first, stop = (self.device.device_ticks(session, clips[column]) for column in ("start_s", "stop_s"))
+            start = np.sort(ticks(store.view(session, self.feature, array="start")))
+            if self.overlapping:
+                end = np.sort(ticks(store.view(session, self.feature, array="end")))
+                before = np.searchsorted(end, first, side="right")
+            else:
+                before = np.searchsorted(start, first)
+            longest = max(longest, int((np.searchsorted(start, stop) - before).max()))
+        return longest
 
-        def count(start_s: np.ndarray, stop_s: np.ndarray, start: np.ndarray) -> np.ndarray:
-            return np.searchsorted(start, stop_s) - np.searchsorted(start, start_s)
 
-        return _longest(store, index, self.feature, self.device, ("start",), count)
+class SpokenFinder(ABC):
+    """Finds the row of a feature that is spoken at each of a clip's frames or points."""
+
+    @abstractmethod
+    def find(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        """(k,) the rows, -1 where nothing is spoken."""
 
 
 @dataclass(frozen=True)
-class UtterancesOverlapping(RowFinder):
-    """The utterances that overlap the clip, in the order of their starts."""
+class SpokenAtFrames(SpokenFinder):
+    """By the feature's own array that says it for each frame.
+
+    Attributes:
+        feature: the feature.
+        frame_row: the array with the row of each frame, -1 for none.
+        grid: points, each of which has the row of the frame nearest to it; None for the clip's frames.
+    """
 
     feature: str
-    device: TrackClock = SESSIONS_OWN
+    frame_row: str
+    grid: Grid | None = None
 
-    def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
-        start = store.view(clip.session_id, self.feature, array="start")
-        end = store.view(clip.session_id, self.feature, array="end")
-        first, stop = self.device.device_ticks(clip.session_id, (clip.start_s, clip.stop_s))
-        return _in_order((ticks(start) < stop) & (ticks(end) > first), start), 0
-
-    def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
-        """Most utterances that overlap a clip of the index."""
-
-        def count(start_s: np.ndarray, stop_s: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-            return np.searchsorted(start, stop_s) - np.searchsorted(end, start_s, side="right")
-
-        return _longest(store, index, self.feature, self.device, ("start", "end"), count)
+    def find(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        span, nearest, has_frame = rows_of(self.grid, clip)
+        rows = store.view(clip.session_id, self.feature, span.start, span.stop, array=self.frame_row)
+        if has_frame is not None and not has_frame.any():
+            return np.full(len(has_frame), -1, np.int32)
+        rows = rows if nearest is None else rows[nearest]
+        return rows if has_frame is None else np.where(has_frame, rows, -1)
 
 
-def _in_order(chosen: np.ndarray, start: np.ndarray) -> np.ndarray:
-    rows = np.flatnonzero(chosen)
-    return rows[np.argsort(start[rows], kind="stable")]
+@dataclass(frozen=True)
+class SpokenAtPoints(SpokenFinder):
+    """By when each row begins and ends, for a microphone without a video.
+
+    Of several rows that are spoken at once a point has the one that began last, as frames have.
+
+    Attributes:
+        feature: the feature.
+        offsets: (k,) of the points from a clip's start, ticks.
+        device: whose seconds its times are.
+    """
+
+    feature: str
+    offsets: np.ndarray
+    device: TrackClock
+
+    def find(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+        start, end = (ticks(store.view(clip.session_id, self.feature, array=name)) for name in ("start", "end"))
+        of_session = ticks(clip.start_s) + self.offsets
+        points = self.device.device_ticks(clip.session_id, of_session / PER_SECOND)
+        rows = spoken_rows(start, end, points)
+        rows[of_session >= ticks(clip.stop_s)] = -1
+        return rows
 
 
-def _longest(
-    store: FeatureStore,
-    index: pd.DataFrame,
-    feature: str,
-    device: TrackClock,
-    clocks: tuple[str, ...],
-    count: Callable[..., np.ndarray],
-) -> int:
-    longest = 0
-    for session, clips in index.groupby("session_id"):
-        if store.has(session, feature) and device.is_known(session):
-            times = [np.sort(ticks(store.view(session, feature, array=clock))) for clock in clocks]
-            ends = [device.device_ticks(session, clips[column]) for column in ("start_s", "stop_s")]
-            longest = max(longest, int(count(*ends, *times).max()))
-    return longest
+# --- speakers --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Speakers:
-    """Tells which rows of a feature are of certain speakers.
+    """Some of a feature's speakers: the array ``speaker`` has a number for each row, the attribute ``speakers`` names.
 
     Attributes:
         feature: the feature.
-        numbers: by session, what ``speaker`` is in their rows.
+        numbers: by session, the numbers of these speakers.
     """
 
     feature: str
     numbers: Mapping[str, tuple[int, ...]]
 
     def have(self, store: FeatureStore, session_id: str, rows: np.ndarray) -> np.ndarray:
-        """(n,) whether each of these rows is theirs."""
+        """(n,) whether each of these rows is one of theirs."""
         if len(rows) == 0:
             return np.zeros(0, bool)
         first = int(rows.min())
@@ -237,14 +268,13 @@ class Speakers:
 
 @dataclass(frozen=True)
 class RowsOfSpeakers(RowFinder):
-    """Of the rows that another finder finds, those of certain speakers. Padded as if all spoke."""
+    """Of the rows that another finder finds, those of certain speakers; padded to the length of all speakers' rows."""
 
-    finder: RowFinder
+    finder: SpokenInClip
     speakers: Speakers
 
     def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
         rows, _ = self.finder.find(store, clip)
-        assert isinstance(rows, np.ndarray)  # words and utterances need not lie side by side
         return rows[self.speakers.have(store, clip.session_id, rows)], 0
 
     def longest(self, store: FeatureStore, index: pd.DataFrame) -> int:
@@ -252,62 +282,61 @@ class RowsOfSpeakers(RowFinder):
 
 
 def find_speakers(
-    source: ClipSource, wanted: ClipInput, feature: str, spec: FeatureSpec, axis: Axis
+    source: ClipSource, requested: ClipInput, feature: str, spec: FeatureSpec, axis: Axis
 ) -> Speakers | None:
-    """The speakers that ``wanted`` names, in every session that is read; None where it names none.
+    """The speakers that an input names, in every session that is read; None where it names none.
 
     Args:
         source: what to read.
-        wanted: the input.
+        requested: the input.
         feature: its feature, as the store calls it.
-        spec: of it.
-        axis: what its rows stand for.
+        spec: the feature's specification.
+        axis: what the feature's rows stand for.
 
     Raises:
-        ValueError: the feature does not tell speakers, or there is no such speaker, or a session in which somebody
+        ValueError: the feature does not say who speaks, or there is no such speaker, or a session in which somebody
             speaks has none of them.
-        StoreError: a session says nothing of its speakers.
+        StoreError: a session does not name its speakers.
     """
-    if wanted.speakers is None:
+    if requested.speakers is None:
         return None
     if axis not in (Axis.WORD, Axis.UTTERANCE):
-        refuse_speakers(wanted)
+        refuse_speakers(requested)
     if SPEAKER not in spec.arrays or spec.arrays[SPEAKER].axis is not axis:
         raise ValueError(
-            f"speakers of {wanted.field!r} cannot be chosen: {feature!r} does not tell who said a row (it has no "
+            f"speakers of {requested.field!r} cannot be chosen: {feature!r} does not say who said a row (it has no "
             f"array {SPEAKER!r} with a row for each {axis}); where an older version extracted it, extract it again"
         )
-    there = {session: _named(source.store, session, feature) for session in source.sessions}
-    known = list(dict.fromkeys(name for names in there.values() for name in names))
-    if unknown := [name for name in wanted.speakers if name not in known]:
+    names = {session: _speaker_names(source.store, session, feature) for session in source.sessions}
+    known = list(dict.fromkeys(name for of_session in names.values() for name in of_session))
+    if unknown := [name for name in requested.speakers if name not in known]:
         raise ValueError(f"no session has a speaker {unknown[0]!r} in {feature!r}; there are {_listed(known)}")
-    if lacking := [session for session, names in there.items() if names and not set(names) & set(wanted.speakers)]:
-        others = list(dict.fromkeys(name for session in lacking for name in there[session]))
+    lacking = [session for session, those in names.items() if those and not set(those) & set(requested.speakers)]
+    if lacking:
+        others = list(dict.fromkeys(name for session in lacking for name in names[session]))
         raise ValueError(
-            f"{len(lacking)} of {len(there)} sessions have speech, but none of {_listed(wanted.speakers)} "
-            f"({', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}: {_listed(others)}): name who is meant "
-            "there as well, or leave these sessions out with where"
+            f"{len(lacking)} of {len(names)} sessions have speech, but none of {_listed(requested.speakers)} "
+            f"({', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}: {_listed(others)}): name their speakers "
+            "as well, or leave these sessions out with where"
         )
-    return Speakers(
-        feature,
-        {
-            session: tuple(number for number, name in enumerate(names) if name in wanted.speakers)
-            for session, names in there.items()
-        },
-    )
+    numbers = {
+        session: tuple(number for number, name in enumerate(those) if name in requested.speakers)
+        for session, those in names.items()
+    }
+    return Speakers(feature, numbers)
 
 
-def refuse_speakers(wanted: ClipInput) -> None:
-    """Say that an input's rows are nobody's.
+def refuse_speakers(requested: ClipInput) -> None:
+    """Refuse the choice of speakers for an input whose rows are nobody's.
 
     Raises:
         ValueError: it names speakers.
     """
-    if wanted.speakers is not None:
-        raise ValueError(f"speakers of {wanted.field!r} cannot be chosen: only words and utterances have one")
+    if requested.speakers is not None:
+        raise ValueError(f"speakers of {requested.field!r} cannot be chosen: only words and utterances have one")
 
 
-def _named(store: FeatureStore, session: str, feature: str) -> list[str]:
+def _speaker_names(store: FeatureStore, session: str, feature: str) -> list[str]:
     names = store.attributes(session, feature).get("speakers")
     if not isinstance(names, list):
         raise StoreError(f"{session}/{feature} has no attribute 'speakers' that names them: extract it again")

@@ -1,8 +1,8 @@
 """The orders in which training can see the clips.
 
-A sampler's order follows from its settings and the epoch alone, so a job that resumes from a state_dict goes on with
+A sampler's order follows from its settings and the epoch alone, so a job that resumes from a state_dict continues with
 exactly the next clip. In distributed training the order is cut into ``world_size`` equal parts and rank r takes the
-r-th; what remains at its end, fewer clips than there are ranks, is left out of that epoch.
+r-th; the remainder, fewer clips than ranks, is left out of that epoch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from storyframes.clips.dataset import ClipDataset
 class ClipSampler(ABC):
     """An order of a dataset's clips for every epoch: for ClipLoader, or the ``sampler`` of torch's DataLoader.
 
-    Iterating gives ints: places in the dataset. A sampler of your own defines ``total`` and ``order``, and adds to
-    ``settings`` whatever else its order follows from.
+    Iterating gives ints: places in the dataset. A sampler of your own defines ``order``; ``total`` where an epoch is
+    not every clip once; and adds to ``settings`` whatever else its order follows from.
 
     Args:
         dataset: whose clips.
@@ -35,10 +35,6 @@ class ClipSampler(ABC):
     Example:
         >>> from storyframes import ClipDataset, ClipSampler
         >>> class Backwards(ClipSampler):
-        ...     @property
-        ...     def total(self):
-        ...         return len(self.dataset)
-        ...
         ...     def order(self, generator):
         ...         return np.arange(self.total)[::-1]
         >>> dataset = ClipDataset("STORE", ["label"])
@@ -66,9 +62,9 @@ class ClipSampler(ABC):
         return f"{type(self).__name__}({settings}): rank {self.rank}, epoch {self.epoch}, {given}"
 
     @property
-    @abstractmethod
     def total(self) -> int:
         """Samples of an epoch, of all ranks and the remainder."""
+        return len(self.dataset)
 
     @abstractmethod
     def order(self, generator: np.random.Generator) -> np.ndarray:
@@ -76,7 +72,7 @@ class ClipSampler(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the order follows from, beside the epoch and the clips."""
+        """What the order follows from, besides the epoch and the clips."""
         return {"sampler": type(self).__name__, "seed": self.seed, "world_size": self.world_size, "total": self.total}
 
     def __len__(self) -> int:
@@ -99,25 +95,26 @@ class ClipSampler(ABC):
             self._first = self._given = 0
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """How far the epoch is, for a checkpoint; the same on all ranks that are equally far.
+        """The progress of the epoch, for a checkpoint; the same on all ranks that are equally far.
 
         Args:
-            consumed: how many of this rank's samples of the epoch training has seen. None is as many as the sampler
-                gave out, which is too many where somebody reads ahead, as torch's DataLoader does with workers.
+            consumed: how many of this rank's samples of the epoch training has seen. None takes the number that the
+                sampler gave out, which is too large with a reader that reads ahead, as torch's DataLoader with workers.
         """
         return {**self.settings, "epoch": self.epoch, "consumed": self._given if consumed is None else consumed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken.
+        """Continue where ``state`` was taken.
 
         Raises:
-            ValueError: it was taken of another order.
+            ValueError: it was taken with another order.
         """
-        for name, mine in self.settings.items():
-            if state.get(name) != mine:
+        for name, value in self.settings.items():
+            if state.get(name) != value:
                 raise ValueError(
-                    f"the state was taken with {name}={state.get(name)!r}, this sampler has {name}={mine!r}: it cannot "
-                    "go on at the next sample of another order; make the sampler as it was, or begin the epoch anew"
+                    f"the state was taken with {name}={state.get(name)!r}, this sampler has {name}={value!r}: it "
+                    "cannot go on at the next sample of another order; make the sampler as it was, or begin the epoch "
+                    "anew"
                 )
         self.epoch = state["epoch"]
         self._first = self._given = state["consumed"]
@@ -133,10 +130,6 @@ class SequentialSampler(ClipSampler):
         >>> list(SequentialSampler(ClipDataset("STORE", ["label"])))[:4]
         [0, 1, 2, 3]
     """
-
-    @property
-    def total(self) -> int:
-        return len(self.dataset)
 
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return np.arange(self.total)
@@ -158,10 +151,6 @@ class UniformSampler(ClipSampler):
         False
     """
 
-    @property
-    def total(self) -> int:
-        return len(self.dataset)
-
     def order(self, generator: np.random.Generator) -> np.ndarray:
         return generator.permutation(self.total)
 
@@ -169,11 +158,12 @@ class UniformSampler(ClipSampler):
 class SessionBlockSampler(ClipSampler):
     """Every clip once an epoch, in random order among a few blocks of neighbouring windows at a time.
 
-    Sessions are cut into blocks of neighbours, at a random offset in every epoch; ``blocks`` random ones are taken at
-    once and all their windows permuted. For cold disks and compressed stores: neighbours overlap in most of their
-    frames, so a few long runs of rows are read, or decoded, instead of short ones all over the study. The price is that
-    the clips of a batch come from fewer sessions. The clips of one window, one for each of its labels, follow one
-    another, so that a window is read once for all of them, but where a batch or a rank's part ends between them.
+    Sessions are cut into blocks of neighbouring windows, at a random offset in every epoch; ``blocks`` random ones are
+    taken at once and all their windows permuted. Use it for cold disks and compressed stores: neighbours overlap in
+    most of their frames, so a few long runs of rows are read, or decoded, instead of short ones all over the study. The
+    price is that the clips of a batch come from fewer sessions. The clips of one window, one for each of its labels,
+    follow one another, so that a window is read once for all of them, unless a batch or a rank's part ends between
+    them.
 
     Args:
         dataset: whose clips.
@@ -212,10 +202,6 @@ class SessionBlockSampler(ClipSampler):
             raise ValueError(f"block={block} and blocks={blocks} have to be at least 1")
         self.block = block
         self.blocks = blocks
-
-    @property
-    def total(self) -> int:
-        return len(self.dataset)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -30,10 +30,10 @@ class Format(StrEnum):
 
 
 _WRITERS = {
-    Format.PARQUET: ("parquet_files", "write_parquet", ""),
-    Format.CSV: ("csv_files", "write_csv", ""),
-    Format.NPY: ("npy_files", "write_npy", ""),
-    Format.HDF5: ("hdf5_files", "write_hdf5", "h5py"),
+    Format.PARQUET: ("arrow_files", "write_parquet", ""),
+    Format.CSV: ("arrow_files", "write_csv", ""),
+    Format.NPY: ("array_files", "write_npy", ""),
+    Format.HDF5: ("array_files", "write_hdf5", "h5py"),
     Format.MAT: ("matlab_files", "write_matlab", "scipy"),
 }
 

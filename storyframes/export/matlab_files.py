@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
+from storyframes.export.array_files import array_name
 from storyframes.export.formats import ExportError
-from storyframes.export.npy_files import array_name
 from storyframes.store.explore import flat_arrays
 from storyframes.store.tables import Block, Table
 

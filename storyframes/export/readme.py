@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import storyframes
 from storyframes.export.formats import Format
-
-if TYPE_CHECKING:
-    from storyframes.export.run import Exported
 
 _OPENED = {
     Format.PARQUET: """
@@ -59,6 +58,30 @@ seconds. Where `time` is not there, the store does not know the device's clock.
 """
 
 
+@dataclass
+class Exported:
+    """What was exported.
+
+    Attributes:
+        to: the format.
+        rate: points a second, None where rows are as they are stored.
+        tables: one for each that was written, as the folder's ``export.json`` has them.
+        left_out: session, feature and why of what could not be exported.
+        files: by path below the folder, size and SHA-256.
+    """
+
+    to: Format
+    rate: float | None
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    left_out: list[dict[str, str]] = field(default_factory=list)
+    files: dict[str, dict[str, int | str]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """``export.json``."""
+        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
 def readme(done: Exported) -> str:
     """The README of an export."""
     return "\n".join(_lines(done)) + "\n"
@@ -80,7 +103,7 @@ def _lines(done: Exported) -> Iterator[str]:
     yield ""
     yield "Equal fingerprints: the same inputs, settings, models and code."
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("session", "feature", "a row is", "rows", "version", "fingerprint"),
         [[str(one[key]) for key in ("session_id", "feature", "row", "rows", "version", "fingerprint")]
          for one in done.tables],
@@ -96,7 +119,9 @@ def _rows(done: Exported) -> Iterator[str]:
     for table in done.tables:
         for key in table["keys"]:
             keys.setdefault(key["name"], key)
-    yield from _table(("column", "what", "unit"), [[f"`{n}`", key["about"], key["unit"]] for n, key in keys.items()])
+    yield from markdown_table(
+        ("column", "what", "unit"), [[f"`{n}`", key["about"], key["unit"]] for n, key in keys.items()]
+    )
     if any(key.startswith("device_") for key in keys):
         yield _DEVICES.lstrip("\n")
 
@@ -111,7 +136,9 @@ def _caveats(done: Exported) -> Iterator[str]:
     yield "## Caveats"
     yield ""
     if found:
-        yield from _table(("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in found.items()])
+        yield from markdown_table(
+            ("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in found.items()]
+        )
     else:
         yield "None."
         yield ""
@@ -128,7 +155,7 @@ def _features(done: Exported) -> Iterator[str]:
         yield f"**{table['feature']}**, a row for each {table['row']}: {table['about']}"
         yield ""
         if table["arrays"]:
-            yield from _table(("array", "dimensions", "unit", "missing", "what"), _arrays(table["arrays"]))
+            yield from markdown_table(("array", "dimensions", "unit", "missing", "what"), _arrays(table["arrays"]))
 
 
 def _arrays(arrays: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
@@ -144,11 +171,11 @@ def _left_out(done: Exported) -> Iterator[str]:
     yield "## Left out"
     yield ""
     rows = [[one["session_id"], one["feature"], one["reason"]] for one in done.left_out]
-    yield from _table(("session", "feature", "why"), rows)
+    yield from markdown_table(("session", "feature", "why"), rows)
 
 
-def _table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table in Markdown, and an empty line."""
+def markdown_table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown, and an empty line."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import storyframes
 from storyframes.export.formats import ExportError, Format, Write, writer
-from storyframes.export.readme import readme
+from storyframes.export.readme import Exported, readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
 from storyframes.store.feature_store import FeatureStore
@@ -26,30 +23,6 @@ from storyframes.tracks import MAIN, feature_and_track, of_track
 README = "README.md"
 Progress = Callable[[str, str], None]
 """Told the session and the feature that come next."""
-
-
-@dataclass
-class Exported:
-    """What was exported.
-
-    Attributes:
-        to: the format.
-        rate: points a second, None where rows are as they are stored.
-        tables: one for each that was written, as the folder's ``export.json`` has them.
-        left_out: session, feature and why of what could not be exported.
-        files: by path below the folder, size and SHA-256.
-    """
-
-    to: Format
-    rate: float | None
-    tables: list[dict[str, Any]] = field(default_factory=list)
-    left_out: list[dict[str, str]] = field(default_factory=list)
-    files: dict[str, dict[str, int | str]] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        """``export.json``."""
-        content = {"format": 1, "storyframes": storyframes.__version__, **vars(self)}
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def export(

@@ -13,7 +13,7 @@ import numpy as np
 
 from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule
-from storyframes.release.pseudonyms import Key
+from storyframes.release.ids import Key
 from storyframes.release.released_features import ReleasedArray, ReleasedFeature
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import current_path

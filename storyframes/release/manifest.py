@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from storyframes.label_curves import is_label_curve
-from storyframes.release.pseudonyms import KEY
+from storyframes.release.ids import KEY
 from storyframes.release.settings import ReleaseError
 from storyframes.spec import MAIN_ARRAY
 from storyframes.store.feature_store import FeatureStore

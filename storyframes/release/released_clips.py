@@ -9,7 +9,7 @@ import pandas as pd
 from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.features import FEATURES
 from storyframes.label_curves import column_of
-from storyframes.release.pseudonyms import Key
+from storyframes.release.ids import Key
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 
 EMPATHY = "empathy"

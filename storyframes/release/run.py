@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from storyframes.features import STORIES, in_order
-from storyframes.release.card import citation, data_card
 from storyframes.release.copying import MOMENT_S, copy_feature
-from storyframes.release.croissant import croissant
+from storyframes.release.description import Release, citation, croissant, data_card
+from storyframes.release.ids import Key, check_names, read_key
 from storyframes.release.manifest import STORE, write_manifest
-from storyframes.release.named_ids import check_names
-from storyframes.release.pseudonyms import Key, read_key
 from storyframes.release.released_clips import check_labels, number_ids, released_clips
-from storyframes.release.released_features import ReleasedFeature, released_feature
-from storyframes.release.sensitivity import Sensitive, sensitivity
+from storyframes.release.released_features import ReleasedFeature, Sensitive, released_feature, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings
 from storyframes.spec import Axis
 from storyframes.store import catalogue, clip_table, table_files
@@ -36,35 +32,6 @@ _LONGEST_S = 1_000_000  # a recording of eleven days
 
 Progress = Callable[[str], None]
 """Told which feature comes next, by its new name."""
-
-
-@dataclass
-class Release:
-    """What was released.
-
-    Attributes:
-        sessions: how many.
-        participants: how many, as far as the clip index knows.
-        features: what each is in the release; of the story texts as ``stories/<feature>``.
-        having: of each feature, how many sessions have it.
-        caveats: of each feature, in how many sessions which one.
-        rows: of the clip index.
-        labels: columns of labels.
-        left_out: what was left out, and why; a sentence each.
-        remarks: what could not be looked at; a sentence each, for whoever releases it alone.
-        files: by path, size and SHA-256.
-    """
-
-    sessions: int = 0
-    participants: int = 0
-    features: dict[str, ReleasedFeature] = field(default_factory=dict)
-    having: dict[str, int] = field(default_factory=dict)
-    caveats: dict[str, dict[str, int]] = field(default_factory=dict)
-    rows: int = 0
-    labels: tuple[str, ...] = ()
-    left_out: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    files: dict[str, dict[str, int | str]] = field(default_factory=dict)
 
 
 def make_release(

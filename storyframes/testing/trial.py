@@ -1,7 +1,14 @@
-"""One extraction of a recording into a scratch store, and what came of it."""
+"""One extraction of a recording into a scratch store and its result; here, or in a process of its own.
+
+The process measures its peak memory: ``python -m storyframes.testing.trial`` reads a JSON line that says what to do.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,3 +82,88 @@ def published(store: Path, feature: str) -> dict[str, np.ndarray]:
         return {}
     group: Any = zarr.open_group(store / SESSION / feature / entry.record.version, mode="r")
     return {name: np.asarray(group[name][:]) for name in entry.record.arrays}
+
+
+class ProcessError(Exception):
+    """The process could not do its work; the message is the last line of what it said."""
+
+
+def load_class(name: str) -> Any:
+    """The class that ``module:Class`` names.
+
+    Raises:
+        ImportError: there is no such module.
+        AttributeError: it has no such class.
+    """
+    module, _, path = name.partition(":")
+    found: Any = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an extraction in a process of its own came to.
+
+    Attributes:
+        peak_mb: the process's largest resident memory, MB.
+        reason: why it gave no version; empty where it gave one.
+    """
+
+    peak_mb: float
+    reason: str
+
+
+def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, Any], store: Path) -> Measured:
+    """Extract the feature into ``store`` in a process of its own.
+
+    Args:
+        name: of the class, ``module:Class``.
+        files: by kind of input.
+        settings: of the extractor, as JSON has them.
+        store: where to.
+
+    Raises:
+        ProcessError: it ended with an error.
+    """
+    order = {
+        "class": name,
+        "path": sys.path,
+        "files": {kind: str(path) for kind, path in files.items()},
+        "settings": settings,
+        "store": str(store),
+    }
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}  # another one than here: order by hash is found out
+    command = [sys.executable, "-m", "storyframes.testing.trial"]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise ProcessError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _main() -> None:
+    order = json.loads(sys.stdin.read())
+    sys.path[:] = order["path"]
+    cls = load_class(order["class"])
+    files = {kind: Path(path) for kind, path in order["files"].items()}
+    trial = runner().try_out(cls, files, cls.Settings.model_validate(order["settings"]), Path(order["store"]))
+    reason = "" if trial.status is Status.DONE else trial.reason or trial.error
+    sys.stdout.write("\n" + json.dumps({"peak_mb": _largest_mb(), "reason": reason}) + "\n")
+
+
+def _largest_mb() -> float:
+    """From what the kernel says of this program alone: getrusage would count its parent's, from before the exec."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        import resource
+
+        scale = 1e6 if sys.platform == "darwin" else 1e3
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1e3
+
+
+if __name__ == "__main__":
+    _main()

@@ -167,7 +167,7 @@ def test_the_recordings_own_frames_are_read_as_they_lie(study, session: str, rat
 
     def counted(grid, clip):
         nearest = find(grid, clip)
-        found[nearest.rows is None and nearest.there is None] += 1
+        found[nearest.rows is None and nearest.has_row is None] += 1
         assert nearest.span == slice(clip.start_frame, clip.stop_frame)
         return nearest
 

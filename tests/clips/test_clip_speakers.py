@@ -154,7 +154,7 @@ def test_a_store_without_speakers_reads_as_it_did_and_says_so_when_they_are_aske
             assert np.isin(sample["words"][sample["words_mask"]][:, 0], rows[:, 0]).all()
     with pytest.raises(ValueError, match=r"sessions differ in the arrays of 'glove' .*: extract them with one"):
         ClipDataset(study.root, [ClipInput("words", speakers=["participant"])])
-    with pytest.raises(ValueError, match=r"'glove' does not tell who said a row .*, extract it again"):
+    with pytest.raises(ValueError, match=r"'glove' does not say who said a row .*, extract it again"):
         ClipDataset(study.root, [ClipInput("words", speakers=["participant"])], "session_id != 's00'")
 
 

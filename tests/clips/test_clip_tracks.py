@@ -167,7 +167,7 @@ def test_a_grid_at_the_cameras_own_rate_is_copied_as_it_lies(
 def test_frames_of_another_camera_are_refused_with_the_rate_to_give(store: FeatureStore) -> None:
     with pytest.raises(ValueError, match="frame 0 of s15 is at 0.000 s, the track's at 3.200 s of the session") as one:
         ClipDataset(store, ["openface@cam"], "session_id == 's15'")
-    assert "say how many rows a second 'openface@cam' is wanted with, rate=25 for about its own" in str(one.value)
+    assert "say how many rows a second 'openface@cam' is to have, rate=25 for about its own" in str(one.value)
     with pytest.raises(ValueError, match=r"rate=29\.97 for about its own"):
         ClipDataset(store, [ClipInput("vision", track="cam")], "session_id == 's30'")
     ClipDataset(store, [ClipInput("openface", rate=25, track="cam")], "session_id == 's15'")

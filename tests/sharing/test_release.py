@@ -30,8 +30,8 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.features import FEATURES, STORIES
 from storyframes.release import copying
 from storyframes.release.copying import HIDDEN_CAVEAT
+from storyframes.release.ids import Key
 from storyframes.release.manifest import verify_release
-from storyframes.release.pseudonyms import Key
 from storyframes.release.run import make_release
 from storyframes.release.settings import ReleaseError
 from storyframes.store import catalogue, maintenance

@@ -18,11 +18,10 @@ from support.synthetic_features import FPS, StudySpec, publish, random_features,
 from storyframes import FeatureStore
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, STORY_FEATURES
+from storyframes.release.ids import Key
 from storyframes.release.manifest import verify_release
-from storyframes.release.pseudonyms import Key
-from storyframes.release.released_features import released_feature
+from storyframes.release.released_features import Sensitive, released_feature, sensitivity
 from storyframes.release.run import make_release
-from storyframes.release.sensitivity import Sensitive, sensitivity
 from storyframes.release.settings import ReleaseError
 from storyframes.spec import Axis
 from storyframes.store import catalogue

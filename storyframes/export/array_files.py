@@ -1,0 +1,107 @@
+"""Tables as NumPy and HDF5 files: an array for each array of the store, with its shape.
+
+NumPy files are in a folder for each table, with the names along dimensions in ``names.json``. An HDF5 file has a
+dataset for each array, and these names in datasets below ``names``, because an attribute holds at most 64 kB; texts are
+UTF-8, as h5py and hdf5r read them.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from storyframes.store.tables import Table
+
+_GROUP = "names"  # of all names along dimensions, in HDF5
+NAMES = f"{_GROUP}.json"
+
+
+def write_npy(table: Table, path: Path) -> None:
+    """Write ``<path>/<array>.npy``, and ``names.json``: the names along each array's dimensions."""
+    path.mkdir()
+    texts = {key: _longest(table, key) for key, values in table.read(0, 0).keys.items() if values.dtype == object}
+    with ExitStack() as files:
+        opened: dict[str, BinaryIO] = {}
+        for block in table.blocks():
+            for name, rows in file_arrays(table, block.keys, block.arrays).items():
+                values = np.array([text or "" for text in rows], f"<U{texts[name]}") if name in texts else rows
+                if name not in opened:
+                    opened[name] = files.enter_context((path / f"{name}.npy").open("wb"))
+                    shape = (table.rows, *values.shape[1:])
+                    header: dict[str, Any] = {"descr": values.dtype.str, "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(opened[name], header)
+                opened[name].write(np.ascontiguousarray(values).tobytes())
+    (path / NAMES).write_text(json.dumps(dimension_names(table), indent=1, ensure_ascii=False) + "\n")
+
+
+def file_arrays(table: Table, keys: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Keys and arrays under names of their own: one called like a key, or ``names``, is ``<array>.<array>``."""
+    return keys | {array_name(table, name): rows for name, rows in arrays.items()}
+
+
+def array_name(table: Table, array: str) -> str:
+    """What an array is called beside the keys and the names along dimensions."""
+    return f"{array}.{array}" if array in {_GROUP, *(key.name for key in table.keys)} else array
+
+
+def dimension_names(table: Table) -> dict[str, dict[str, list[str]]]:
+    """By array and dimension, the names along it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for array, spec in table.arrays.items():
+        named = {dim: list(names) for dim, names in zip(spec.dims[-1:], (spec.columns,), strict=False) if names}
+        named |= {dim: list(names) for dim, names in zip(spec.dims[-2:-1], (spec.joints,), strict=False) if names}
+        if named:
+            found[array_name(table, array)] = named
+    return found
+
+
+def _longest(table: Table, key: str) -> int:
+    """Characters of the longest text of a key."""
+    return max([1, *(len(text or "") for block in table.blocks() for text in block.keys[key])])
+
+
+def write_hdf5(table: Table, path: Path) -> None:
+    """Write ``<path>.h5``: (rows, …) datasets, their units and a sentence as attributes, names along dimensions."""
+    import h5py  # of the extra storyframes[export]
+
+    text = h5py.string_dtype()
+    about = {key.name: (key.about, key.unit) for key in table.keys}
+    about |= {array_name(table, name): (spec.about, spec.units) for name, spec in table.arrays.items()}
+    dims = {array_name(table, name): spec.dims for name, spec in table.arrays.items()}
+    with h5py.File(path.with_name(f"{path.name}.h5"), "w") as file:
+        notes = {"session_id": table.session_id, "feature": table.feature, "row": str(table.axis)}
+        for name, value in (notes | {"caveats": "; ".join(table.caveats)}).items():
+            file.attrs.create(name, value, dtype=text)
+        start = 0
+        for block in table.blocks():
+            for name, rows in file_arrays(table, block.keys, block.arrays).items():
+                values = _storable(rows, is_key=name in block.keys)
+                if name not in file:
+                    shape = (table.rows, *values.shape[1:])
+                    made = file.create_dataset(name, shape, text if values.dtype == object else values.dtype)
+                    for note, value in zip(("about", "units"), about[name], strict=True):
+                        if value:
+                            made.attrs.create(note, value, dtype=text)
+                    for place, dim in enumerate((str(table.axis), *dims.get(name, ()))):
+                        made.dims[place].label = dim
+                file[name][start : start + len(values)] = values
+            start += len(next(iter(block.keys.values())))
+        for array, along in dimension_names(table).items():
+            for dim, names in along.items():
+                file.create_dataset(f"names/{array}/{dim}", data=names, dtype=text)
+
+
+def _storable(rows: np.ndarray, *, is_key: bool) -> np.ndarray:
+    """The mask as 0 and 1, row numbers in 32 bits (R has no others without a package), no text as the empty one.
+
+    A feature's own whole numbers stay as they are: 32 bits may not hold them.
+    """
+    if rows.dtype == bool:
+        return rows.astype(np.uint8)
+    if rows.dtype == object:
+        return np.array([text or "" for text in rows], object)
+    return rows.astype(np.int32) if is_key and rows.dtype == np.int64 else rows
