@@ -121,7 +121,7 @@ def test_a_pickled_dataset_and_its_repr_have_the_speakers(study) -> None:
         ({"speakers": ["Participant"]}, "no session has a speaker 'Participant'"),
         (
             {"speakers": ["robot"]},
-            r"1 of 3 sessions have speech, but none of 'robot' \(s02: 'participant'\): name who is",
+            r"1 of 3 sessions have speech, but none of 'robot' \(s02: 'participant'\): name their speakers",
         ),
         ({"name": "resnet50", "speakers": ["robot"]}, "speakers of 'resnet50' cannot be chosen: only words and utt"),
         ({"name": "audio", "speakers": ["robot"]}, "speakers of 'audio' cannot be chosen"),
