@@ -1,11 +1,11 @@
 """A session as a rerun.io recording: frames, landmarks, poses and curves of every track on one timeline.
 
-Needs rerun-sdk (the extra ``storyframes[view]``). The recording holds pictures of the session.
+Needs rerun-sdk (the extra ``storyframes[view]``). The recording contains pictures of the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,17 +28,11 @@ _JPEG = [cv2.IMWRITE_JPEG_QUALITY, 80]
 
 @dataclass(frozen=True)
 class ExportedTrack:
-    """One track of the recording.
+    """One track of the recording."""
 
-    Attributes:
-        name: ``main`` lies at the top, another track below its own name.
-        video: for the frames; None leaves them out.
-        clock: how its seconds become those of the timeline, which are the session's.
-    """
-
-    name: str = MAIN
-    video: Path | None = None
-    clock: Clock = SESSION_CLOCK
+    name: str = MAIN  # paths of other tracks than main start with their names
+    video: Path | None = None  # for the frames; None leaves them out
+    clock: Clock = SESSION_CLOCK  # from its seconds to those of the timeline, which are the session's
 
 
 def export_recording(
@@ -52,42 +46,42 @@ def export_recording(
 
     Args:
         store: its features.
-        session_id: which.
-        tracks: what goes in.
-        out: the ``.rrd`` file, replaced when the new one is whole.
-        progress: called with (frames done, of how many) of a track.
+        session_id: the session.
+        tracks: those to export.
+        out: the ``.rrd`` file, replaced when the new one is complete.
+        progress: called with (frames done, number of frames) of a track.
 
     Returns:
-        How many frames each track has.
+        The number of frames of each track.
 
     Raises:
         StoreError: a track has no ``frames``, or an array cannot be read.
         RecordingError: a video cannot be read.
         OSError: ``out`` cannot be written.
     """
-    of_tracks = [_Exported(read_curves(store, session_id, track.name), track) for track in tracks]
+    exported = [_Exported(read_curves(store, session_id, track.name), track) for track in tracks]
     building = out.with_name(f".{out.name}.tmp")
     recording = rr.RecordingStream("storyframes", recording_id=session_id, send_properties=False)
     try:
-        recording.set_log_time_enabled(False)  # when it was exported is nobody's timeline
+        recording.set_log_time_enabled(False)  # no timeline of the export itself
         recording.save(building)
-        for one in of_tracks:
-            _write_curves(recording, one)
-            _write_points(recording, store, one)
-            if one.track.video is not None:
-                _write_frames(recording, one.track.video, one, progress)
+        for each in exported:
+            _write_curves(recording, each)
+            _write_points(recording, store, each)
+            if each.track.video is not None:
+                _write_frames(recording, each.track.video, each, progress)
         recording.flush()
         recording.disconnect()
         building.chmod(0o600)
         building.replace(out)
     finally:
         building.unlink(missing_ok=True)
-    return {one.track.name: len(one.curves.time) for one in of_tracks}
+    return {each.track.name: len(each.curves.time) for each in exported}
 
 
 @dataclass(frozen=True)
 class _Exported:
-    """The curves of a track, and where and when the recording has them."""
+    """The curves of a track, with their paths and times in the recording."""
 
     curves: SessionCurves
     track: ExportedTrack
@@ -97,57 +91,58 @@ class _Exported:
 
     @property
     def frame_times(self) -> list[float]:
-        """Seconds of the session, of each frame."""
+        """The time of each frame in seconds of the session."""
         return self.track.clock.to_session(self.curves.time).tolist()
 
 
-def _write_curves(recording: rr.RecordingStream, one_track: _Exported) -> None:
-    curves = one_track.curves
+def _write_curves(recording: rr.RecordingStream, exported: _Exported) -> None:
+    for path, time, values in _curves_by_path(exported.curves):
+        is_finite = np.isfinite(values)
+        if is_finite.any():
+            column = rr.TimeColumn(_TIME, duration=exported.track.clock.to_session(time[is_finite]))
+            scalars = rr.Scalars.columns(scalars=values[is_finite])
+            recording.send_columns(exported.path("curves", *path), [column], scalars)
 
-    def write(names: list[str], time: np.ndarray, values: np.ndarray) -> None:
-        there = np.isfinite(values)
-        if there.any():
-            path = one_track.path("curves", *names)
-            column = rr.TimeColumn(_TIME, duration=one_track.track.clock.to_session(time[there]))
-            recording.send_columns(path, [column], rr.Scalars.columns(scalars=values[there]))
 
+def _curves_by_path(curves: SessionCurves) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+    """The path of each curve, with its times and values."""
+    action_units = [name.removesuffix("_r") for name in ACTION_UNITS]
+    groups = (
+        ("head", ("pitch", "yaw", "roll"), curves.head_pose),
+        ("gaze", ("sideways", "vertical"), curves.gaze),
+        ("action_units", action_units, curves.action_units),
+    )
     if curves.confidence is not None:
-        write(["face", "confidence"], curves.time, curves.confidence)
-    if curves.head_pose is not None:
-        for name, values in zip(("pitch", "yaw", "roll"), curves.head_pose.T, strict=True):
-            write(["head", name], curves.time, values)
-    if curves.gaze is not None:
-        for name, values in zip(("sideways", "vertical"), curves.gaze.T, strict=True):
-            write(["gaze", name], curves.time, values)
-    if curves.action_units is not None:
-        for name, values in zip(ACTION_UNITS, curves.action_units.T, strict=True):
-            write(["action_units", name.removesuffix("_r")], curves.time, values)
+        yield ("face", "confidence"), curves.time, curves.confidence
+    for group, names, columns in groups:
+        if columns is not None:
+            for name, values in zip(names, columns.T, strict=True):
+                yield (group, name), curves.time, values
     if curves.change is not None:
-        write(["picture_change"], curves.time, curves.change)
-    if curves.sound_time is not None:
-        for name, sound in (("loudness_db", curves.loudness), ("f0_hz", curves.f0)):
-            if sound is not None:
-                write(["sound", name], curves.sound_time, sound)
-    for one in curves.others:
-        for name, values in zip(one.names, one.values.T, strict=True):
-            if one.time is not None:
-                write([one.feature, one.array, name], one.time, values)
+        yield ("picture_change",), curves.time, curves.change
+    for name, sound in (("loudness_db", curves.loudness), ("f0_hz", curves.f0)):
+        if sound is not None and curves.sound_time is not None:
+            yield ("sound", name), curves.sound_time, sound
+    for array in curves.others:
+        if array.time is not None:
+            for name, values in zip(array.names, array.values.T, strict=True):
+                yield (array.feature, array.array, name), array.time, values
 
 
-def _write_points(recording: rr.RecordingStream, store: FeatureStore, one_track: _Exported) -> None:
-    times = one_track.frame_times
-    for one in picture_points(store, one_track.curves.session_id, one_track.track.name):
-        if one.feature.frame_rows() != len(times):
+def _write_points(recording: rr.RecordingStream, store: FeatureStore, exported: _Exported) -> None:
+    times = exported.frame_times
+    for each in picture_points(store, exported.curves.session_id, exported.track.name):
+        if each.feature.frame_rows() != len(times):
             continue  # of an older recording
-        path = one_track.path("video", *one.name.split("/"))
+        path = exported.path("video", *each.name.split("/"))
         for number, time in enumerate(times):
             recording.set_time(_TIME, duration=time)
-            points, colour = one.at(number), one.colour_at(number)
-            if one.bones:
-                recording.log(path, rr.LineStrips2D(_lines(points, one.bones), colors=[colour]))
+            points, colour = each.at(number), each.colour_at(number)
+            if each.bones:
+                recording.log(path, rr.LineStrips2D(_lines(points, each.bones), colors=[colour]))
             else:
-                there = points[np.isfinite(points).all(axis=1)]
-                recording.log(path, rr.Points2D(there, colors=[colour], radii=1))
+                finite = points[np.isfinite(points).all(axis=1)]
+                recording.log(path, rr.Points2D(finite, colors=[colour], radii=1))
 
 
 def _lines(points: np.ndarray, bones: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
@@ -155,10 +150,10 @@ def _lines(points: np.ndarray, bones: tuple[tuple[int, int], ...]) -> list[np.nd
 
 
 def _write_frames(
-    recording: rr.RecordingStream, video: Path, one_track: _Exported, progress: Callable[[int, int], None]
+    recording: rr.RecordingStream, video: Path, exported: _Exported, progress: Callable[[int, int], None]
 ) -> None:
-    times = one_track.frame_times
-    path = one_track.path("video", "frame")
+    times = exported.frame_times
+    path = exported.path("video", "frame")
     for batch in read_frames(video, _BATCH, allow_truncated=True):
         for number, picture in enumerate(batch.rgb, start=batch.first):
             if number >= len(times):

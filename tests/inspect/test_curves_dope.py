@@ -17,8 +17,8 @@ from tasks.inspect.read_curves import read_curves
 def test_body_and_hands_are_counted_drawn_and_exported(store_root: Path, tmp_path: Path) -> None:
     from rerun.chunk import RrdReader
 
-    from tasks.inspect.report.session import Timetable
     from tasks.inspect.report.timeline import timeline
+    from tasks.inspect.report.timetable import Timetable
     from tasks.inspect.rerun_export import ExportedTrack, export_recording
 
     with FeatureWriter(local(store_root), "a", FEATURES["frames"]) as out:

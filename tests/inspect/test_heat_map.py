@@ -15,8 +15,8 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.inspect.array_curves import MOST_CELLS, MOST_SHOWN
 from tasks.inspect.read_curves import read_curves
-from tasks.inspect.report.session import Timetable
 from tasks.inspect.report.timeline import timeline
+from tasks.inspect.report.timetable import Timetable
 from tasks.inspect.session_curves import ArrayCurves, HeatMap
 
 ROWS = 5_001  # several blocks; cells of 13 rows, the last one not full

@@ -261,8 +261,8 @@ def test_show_says_what_there_is(tmp_path: Path) -> None:
 
 
 def test_the_timeline_has_a_row_for_each_array_with_a_time(tmp_path: Path) -> None:
-    from tasks.inspect.report.session import Timetable
     from tasks.inspect.report.timeline import timeline
+    from tasks.inspect.report.timetable import Timetable
 
     chart = timeline(read_curves(write(tmp_path / "f", *SPECS), "a"), Timetable())
     titles = " ".join(annotation.text for annotation in chart.figure.layout.annotations)

@@ -1,4 +1,4 @@
-"""One chart: a plotly figure, what it shows in words, and its numbers as a table for whoever cannot see it."""
+"""One chart: a plotly figure, a description in words, and its numbers as a table for readers who cannot see it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Chart:
     Attributes:
         key: its id on the page: lower-case letters and hyphens.
         title: heading.
-        alt: what it shows, in one or two sentences with the important numbers.
-        figure: plotly's; every text in it went through :func:`label`.
+        alt: a description in one or two sentences with the important numbers.
+        figure: plotly's; every text in it is escaped by :func:`label`.
         headings, rows: its numbers; without them the page shows no table.
         height: of the drawing, CSS pixels.
     """
@@ -47,12 +47,12 @@ class Chart:
 
 
 def label(text: object) -> str:
-    """``text`` for a place where plotly reads tags and entities: it is shown as it is."""
+    """``text`` escaped for plotly, which reads tags and entities."""
     return html.escape(str(text), quote=False)
 
 
 def embed_json(content: object) -> Markup:
-    """JSON (a string holds some already) that an HTML page can carry: it has no ``<``, ``>`` or ``&``."""
+    """JSON without ``<``, ``>`` and ``&``, safe in an HTML page; a string is JSON already."""
     text = content if isinstance(content, str) else json.dumps(content, allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""The page of a comparison: which columns differ, by how much, and at which frames to look."""
+"""The page of a comparison: which columns differ, by how much, and the worst frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_comparison(comparison: Comparison, name_a: str, name_b: str, out: Path
 
     Args:
         comparison: of A with B.
-        name_a, name_b: how the page calls the two.
+        name_a, name_b: their names on the page.
         out: a new or empty folder, or an older report.
 
     Raises:
@@ -49,9 +49,9 @@ def severity(column: ColumnDifference) -> tuple[bool, float, int]:
 
 
 def times_tolerance(column: ColumnDifference) -> float:
-    """The largest difference as a multiple of what was allowed there; infinite where nothing was."""
-    at = abs(column.worst_values[0]) if math.isfinite(column.worst_values[0]) else 0.0
-    allowed = column.tolerance.absolute + column.tolerance.relative * at
+    """The largest difference as a multiple of its tolerance; infinite where the tolerance is 0."""
+    value = abs(column.worst_values[0]) if math.isfinite(column.worst_values[0]) else 0.0
+    allowed = column.tolerance.absolute + column.tolerance.relative * value
     if column.largest == 0:
         return 0.0
     return column.largest / allowed if allowed else math.inf
@@ -60,17 +60,17 @@ def times_tolerance(column: ColumnDifference) -> float:
 def _charts(different: list[ColumnDifference]) -> list[Chart]:
     charts = []
     for feature in dict.fromkeys(column.feature for column in different):
-        own = sorted((one for one in different if one.feature == feature), key=severity, reverse=True)[:_DRAWN]
-        names = [label(one.column) for one in own]
-        largest = np.array([one.largest if math.isfinite(one.largest) else np.nan for one in own])
+        columns = sorted((column for column in different if column.feature == feature), key=severity, reverse=True)
+        drawn = columns[:_DRAWN]
+        largest = np.array([column.largest if math.isfinite(column.largest) else np.nan for column in drawn])
         figure = go.Figure(
             go.Bar(
                 orientation="h",
-                y=names,
+                y=[label(column.column) for column in drawn],
                 x=largest,
                 marker={
-                    "color": [BLUE if one.same else ORANGE for one in own],
-                    "pattern": {"shape": ["" if one.same else "/" for one in own]},
+                    "color": [BLUE if column.same else ORANGE for column in drawn],
+                    "pattern": {"shape": ["" if column.same else "/" for column in drawn]},
                 },
                 hovertemplate="%{y}: %{x:.4g}<extra></extra>",
             )
@@ -79,8 +79,8 @@ def _charts(different: list[ColumnDifference]) -> list[Chart]:
             xaxis={"title": "largest difference", "rangemode": "tozero"},
             yaxis={"type": "category", "autorange": "reversed", "automargin": True},
         )
-        beyond = sum(not one.same for one in different if one.feature == feature)
-        alt = f"{beyond} columns of {feature} are beyond their tolerance (hatched); drawn are the first {len(own)}."
+        beyond = sum(not column.same for column in columns)
+        alt = f"{beyond} columns of {feature} are beyond their tolerance (hatched); the first {len(drawn)} are drawn."
         key = feature.replace("/", "-").replace(SIGN, "-")
-        charts.append(Chart(f"columns-{key}", feature, alt, figure, height=120 + 20 * len(own)))
+        charts.append(Chart(f"columns-{key}", feature, alt, figure, height=120 + 20 * len(drawn)))
     return charts

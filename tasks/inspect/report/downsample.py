@@ -1,4 +1,4 @@
-"""Long curves made light without hiding anything: the smallest and the largest value of every bucket are kept."""
+"""Fewer points for long curves: the smallest and the largest value of every bucket are kept, so no peak is lost."""
 
 from __future__ import annotations
 
@@ -13,20 +13,11 @@ BUCKETS = 1500  # about one for each pixel of a wide screen
 
 @dataclass(frozen=True)
 class Thinned:
-    """A curve as it is drawn.
+    """A curve as it is drawn."""
 
-    Attributes:
-        x, y: (n,) float32; NaN in y is a gap.
-        rows: how many rows stand behind each bucket; 1 means that every row is drawn.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    rows: int
-
-    @property
-    def note(self) -> str:
-        return "" if self.rows == 1 else f"smallest and largest of each {self.rows} rows"
+    x: np.ndarray  # (n,) float32
+    y: np.ndarray  # (n,) float32; NaN is a gap
+    rows: int  # in each bucket; 1 where every row is drawn
 
 
 def thin(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> Thinned:
@@ -35,7 +26,7 @@ def thin(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> Thinne
     Args:
         time: (n,) seconds.
         values: (n,), NaN where there is none. A bucket without any value is a gap.
-        buckets: how many.
+        buckets: their number.
     """
     rows = rows_per_bucket(len(values), buckets)
     if rows == 1:
@@ -56,45 +47,38 @@ def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> 
 
     Args:
         time: (n,) seconds.
-        values: (n, columns); NaN where there is none.
-        buckets: how many.
+        values: (n, columns), NaN where missing.
+        buckets: their number.
 
     Returns:
-        Where the buckets lie (see :func:`cell_places`), their maxima (columns, m) float32, and the rows behind
-        each.
+        The times of the buckets (see :func:`cell_edges`), their maxima (columns, m) float32, and the rows in each.
     """
     rows = rows_per_bucket(len(values), buckets)
     table = np.stack([_bucketed(column, rows) for column in values.T])
     empty = np.isnan(table).all(axis=2)
     maxima = np.where(np.isnan(table), -np.inf, table).max(axis=2)
     maxima[empty] = np.nan
-    return cell_places(time[::rows], last_frame_end_s(time), rows), maxima.astype(np.float32), rows
+    return cell_edges(time[::rows], last_frame_end_s(time), rows), maxima.astype(np.float32), rows
 
 
 def bucket_mean(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
     """The mean of each bucket; everything else as in :func:`bucket_max`, but ``values`` has no NaN."""
     rows = rows_per_bucket(len(values), buckets)
     means = np.stack([np.nanmean(_bucketed(column, rows), axis=1) for column in values.T])
-    return cell_places(time[::rows], last_frame_end_s(time), rows), means.astype(np.float32), rows
+    return cell_edges(time[::rows], last_frame_end_s(time), rows), means.astype(np.float32), rows
 
 
-def cell_places(starts: np.ndarray, end_s: float, rows: int) -> np.ndarray:
-    """What plotly is told of where cells of colour lie.
+def cell_edges(starts: np.ndarray, end_s: float, rows: int) -> np.ndarray:
+    """The times of coloured cells for plotly, float32, from the time of each cell's first row (m,) and the end.
 
-    Args:
-        starts: (m,) seconds, of the first row of each cell.
-        end_s: when the last row ends.
-        rows: of a cell.
-
-    Returns:
-        (m,) float32 the moments themselves where a cell is one row, as a curve has them; else (m + 1,) where each cell
-        begins and the last one ends: around its first moment it would be drawn half a cell too early.
+    Cells of one row are at the times of their rows (m,), as in a curve. For larger cells plotly needs the edges
+    (m + 1,): around the time of its first row a cell would be drawn half its length too early.
     """
     return (starts if rows == 1 else np.append(starts, end_s)).astype(np.float32)
 
 
 def rows_per_bucket(rows: int, buckets: int = BUCKETS) -> int:
-    """1 where every row can be drawn, two to a bucket; else how many share one."""
+    """1 where every row can be drawn, two to a bucket; else the number of rows in a bucket."""
     return 1 if rows <= 2 * buckets else -(-rows // buckets)
 
 

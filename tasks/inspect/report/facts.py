@@ -1,16 +1,16 @@
-"""What there is to say about a study and its features: plain numbers, no text of anybody."""
+"""Facts about a study, its features and its tracks for the study page: plain numbers, no text of transcripts."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import pandas as pd
 
-from storyframes.features import CLOCK
+from storyframes.features import CLOCK, STORIES
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -20,7 +20,6 @@ from storyframes.tracks import MAIN, feature_and_track
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
-from tasks.inspect.report.track_facts import TrackFacts, length_s, track_facts
 from tasks.label_rules import LabelRule
 from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, Timepoint
@@ -28,7 +27,7 @@ from tasks.study.load import Study, Timepoint
 
 @dataclass(frozen=True)
 class VersionRow:
-    """What made the versions of one feature, and their caveats; several rows where not all are alike."""
+    """Versions of one feature with the same provenance and caveats."""
 
     feature: str
     made_by: str
@@ -41,8 +40,6 @@ class VersionRow:
 
 @dataclass(frozen=True)
 class SplitRow:
-    """One split: its participants and its clips."""
-
     split: str
     participants: int
     sessions: int
@@ -54,19 +51,17 @@ class StudyFacts:
     """The study page's content.
 
     Attributes:
-        lengths_s, words: by session; of those sessions whose features tell.
-        schemes: what labels the study's tables give.
-        ages: of the participants, where the study knows them.
+        lengths_s, words: by session, where its features have them.
+        ages: of the participants, where the study has them.
         traits: by scale, the scores of scales taken at one timepoint only.
         states: by scale and timepoint, the scores of scales taken more than once.
-        clips: how many.
+        clips: their number.
         clips_of: the track whose frames were cut into clips.
         phases: clips by phase (index) and split (columns).
-        labels: the columns of labels that the clip index has.
-        tracks: what there is of each track, where there are others than the sessions' own files.
-        splits: one row for each split.
-        leaked: participants that appear in more than one split, be it as whom a session is of or as another person in
-            it, with those splits.
+        labels: the columns of labels in the clip index.
+        tracks: empty where sessions have only their own files.
+        leaked: participants in more than one split, as a session's participant or as another person in it, with the
+            splits.
     """
 
     matrix: Matrix
@@ -99,40 +94,33 @@ def read_facts(
     settings: ExtractorsSettings,
     rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> StudyFacts:
-    """The study page's content, from records and tables alone; ``rules`` say of which raters curves are features."""
+    """The study page's content, from records and tables alone; ``rules`` name the raters whose curves are features."""
     entries = list(record_status.scan(store.storage))
     matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings, rules))
     return study_facts(study, entries, read_clips(store), matrix)
 
 
 def read_clips(store: FeatureStore) -> pd.DataFrame | None:
-    """The clip index, None where the store has none that can be read."""
+    """The clip index; None where it is missing or damaged, which the page says with the command that writes it."""
     try:
         return store.clips()
     except StoreError:
-        return None  # none yet, or damaged: the page says that there is none and how to write it
+        return None
 
 
 def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame | None, matrix: Matrix) -> StudyFacts:
-    """Everything the study page says.
-
-    Args:
-        study: a valid study.
-        entries: what the store knows.
-        clips: the clip index; None where the store has none.
-        matrix: sessions x features.
-    """
+    """The study page's content, from a valid study, the store's entries, the clip index and the matrix."""
     current = [entry.record for entry in entries if entry.record]
-    frames = {one.session_id: one for one in current if one.feature == CLOCK}
+    frames = {version.session_id: version for version in current if version.feature == CLOCK}
     scores = scores_of(study)
     people = _people(study)
     return StudyFacts(
         matrix=matrix,
         sessions=len(study.sessions),
         participants=len(set().union(*people.values())),
-        bytes=sum(one.nbytes for one in current),
-        lengths_s={session: length_s(one) for session, one in frames.items()},
-        words={one.session_id: one.arrays["start"].shape[0] for one in current if _of_words(one, frames)},
+        bytes=sum(version.nbytes for version in current),
+        lengths_s={session: length_s(version) for session, version in frames.items()},
+        words={each.session_id: each.arrays["start"].shape[0] for each in current if _has_words(each, frames)},
         schemes=scheme_facts(study),
         ages=_ages(study),
         traits={scale: next(iter(taken.values())) for scale, taken in scores.items() if len(taken) == 1},
@@ -148,10 +136,10 @@ def study_facts(study: Study, entries: list[FeatureStatus], clips: pd.DataFrame 
     )
 
 
-def _of_words(one: Current, frames: Mapping[str, Current]) -> bool:
-    """Whether the rows of a session's feature are the words of its own transcript, not of another track's."""
-    _, track = feature_and_track(one.feature)
-    return track == MAIN and one.session_id in frames and {"start", "frame_word"} <= set(one.arrays)
+def _has_words(version: Current, frames: Mapping[str, Current]) -> bool:
+    """Whether the rows of a version are the words of the session's own transcript, not of another track's."""
+    _, track = feature_and_track(version.feature)
+    return track == MAIN and version.session_id in frames and {"start", "frame_word"} <= set(version.arrays)
 
 
 def _ages(study: Study) -> tuple[float, ...]:
@@ -160,13 +148,14 @@ def _ages(study: Study) -> tuple[float, ...]:
 
 
 def scores_of(study: Study) -> dict[str, dict[str, tuple[float, ...]]]:
-    gathered: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """The scores by scale and timepoint: ours in their order, then the study's own."""
+    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for survey in study.surveys:
-        gathered[survey.scale][str(survey.timepoint)].append(survey.score)
-    in_order = {str(point): place for place, point in enumerate(Timepoint)}  # then a study's own, as they come
+        scores[survey.scale][str(survey.timepoint)].append(survey.score)
+    order = {str(point): number for number, point in enumerate(Timepoint)}
     return {
-        scale: {point: tuple(taken[point]) for point in sorted(taken, key=lambda point: in_order.get(point, 3))}
-        for scale, taken in sorted(gathered.items())
+        scale: {point: tuple(by_point[point]) for point in sorted(by_point, key=lambda point: order.get(point, 3))}
+        for scale, by_point in sorted(scores.items())
     }
 
 
@@ -175,7 +164,7 @@ def _by_phase(clips: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _people(study: Study) -> dict[str, set[str]]:
-    """The participants who are in each session: whom it is of, and the others that the table ``persons`` names."""
+    """The participants in each session: its own, and the others that the table ``persons`` names."""
     people = {session_id: {session.participant_id} for session_id, session in study.sessions.items()}
     for person in study.persons:
         if person.participant_id and person.session_id in people:
@@ -187,8 +176,8 @@ def _splits(clips: pd.DataFrame | None, people: Mapping[str, set[str]]) -> tuple
     if clips is None or clips.empty:
         return ()
     rows = [
-        SplitRow(str(split), len(_in_clips(of, people)), of["session_id"].nunique(), len(of))
-        for split, of in clips.groupby("split", sort=False)
+        SplitRow(str(split), len(_in_clips(rows, people)), rows["session_id"].nunique(), len(rows))
+        for split, rows in clips.groupby("split", sort=False)
     ]
     order = {"train": 0, "val": 1, "test": 2}
     return tuple(sorted(rows, key=lambda row: (order.get(row.split, 3), row.split)))
@@ -198,36 +187,97 @@ def _leaked(clips: pd.DataFrame | None, people: Mapping[str, set[str]]) -> dict[
     if clips is None or clips.empty:
         return {}
     splits: dict[str, set[str]] = defaultdict(set)
-    for split, of in clips.groupby("split"):
-        for person in _in_clips(of, people):
+    for split, rows in clips.groupby("split"):
+        for person in _in_clips(rows, people):
             splits[person].add(str(split))
-    return {person: tuple(sorted(of)) for person, of in sorted(splits.items()) if len(of) > 1}
+    return {person: tuple(sorted(names)) for person, names in sorted(splits.items()) if len(names) > 1}
 
 
 def _in_clips(clips: pd.DataFrame, people: Mapping[str, set[str]]) -> set[str]:
-    """Everybody who is in these clips."""
-    named = {str(person) for person in clips["participant_id"].unique()}
-    return named.union(*(people.get(session_id, set()) for session_id in clips["session_id"].unique()))
+    """All participants in these clips."""
+    participants = {str(person) for person in clips["participant_id"].unique()}
+    return participants.union(*(people.get(session_id, set()) for session_id in clips["session_id"].unique()))
 
 
 def _versions(current: Iterable[Current]) -> Iterable[VersionRow]:
-    alike: dict[tuple[str, str, str], list[Current]] = defaultdict(list)
-    for one in current:
-        alike[one.feature, _made_by(one), "; ".join(one.caveats)].append(one)
-    for (feature, made_by, caveats), of in sorted(alike.items()):
-        dates = sorted(one.created_at[:10] for one in of)
-        yield VersionRow(feature, made_by, caveats, len(of), dates[0], dates[-1], sum(one.nbytes for one in of))
+    groups: dict[tuple[str, str, str], list[Current]] = defaultdict(list)
+    for version in current:
+        groups[version.feature, _made_by(version), "; ".join(version.caveats)].append(version)
+    for (feature, made_by, caveats), versions in sorted(groups.items()):
+        dates = sorted(version.created_at[:10] for version in versions)
+        size = sum(version.nbytes for version in versions)
+        yield VersionRow(feature, made_by, caveats, len(versions), dates[0], dates[-1], size)
 
 
 def _short(digest: str) -> str:
-    """A digest by its beginning; whatever else stands in its place (``untrained``) as it is."""
+    """The beginning of a digest; other texts in its place (``untrained``) unchanged."""
     return digest[:12] if re.fullmatch(r"[0-9a-f]{64}", digest) else digest
 
 
-def _made_by(one: Current) -> str:
-    """Code, extractor, tools and models in one line: what could differ between two versions of a feature."""
-    provenance = one.provenance
+def _made_by(version: Current) -> str:
+    """Code, extractor, tools and models in one line."""
+    provenance = version.provenance
     parts = [str(provenance.get("code", "unknown code")), f"extractor {provenance.get('extractor', '?')}"]
     parts += [f"{name} {version}" for name, version in sorted(provenance.get("tools", {}).items())]
     parts += [f"{name} {_short(str(digest))}" for name, digest in sorted(provenance.get("models", {}).items())]
     return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class TrackFacts:
+    """One track; ``main`` are the sessions' own files."""
+
+    name: str
+    sessions: int  # with this track, in the study or in the store
+    roles: str  # of the people that it records; empty where the study does not name them
+    pictures: str  # hours extracted from all sessions; empty where none were
+    sound: str
+
+
+def track_facts(study: Study, current: Sequence[Current]) -> tuple[TrackFacts, ...]:
+    """Every track of a valid study and of the store's versions, ``main`` first; empty where there is no other."""
+    sessions: dict[str, set[str]] = {MAIN: set(study.sessions)}
+    pictures_s: dict[str, float] = {}
+    sound_s: dict[tuple[str, str], float] = {}
+    for session_id, tracks in study.tracks.items():
+        for track in tracks:
+            sessions.setdefault(track, set()).add(session_id)
+    for version in current:
+        if version.session_id == STORIES:
+            continue
+        feature, track = feature_and_track(version.feature)
+        sessions.setdefault(track, set()).add(version.session_id)
+        if feature == CLOCK:
+            pictures_s[track] = pictures_s.get(track, 0.0) + length_s(version)
+        if "audio_s" in version.quality:  # of several features of the same sound, the longest
+            longest = sound_s.get((version.session_id, track), 0.0)
+            sound_s[version.session_id, track] = max(longest, version.quality["audio_s"])
+    if len(sessions) == 1:
+        return ()
+    return tuple(
+        TrackFacts(
+            track,
+            len(with_track),
+            _roles(study, track),
+            _hours(pictures_s.get(track, 0.0)),
+            _hours(sum(seconds for (_, name), seconds in sound_s.items() if name == track)),
+        )
+        for track, with_track in sorted(sessions.items(), key=lambda item: (item[0] != MAIN, item[0]))
+    )
+
+
+def length_s(frames: Current) -> float:
+    """Seconds from the first frame to the end of the last, from a version of ``frames``."""
+    fps = frames.quality.get("fps", 0.0)
+    return frames.quality.get("duration_s", 0.0) + (1 / fps if fps else 0.0)
+
+
+def _roles(study: Study, track: str) -> str:
+    roles = {(person.session_id, person.person_id): person.role or person.person_id for person in study.persons}
+    devices = [tracks[track] for tracks in study.tracks.values() if track in tracks]
+    recorded = {roles.get((device.session_id, device.person_id), "") for device in devices if device.person_id}
+    return ", ".join(sorted(recorded - {""}))
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.2f}" if seconds else ""

@@ -1,6 +1,6 @@
-"""The report's most important tables as Markdown, for a place that shows no pages: an artifact of a Prefect run.
+"""The report's most important tables as Markdown, for the artifacts of a Prefect run.
 
-Needs neither plotly nor Jinja2: what extracts does not have to have them.
+Needs neither plotly nor Jinja2, so that extraction does not depend on them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ _SHOWN = 50
 
 
 def key_tables(facts: StudyFacts) -> str:
-    """Totals, features by state, what is not done and why, labels, tracks and the splits.
-
-    Every text of the study or of a reason is escaped, so that it shows as it is.
-    """
+    """Totals, features by state, what is not done and why, labels, tracks and splits; all texts are escaped."""
     parts = (_alarm(facts), _totals(facts), _states(facts), _not_done(facts), *_labels(facts), _tracks(facts))
     return "\n\n".join(part for part in (*parts, _splits(facts)) if part)
 
@@ -49,7 +46,7 @@ def _states(facts: StudyFacts) -> str:
 
 
 def _tracks(facts: StudyFacts) -> str:
-    rows = [(one.name, one.sessions, one.roles, one.pictures, one.sound) for one in facts.tracks]
+    rows = [(track.name, track.sessions, track.roles, track.pictures, track.sound) for track in facts.tracks]
     return markdown_table(("track", "sessions", "of", "hours of pictures", "hours of sound"), rows) if rows else ""
 
 

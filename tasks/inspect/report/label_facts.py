@@ -1,4 +1,4 @@
-"""What there is to say about labels: as the tables give them, and as the clip index has them. No text of anybody."""
+"""Facts about labels, from the study's tables and from the clip index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tasks.study.load import Study
 from tasks.study.rows import Curve
 
 NO_LABEL = "no label"
-_COUNTED = 20  # an ordinal column with more values than these (means over raters) is drawn as an interval is
+_COUNTED = 20  # an ordinal column with more values (means over raters) is drawn as an interval column
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,12 @@ class SchemeFacts:
     """One scheme of the study's tables.
 
     Attributes:
-        name, type: which, and what its values are.
-        labels: how many there are; of a scheme of curves, how many files.
-        sessions: how many sessions have one.
-        raters: how many people or machines gave them; 0 where nobody is named.
-        is_numeric: whether values are numbers, not names.
+        labels: their number; of a scheme of curves, the number of files.
+        sessions: the number of sessions with a label.
+        raters: the number of people or machines who rated; 0 where the study names nobody.
         private: its values are shown nowhere.
-        counts: how often each value was given, in the scheme's order; empty for numbers without steps, and where values
-            are nobody's business.
+        counts: how often each value was given, in the scheme's order; empty for numbers without steps, and where
+            private.
         values: of an interval scheme.
     """
 
@@ -48,10 +46,9 @@ class LabelColumn:
     """One column of labels of the clip index.
 
     Attributes:
-        name, type: of the column, as the index says.
         labelled, unlabelled: clips with a value, and without.
-        counts: index the values in their order (last :data:`NO_LABEL`, where there are such clips), columns the splits;
-            None where numbers have no steps.
+        counts: index the values in order (last :data:`NO_LABEL`, if any), columns the splits; None where numbers have
+            no steps.
         values: by split, the numbers; empty where there are counts.
     """
 
@@ -69,18 +66,18 @@ def scheme_facts(study: Study) -> tuple[SchemeFacts, ...]:
 
 
 def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
-    given: list[Label | Curve] = [*study.labels, *study.curves]
-    mine = [one for one in given if one.scheme == scheme.name]
-    values = [] if scheme.private else [one.value for one in study.labels if one.scheme == scheme.name]
+    every: list[Label | Curve] = [*study.labels, *study.curves]
+    labels = [label for label in every if label.scheme == scheme.name]
+    values = [] if scheme.private else [label.value for label in study.labels if label.scheme == scheme.name]
     counts: Mapping[str, int] = {}
     if scheme.type in (SchemeType.NOMINAL, SchemeType.ORDINAL):
         counts = _in_order(Counter(value_text(value) for value in values), scheme)
     return SchemeFacts(
         name=scheme.name,
         type=str(scheme.type),
-        labels=len(mine),
-        sessions=len({one.session_id for one in mine}),
-        raters=len({one.rater_id for one in mine} - {None}),
+        labels=len(labels),
+        sessions=len({label.session_id for label in labels}),
+        raters=len({label.rater_id for label in labels} - {None}),
         is_numeric=scheme.is_numeric,
         private=scheme.private,
         counts=counts,
@@ -89,7 +86,7 @@ def _scheme(study: Study, scheme: Scheme) -> SchemeFacts:
 
 
 def _in_order(counts: Counter[str], scheme: Scheme) -> dict[str, int]:
-    """Every value that was given, and every step that there could be: one that nobody gave says something too."""
+    """Every value that was given and every step of the scheme: a step that nobody gave is information too."""
     if scheme.labels or not scheme.is_numeric:
         names = list(scheme.labels) or sorted(counts)
     else:
@@ -107,25 +104,22 @@ def _steps(scheme: Scheme) -> list[float]:
 
 
 def label_columns(clips: pd.DataFrame | None) -> tuple[LabelColumn, ...]:
-    """The columns of labels of a clip index, as its own metadata names them; none without an index.
-
-    Args:
-        clips: the index, with ``attrs["schemes"]``.
-    """
+    """The columns of labels of a clip index, which its ``attrs["schemes"]`` names; none without an index."""
     if clips is None or clips.empty:
         return ()
     return tuple(_column(clips, name, kind) for name, kind in clips.attrs.get("schemes", {}).items() if name in clips)
 
 
 def _column(clips: pd.DataFrame, name: str, kind: str) -> LabelColumn:
-    values, there = clips[name], clips[name].notna()
-    labelled = int(there.sum())
+    values, has_value = clips[name], clips[name].notna()
+    labelled = int(has_value.sum())
     unlabelled = len(clips) - labelled
     numeric = pd.api.types.is_numeric_dtype(values.dtype)
     if kind == SchemeType.INTERVAL or (numeric and values.nunique() > _COUNTED):
-        by_split = {str(split): tuple(of.astype(float)) for split, of in values[there].groupby(clips["split"][there])}
+        groups = values[has_value].groupby(clips["split"][has_value])
+        by_split = {str(split): tuple(numbers.astype(float)) for split, numbers in groups}
         return LabelColumn(name, kind, labelled, unlabelled, values=by_split)
-    texts = values.map(value_text, na_action="ignore").astype(object).where(there, NO_LABEL)
+    texts = values.map(value_text, na_action="ignore").astype(object).where(has_value, NO_LABEL)
     counts = pd.crosstab(texts, clips["split"])
     rows = [value_text(value) for value in _distinct(values)] + ([NO_LABEL] if unlabelled else [])
     return LabelColumn(name, kind, labelled, unlabelled, counts.reindex(list(dict.fromkeys(rows)), fill_value=0))
@@ -139,5 +133,5 @@ def _distinct(values: pd.Series) -> Iterator[object]:
 
 
 def value_text(value: object) -> str:
-    """A value as a person writes it: ``3``, ``3.5``, ``low``."""
+    """A value as text: ``3``, ``3.5``, ``low``."""
     return value if isinstance(value, str) else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Sessions x features: how each stands, and whether it is what an extraction would give now."""
+"""Sessions x features: the state of each, and whether a new extraction would change it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class CellState(StrEnum):
-    """How one feature of one session stands."""
+    """The state of one feature of one session."""
 
     DONE = "done"
     SKIPPED = "skipped"  # the session lacks the input
     FAILED = "failed"
-    STALE = "stale"  # there is a version, but inputs, settings, model or extractor have changed since
-    ABSENT = "absent"  # wanted, and never attempted to its end
+    STALE = "stale"  # has a version, but inputs, settings, model or extractor have changed since
+    ABSENT = "absent"  # requested, and no attempt has ended
     NOT_ASKED = "not asked for"
 
 
@@ -34,11 +34,10 @@ class Cell:
     """One feature of one session.
 
     Attributes:
-        rows: of the version that is there, 0 where none is.
-        about_rows: how many there are, and where fewer than half are measurements how many are.
-        reason: why it is not done, or why nobody can tell here whether it is stale.
-        kept: an older version is there although the last attempt gave none.
-        caveats: what users of the values must know.
+        rows: of the current version, 0 without one.
+        reason: why it is not done, or why it cannot be compared with a new extraction here.
+        kept: the last attempt failed, and an older version is current.
+        about_rows: the number of rows; where fewer than half are measurements, also the number of these.
     """
 
     state: CellState
@@ -58,7 +57,7 @@ class Matrix:
     cells: Mapping[tuple[str, str], Cell]
 
     def counts(self) -> Counter[CellState]:
-        """How many cells are in each state, without those that nobody asked for."""
+        """The number of cells in each state, without those that were not requested."""
         return Counter(cell.state for cell in self.cells.values() if cell.state is not CellState.NOT_ASKED)
 
     def row(self, session_id: str) -> list[tuple[str, Cell]]:
@@ -66,7 +65,7 @@ class Matrix:
 
     @property
     def tracks(self) -> dict[str, list[str]]:
-        """The features of each track, without its name in theirs; in the order of :attr:`features`."""
+        """The features of each track in the order of :attr:`features`, without the track in their names."""
         tracks: dict[str, list[str]] = {}
         for stored in self.features:
             feature, track = feature_and_track(stored)
@@ -74,32 +73,32 @@ class Matrix:
         return tracks
 
     def by_track(self, session_id: str) -> dict[str, list[tuple[str, Cell]]]:
-        """The cells of a session; of other tracks than its own files only those that were asked for or attempted."""
-        found: dict[str, list[tuple[str, Cell]]] = {}
+        """The cells of a session by track; of other tracks than ``main`` only those requested or attempted."""
+        tracks: dict[str, list[tuple[str, Cell]]] = {}
         for stored, cell in self.row(session_id):
             feature, track = feature_and_track(stored)
             if track == MAIN or cell.state is not CellState.NOT_ASKED:
-                found.setdefault(track, []).append((feature, cell))
-        return found
+                tracks.setdefault(track, []).append((feature, cell))
+        return tracks
 
 
 def build_matrix(session_ids: Iterable[str], entries: Iterable[FeatureStatus], wanted: Iterable[Wanted]) -> Matrix:
     """The matrix of a study.
 
     Args:
-        session_ids: the study's sessions, in its order; what else the store has comes after them.
-        entries: what the store knows.
-        wanted: what an extraction would want now.
+        session_ids: the study's sessions in its order; other sessions of the store come after them.
+        entries: of the store.
+        wanted: the versions that an extraction would make now.
     """
     stored = {(entry.session_id, entry.feature): entry for entry in entries}
-    asked = {(one.session_id, one.feature): one for one in wanted}
-    named = {session for session, _ in (*stored, *asked)}
-    sessions = list(dict.fromkeys([*session_ids, *sorted(named - {STORIES})]))
-    if STORIES in named:
+    requested = {(version.session_id, version.feature): version for version in wanted}
+    every = {session for session, _ in (*stored, *requested)}
+    sessions = list(dict.fromkeys([*session_ids, *sorted(every - {STORIES})]))
+    if STORIES in every:
         sessions.append(STORIES)
-    features = in_order({feature for _, feature in (*stored, *asked)} - {WHOLE_SESSION})
+    features = in_order({feature for _, feature in (*stored, *requested)} - {WHOLE_SESSION})
     keys = [(session, feature) for session in sessions for feature in features]
-    cells = {key: _cell(stored.get(key) or stored.get((key[0], WHOLE_SESSION)), asked.get(key)) for key in keys}
+    cells = {key: _cell(stored.get(key) or stored.get((key[0], WHOLE_SESSION)), requested.get(key)) for key in keys}
     return Matrix(tuple(sessions), tuple(features), cells)
 
 

@@ -1,60 +1,55 @@
-"""One session's page: of every track what its features say, on its own clock."""
+"""One session's page: curves, findings and, where requested, text and pictures of every track, on the track's clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pandas as pd
 
+from storyframes.features import CLOCK
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.tracks import MAIN
-from tasks.extractors.speech import speaker_labels
+from storyframes.tracks import MAIN, of_track
 from tasks.inspect.devices import Device, devices_of
 from tasks.inspect.findings import QualityFinding, Rule
 from tasks.inspect.formatting import without_folders
-from tasks.inspect.overlay import OverlayError
+from tasks.inspect.overlay import OverlayError, draw_overlays
 from tasks.inspect.quality import Quality, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.pages import render
-from tasks.inspect.report.session import Clip, Spoken, Timetable, session_clips
-from tasks.inspect.report.thumbnails import Picture, write_thumbnails
 from tasks.inspect.report.timeline import timeline
+from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
 from tasks.label_rules import LabelRule
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, find_clipped
 from tasks.media.video_header import read_header
-from tasks.study.load import Phase, Study, StudyFileError
-from tasks.study.transcript import TranscriptError, read_transcript
+from tasks.study.load import Study, StudyFileError
+
+_WIDTH = 320
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What a report is made of, beside the features.
-
-    Attributes:
-        disclosure: what of the recordings goes in.
-        check_sound: decode every recording's sound to find clipped samples.
-        rules: by scheme, of which raters its curves are features.
-        sections: of plug-ins in the configuration, for their pages.
-    """
+    """Options of a report."""
 
     disclosure: Disclosure = field(default_factory=Disclosure)
-    check_sound: bool = False
-    rules: Mapping[str, LabelRule] = field(default_factory=dict)
-    sections: Mapping[str, Any] = field(default_factory=dict)
+    check_sound: bool = False  # decode every recording's sound to find clipped samples
+    rules: Mapping[str, LabelRule] = field(default_factory=dict)  # by scheme, which raters' curves are features
+    sections: Mapping[str, Any] = field(default_factory=dict)  # of plug-ins in the configuration, for their pages
 
 
 @dataclass
 class Pages:
-    """What all pages of one report share, and what they found."""
+    """The inputs of all pages of one report, and what the pages report about each session."""
 
     study: Study
     store: FeatureStore
@@ -62,10 +57,10 @@ class Pages:
     clips: pd.DataFrame | None
     options: ReportOptions
     site: Path
-    speaker_prefixes: bool | None = None  # of captions: [transcript] speaker_prefixes
+    speaker_prefixes: bool | None = None  # [transcript] speaker_prefixes
     findings: dict[str, list[QualityFinding]] = field(default_factory=dict)
-    not_looked_at: dict[str, set[Rule]] = field(default_factory=dict)  # by session, of any of its tracks
-    quoted: set[str] = field(default_factory=set)  # sessions whose transcripts are in
+    not_looked_at: dict[str, set[Rule]] = field(default_factory=dict)  # of any track of a session
+    quoted: set[str] = field(default_factory=set)  # sessions with their transcripts on the page
     pictured: set[str] = field(default_factory=set)
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -74,28 +69,30 @@ class Pages:
         return self.study.root.name
 
 
-@dataclass
-class TrackPart:
-    """What a session's page has of one track.
-
-    Attributes:
-        name: the track's.
-        device: of the study; None where it has no such track.
-        curves: None where nothing can be drawn.
-        table: phases, clips and what was said, in seconds of the track's own recording.
-        key: of its timeline on the page.
-        problem: why something is not here.
-    """
+@dataclass(frozen=True)
+class Picture:
+    """A thumbnail: its file beside the page, its frame with time and size in pixels."""
 
     name: str
-    device: Device | None
-    key: str
-    curves: SessionCurves | None = None
+    frame: int
+    time_s: float
+    width: int
+    height: int
+
+
+@dataclass
+class TrackPart:
+    """One track of a session's page."""
+
+    name: str
+    device: Device | None  # None where the study has no such track
+    key: str  # of its timeline on the page
+    curves: SessionCurves | None = None  # None where nothing can be drawn
     table: Timetable = field(default_factory=Timetable)
     chart: Chart | None = None
     quality: Quality = field(default_factory=Quality)
     pictures: list[Picture] = field(default_factory=list)
-    problem: str = ""
+    problem: str = ""  # why something is missing
 
     @property
     def findings(self) -> list[QualityFinding]:
@@ -107,10 +104,10 @@ class TrackPart:
 
 
 def write_session(pages: Pages, session_id: str) -> None:
-    """Write the page, and note how many findings it has and what it could not show."""
+    """Write the page, and record in ``pages`` its findings and what it could not show."""
     devices = devices_of(pages.study, session_id)
     names = dict.fromkeys([MAIN, *devices, *pages.store.tracks(session_id)])
-    tracks = [_part(pages, session_id, name, devices.get(name), place) for place, name in enumerate(names)]
+    tracks = [_part(pages, session_id, name, devices.get(name), number) for number, name in enumerate(names, start=1)]
     main = tracks[0]
     main.problem = " ".join(part for part in (main.problem, pages.study.excluded.get(session_id, "")) if part)
     session = pages.study.sessions.get(session_id)
@@ -125,31 +122,38 @@ def write_session(pages: Pages, session_id: str) -> None:
         cells=pages.matrix.by_track(session_id),
     )
     (pages.site / "sessions" / f"{session_id}.html").write_text(page, encoding="utf-8")
-    pages.findings[session_id] = [finding for one in tracks for finding in one.findings]
-    pages.not_looked_at[session_id] = {rule for one in tracks if one.curves for rule in one.quality.not_looked_at}
-    if any(one.table.spoken for one in tracks):
+    pages.findings[session_id] = [finding for part in tracks for finding in part.findings]
+    pages.not_looked_at[session_id] = {rule for part in tracks if part.curves for rule in part.quality.not_looked_at}
+    if any(part.table.spoken for part in tracks):
         pages.quoted.add(session_id)
-    if any(one.pictures for one in tracks):
+    if any(part.pictures for part in tracks):
         pages.pictured.add(session_id)
-    problems = [one.problem if one is main else f"{one.name}: {one.problem}" for one in tracks if one.problem]
+    problems = [part.problem if part is main else f"{part.name}: {part.problem}" for part in tracks if part.problem]
     if problems:
         pages.problems[session_id] = " ".join(problems)
 
 
 def _participants(study: Study, session_id: str) -> list[str]:
-    """Who is in the session, with what they do there; empty where the study does not say."""
-    persons = [one for one in study.persons if one.session_id == session_id and one.participant_id]
-    return [f"{one.participant_id}{f' ({one.role})' if one.role else ''}" for one in persons]
+    """The session's participants with their roles; empty where the study does not name them."""
+    persons = [person for person in study.persons if person.session_id == session_id and person.participant_id]
+    return [f"{person.participant_id}{f' ({person.role})' if person.role else ''}" for person in persons]
 
 
-def _part(pages: Pages, session_id: str, name: str, device: Device | None, place: int) -> TrackPart:
-    part = TrackPart(name, device, "timeline" if not place else f"timeline-{place + 1}")
+def _part(pages: Pages, session_id: str, name: str, device: Device | None, number: int) -> TrackPart:
+    part = TrackPart(name, device, "timeline" if number == 1 else f"timeline-{number}")
     if name != MAIN and not pages.store.features(session_id, name):
-        return part  # not extracted, which the table of features says
+        return part  # not extracted: see the page's table of features
     part.curves, problem = _read(pages, session_id, name, device)
-    part.table, text_problem = _timetable(pages, session_id, name, device)
+    part.table, text_problem = read_timetable(
+        pages.study,
+        session_id,
+        device,
+        pages.clips if name == MAIN else None,
+        pages.speaker_prefixes,
+        with_text=pages.options.disclosure.text,
+    )
     part.pictures, picture_problem = _pictures(pages, session_id, name, device)
-    part.problem = without_folders(" ".join(one for one in (problem, text_problem, picture_problem) if one))
+    part.problem = without_folders(" ".join(filter(None, (problem, text_problem, picture_problem))))
     if part.curves:
         part.quality = check_quality(part.curves)
         part.chart = timeline(part.curves, part.table, part.key)
@@ -157,7 +161,7 @@ def _part(pages: Pages, session_id: str, name: str, device: Device | None, place
 
 
 def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[SessionCurves | None, str]:
-    """The curves, or why there are none: one damaged track does not cost the others their part."""
+    """The curves, or the reason why they cannot be read: one damaged track does not stop the others."""
     try:
         curves = read_curves(pages.store, session_id, track)
     except (StoreError, OSError, ValueError) as error:
@@ -177,42 +181,6 @@ def _read(pages: Pages, session_id: str, track: str, device: Device | None) -> t
     return curves, ""
 
 
-def _timetable(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[Timetable, str]:
-    phases = _phases(pages.study, session_id, device)
-    clips = _clips(pages.clips, session_id) if track == MAIN else ()
-    transcript = device.files.transcript if device else None
-    if not pages.options.disclosure.text or transcript is None:
-        return Timetable(phases, clips), ""
-    try:
-        path = pages.study.path(transcript)
-        read = read_transcript(path, allow_malformed=True, speaker_prefixes=pages.speaker_prefixes)
-    except (TranscriptError, StudyFileError) as error:
-        return Timetable(phases, clips), str(error)
-    numbers, labels = speaker_labels([one.speaker for one in read.utterances], pages.study.speakers.get(session_id))
-    spoken = tuple(
-        Spoken(labels[number], one.start_s, one.end_s, one.text)
-        for number, one in zip(numbers, read.utterances, strict=True)
-    )
-    return Timetable(phases, clips, spoken), ""
-
-
-def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase, ...]:
-    """The session's phases in their order, in seconds of the track's own recording."""
-    if session_id in study.excluded or device is None:
-        return ()  # times that cannot be seconds of the recording would make it a dot on its own timeline
-    own = sorted((one for one in study.phases if one.session_id == session_id), key=lambda one: one.start_s)
-    times = ({name: float(device.clock.to_device(getattr(one, name))) for name in ("start_s", "end_s")} for one in own)
-    return tuple(one.model_copy(update=of_track) for one, of_track in zip(own, times, strict=True))
-
-
-def _clips(index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
-    if index is None:
-        return ()
-    own = index[index["session_id"] == session_id]
-    schemes: Iterable[str] = index.attrs.get("schemes", {})
-    return tuple(session_clips(own, schemes, index.attrs.get("track", MAIN))) if len(own) else ()
-
-
 def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) -> tuple[list[Picture], str]:
     if not pages.options.disclosure.video or device is None or device.files.video is None:
         return [], ""
@@ -222,3 +190,28 @@ def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) 
         return write_thumbnails(pages.study.path(device.files.video), pages.store, session_id, folder, track), ""
     except (OverlayError, RecordingError, StoreError, StudyFileError) as error:
         return [], f"No pictures: {error}"
+
+
+def write_thumbnails(
+    video: Path, store: FeatureStore, session_id: str, folder: Path, track: str, count: int = 8
+) -> list[Picture]:
+    """Write at most ``count`` frames spread evenly over a track's video as JPEG files into a new folder.
+
+    Raises:
+        OverlayError: the store has no landmarks and no poses of the track.
+        RecordingError: the video cannot be read.
+    """
+    time = store.read(session_id, of_track(CLOCK, track), array="time")
+    if not len(time):
+        raise OverlayError(f"{session_id} has no frames")
+    frames = np.unique(np.linspace(0, len(time) - 1, min(count, len(time)) + 2)[1:-1].round().astype(int)).tolist()
+    folder.mkdir(parents=True, mode=0o700)
+    pictures = []
+    for frame, picture in zip(frames, draw_overlays(video, store, session_id, frames, track), strict=True):
+        height = round(picture.shape[0] * _WIDTH / picture.shape[1])
+        small = cv2.resize(picture, (_WIDTH, height), interpolation=cv2.INTER_AREA)
+        _, content = cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 80])
+        name = f"frame-{frame:06d}.jpg"
+        (folder / name).write_bytes(content.tobytes())
+        pictures.append(Picture(f"{folder.name}/{name}", frame, float(time[frame]), _WIDTH, height))
+    return pictures

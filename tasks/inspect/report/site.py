@@ -14,13 +14,12 @@ from tasks.inspect.findings import Rule
 from tasks.inspect.formatting import counted
 from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
-from tasks.inspect.report.findings_chart import findings_chart
 from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.matrix import CellState, Matrix
 from tasks.inspect.report.pages import render
 from tasks.inspect.report.plug_in_pages import ReportContext, write_plug_in_pages
 from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
-from tasks.inspect.report.study_charts import study_charts
+from tasks.inspect.report.study_charts import findings_chart, study_charts
 from tasks.study.load import Study
 
 

@@ -1,27 +1,31 @@
-"""The study page's charts: lengths and words of sessions; ages, traits and states; clips by phase.
+"""The study page's charts: sessions, participants, labels, clips and findings.
 
-The first are those of the paper's Figures 3 and 4, for any study.
+Those of sessions and participants are the paper's Figures 3 and 4, for any study. Bars count values, numbers in parts
+of their range (histograms), or both by split (stacked).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
+from dataclasses import replace
+from itertools import cycle, pairwise
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
-from tasks.inspect.report.bars import histogram, stacked
-from tasks.inspect.report.chart import BLUE, GREEN, ORANGE, PINK, Chart, label
+from tasks.inspect.findings import QualityFinding, Rule
+from tasks.inspect.formatting import counted
+from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, ORANGE, PINK, Chart, label
 from tasks.inspect.report.facts import StudyFacts
-from tasks.inspect.report.label_charts import given_labels, labels_of_clips
+from tasks.inspect.report.label_facts import SchemeFacts
 
 _TIMEPOINTS = ("pre", "mid", "post")
 
 
 def study_charts(facts: StudyFacts) -> list[Chart]:
     """Every chart that the study has data for."""
-    return [*_about_sessions(facts), *given_labels(facts), *_about_participants(facts), *_about_clips(facts)]
+    return [*_about_sessions(facts), *_given_labels(facts), *_about_participants(facts), *_about_clips(facts)]
 
 
 def _about_sessions(facts: StudyFacts) -> Iterator[Chart]:
@@ -54,7 +58,7 @@ def _about_clips(facts: StudyFacts) -> Iterator[Chart]:
     splits = [row.split for row in facts.splits]
     if facts.clips:
         yield stacked("clips-by-phase", "Clips by phase and split", "phase", facts.phases, splits)
-    yield from labels_of_clips(facts, splits)
+    yield from _labels_of_clips(facts, splits)
 
 
 def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Sequence[float]]]) -> Chart:
@@ -84,3 +88,197 @@ def _boxes(key: str, title: str, alt: str, groups: Mapping[str, Mapping[str, Seq
 
 def _medians(scales: Mapping[str, Sequence[float]]) -> str:
     return ", ".join(f"{scale} {np.median(scores):.3g}" for scale, scores in scales.items())
+
+
+def _given_labels(facts: StudyFacts) -> Iterator[Chart]:
+    """A chart for each scheme whose values may be shown, as the tables give them."""
+    for number, scheme in enumerate(facts.schemes, start=1):
+        key, title = f"labels-{number}", f"Labels of {scheme.name}"
+        if scheme.counts:
+            yield bars(key, title, _about_scheme(scheme), (scheme.name, "how often"), scheme.counts, ORANGE)
+        elif scheme.values:
+            yield histogram(key, title, scheme.name, scheme.values, "labels", ORANGE)
+
+
+def _about_scheme(scheme: SchemeFacts) -> str:
+    """The numbers in words, with the mean where values are numbers."""
+    most = max(scheme.counts, key=lambda value: scheme.counts[value])
+    text = f"{counted(scheme.labels, 'label')} of {counted(scheme.sessions, 'session')}, most often {most}"
+    if not scheme.is_numeric:
+        return f"{text} ({scheme.counts[most]})."
+    total = sum(float(value) * count for value, count in scheme.counts.items())
+    return f"{text}, mean {total / sum(scheme.counts.values()):.2f}."
+
+
+def _labels_of_clips(facts: StudyFacts, splits: Sequence[str]) -> Iterator[Chart]:
+    """A chart for each column of labels of the clip index."""
+    for number, column in enumerate(facts.labels, start=1):
+        key, title = f"clips-by-label-{number}", f"Clips by {column.name} and split"
+        if column.counts is not None:
+            yield stacked(key, title, column.name, column.counts, splits)
+        elif column.labelled:
+            without = f" Without a label: {column.unlabelled}." if column.unlabelled else ""
+            chart = stacked_histogram(key, title, column.name, column.values, splits)
+            yield replace(chart, alt=chart.alt + without)
+
+
+def findings_chart(by_session: Mapping[str, Sequence[QualityFinding]]) -> Chart | None:
+    """One bar for each rule that some session breaks, from the findings of each session; None without findings."""
+    rows = []
+    for rule in Rule:
+        broken = {session: [one for one in findings if one.rule == rule] for session, findings in by_session.items()}
+        findings = [finding for of_session in broken.values() for finding in of_session]
+        if findings:
+            sessions = sum(map(bool, broken.values()))
+            listed_s = sum(stop - start for finding in findings for start, stop in finding.spans)
+            rows.append((str(rule), sessions, len(findings), f"{listed_s:.1f}"))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: -row[1])
+    figure = go.Figure(
+        go.Bar(
+            x=[sessions for _, sessions, *_ in rows],
+            y=[label(rule) for rule, *_ in rows],
+            orientation="h",
+            marker={"color": ORANGE},
+            hovertemplate="%{y}: %{x} sessions<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        xaxis={"title": "sessions", "range": [0, len(by_session)], "tickformat": "d"},
+        yaxis={"type": "category", "automargin": True, "autorange": "reversed"},
+    )
+    affected = sum(map(bool, by_session.values()))
+    parts = ", ".join(f"{rule} in {sessions}" for rule, sessions, *_ in rows)
+    alt = f"{affected} of {counted(len(by_session), 'session')} with a finding: {parts}."
+    headings = ("rule", "sessions", "findings", "seconds listed")
+    return Chart(
+        "findings-by-rule", "Findings over the study", alt, figure, headings, rows, height=130 + 34 * len(rows)
+    )
+
+
+_PATTERNS = ("", "/", "x", ".", "+")
+
+
+def bars(key: str, title: str, alt: str, headings: tuple[str, str], counts: Mapping[str, int], colour: str) -> Chart:
+    """One bar for each value."""
+    names, numbers = [label(name) for name in counts], list(counts.values())
+    horizontal = _is_horizontal(list(counts))
+    figure = go.Figure(
+        go.Bar(
+            x=numbers if horizontal else names,
+            y=names if horizontal else numbers,
+            orientation="h" if horizontal else "v",
+            marker={"color": colour},
+            hovertemplate=f"%{{{'y' if horizontal else 'x'}}}: %{{{'x' if horizontal else 'y'}}}<extra></extra>",
+        )
+    )
+    _set_axes(figure, list(counts), label(headings[0]), label(headings[1]))
+    return Chart(key, title, alt, figure, headings, list(counts.items()), height=_height(list(counts)))
+
+
+def _is_horizontal(names: Sequence[object]) -> bool:
+    """Whether names are too many or too long to be side by side below their bars."""
+    return len(names) > 12 or max((len(str(name)) for name in names), default=0) > 14
+
+
+def _height(names: Sequence[object]) -> int:
+    return 120 + 22 * len(names) if _is_horizontal(names) else 280
+
+
+def _set_axes(figure: go.Figure, names: Sequence[object], title: str, numbers: str) -> None:
+    """Label the axes. Long names are cut; hovering and the table show them in full."""
+    ticks = [label(name) for name in names]
+    shown = [label(name if len(str(name)) <= 24 else f"{str(name)[:23]}…") for name in names]
+    categories = {"title": title, "type": "category", "tickvals": ticks, "ticktext": shown}
+    if _is_horizontal(names):
+        figure.update_layout(
+            xaxis={"title": numbers}, yaxis=categories | {"automargin": True, "autorange": "reversed", "title": ""}
+        )
+    else:
+        figure.update_layout(xaxis=categories, yaxis={"title": numbers})
+
+
+def stacked(key: str, title: str, column: str, counts: pd.DataFrame, splits: Sequence[str]) -> Chart:
+    """One bar for each row of ``counts``, with a part for each split."""
+    names = list(counts.index)
+    bars = [
+        _split_bars(
+            split, [label(name) for name in names], counts[split].tolist(), number, horizontal=_is_horizontal(names)
+        )
+        for number, split in enumerate(splits)
+    ]
+    figure = go.Figure(bars).update_layout(barmode="stack", showlegend=True)
+    _set_axes(figure, names, "", "clips")
+    rows = [(name, *(int(row[split]) for split in splits), int(row.sum())) for name, row in counts.iterrows()]
+    named = rows if len(rows) <= 8 else [row for row in sorted(rows, key=lambda row: -row[-1])[:5] if row[-1]]
+    parts = ", ".join(f"{name} {total}" for name, *_, total in named)
+    others = f" and {len(rows) - len(named)} more" if len(named) < len(rows) else ""
+    alt = f"{counted(int(counts.to_numpy().sum()), 'clip')}: {parts}{others}."
+    return Chart(key, title, alt, figure, (column, *splits, "all"), rows, height=_height(names))
+
+
+def _split_bars(
+    split: str, x: Sequence[object], y: Sequence[int], number: int, *, horizontal: bool = False, **more: object
+) -> go.Bar:
+    return go.Bar(
+        name=label(split),
+        x=y if horizontal else x,
+        y=x if horizontal else y,
+        orientation="h" if horizontal else "v",
+        marker={"color": COLOURS[number % len(COLOURS)], "pattern": {"shape": _PATTERNS[number % len(_PATTERNS)]}},
+        hovertemplate=("%{y}, {}: %{x}" if horizontal else "%{x}, {}: %{y}").replace("{}", label(split))
+        + " clips<extra></extra>",
+        **more,
+    )
+
+
+def histogram(key: str, title: str, unit: str, values: Sequence[float], of: str, colour: str) -> Chart:
+    """The number of ``values`` in each part of their range."""
+    data = np.asarray(values, np.float64)
+    counts, edges, names = _parts(data)
+    figure = go.Figure(
+        go.Bar(
+            x=(edges[:-1] + edges[1:]) / 2,
+            y=counts,
+            width=np.diff(edges) * 0.94,
+            customdata=names,
+            marker={"color": colour},
+            hovertemplate=f"%{{customdata}} {label(unit)}: %{{y}} {of}<extra></extra>",
+        )
+    )
+    figure.update_layout(xaxis={"title": label(unit)}, yaxis={"title": of})
+    rows = [(name, int(count)) for name, count in zip(names, counts, strict=True)]
+    return Chart(key, title, _range(data, of, unit), figure, (unit, of), rows)
+
+
+def stacked_histogram(
+    key: str, title: str, unit: str, values: Mapping[str, Sequence[float]], splits: Sequence[str]
+) -> Chart:
+    """A histogram with the numbers of each split stacked."""
+    data = np.concatenate([np.asarray(values.get(split, ()), np.float64) for split in splits])
+    _, edges, names = _parts(data)
+    by_split = {split: np.histogram(values.get(split, ()), bins=edges)[0] for split in splits}
+    middle, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges) * 0.94
+    figure = go.Figure(
+        [
+            _split_bars(split, middle, counts.tolist(), number, width=width)
+            for number, (split, counts) in enumerate(by_split.items())
+        ]
+    )
+    figure.update_layout(barmode="stack", showlegend=True, xaxis={"title": label(unit)}, yaxis={"title": "clips"})
+    table = np.stack(list(by_split.values()), axis=1)
+    rows = [(name, *map(int, row), int(row.sum())) for name, row in zip(names, table, strict=True)]
+    return Chart(key, title, _range(data, "clips", unit), figure, (unit, *splits, "all"), rows)
+
+
+def _parts(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    counts, edges = np.histogram(data, bins=min(24, max(5, round(len(data) ** 0.5))))
+    return counts, edges, [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+
+
+def _range(data: np.ndarray, of: str, unit: str) -> str:
+    return (
+        f"{len(data)} {of}: from {data.min():.4g} to {data.max():.4g} {unit}, "
+        f"median {np.median(data):.4g}, mean {data.mean():.4g}."
+    )

@@ -1,4 +1,4 @@
-"""A track's timeline: rows of curves above one another on one time axis, so that all zoom together."""
+"""A track's timeline: rows of curves with one time axis, which zoom together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 
 from storyframes.tracks import MAIN
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, GREY, ORANGE, Chart, label
-from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_places, rows_per_bucket, thin
-from tasks.inspect.report.session import Clip, Timetable
+from tasks.inspect.report.downsample import bucket_max, bucket_mean, cell_edges, rows_per_bucket, thin
+from tasks.inspect.report.timetable import Clip, Timetable
 from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves
 
 CHOSEN_UNITS = ("AU04_r", "AU06_r", "AU12_r")  # brow lowerer, cheek raiser, lip corner puller
@@ -27,54 +27,46 @@ _GAP_PX, _TOP_PX, _BOTTOM_PX = 30, 34, 44
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the timeline.
+    """One row of the timeline."""
 
-    Attributes:
-        title: above it, may hold plotly's tags.
-        traces: all on the shared time axis.
-        height: CSS pixels.
-        axis: of y, as plotly takes it.
-    """
-
-    title: str
+    title: str  # may contain plotly's tags
     traces: Sequence[go.Bar | go.Heatmap | go.Scatter]
-    height: int
-    axis: dict[str, object]
+    height: int  # CSS pixels
+    axis: dict[str, object]  # plotly's y axis
 
 
 def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> Chart | None:
-    """Everything of a track over time, in seconds of its own recording; None where there is nothing to draw.
+    """Everything of a track over time, in seconds of its own recording; None where nothing can be drawn.
 
     Args:
         curves: of the track.
-        table: what the study's tables say of it.
+        table: its phases, clips and utterances.
         key: the chart's id on the page.
     """
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]
     times = curves.time if curves.has_frames or curves.sound_time is None else curves.sound_time
-    of_main = curves.track == MAIN
-    phase_ends = [phase.end_s for phase in table.phases if of_main]  # another device need not be there throughout
+    is_main = curves.track == MAIN
+    phase_ends = [phase.end_s for phase in table.phases if is_main]  # another device may end before a phase does
     end = max([curves.length_s, curves.sound_end_s or 0.0, *phase_ends])
     if not rows or end <= 0:
         return None
-    seconds = "seconds" if of_main else f"seconds of {label(curves.track)}'s own recording"
+    seconds = "seconds" if is_main else f"seconds of {label(curves.track)}'s own recording"
     figure, height = _stack(rows, (float(min(0.0, *times[:1])), end), seconds)
-    thinned, of = rows_per_bucket(len(times)), "frames" if curves.has_frames else "rows"
+    bucket, unit = rows_per_bucket(len(times)), "frames" if curves.has_frames else "rows"
     alt = f"{curves.extent}. Rows from the top: " + ", ".join(
         html.unescape(row.title.split("<")[0]).strip(" :,") for row in rows
     )
-    light = (
+    reduced = (
         ""
-        if thinned == 1
-        else f" Drawn from the smallest and the largest value of each {thinned} {of}: no peak is lost,"
-        " what lies between is. 'storyframes view' has every frame."
+        if bucket == 1
+        else f" Drawn from the smallest and the largest value of each {bucket} {unit}: no peak is lost,"
+        " values between them are. 'storyframes view' has every frame."
     )
     change = "" if curves.change is None else " In the change of the picture peaks are cuts and zero is a freeze."
     keys = f"{change} Keys: + and − zoom, ← and → move, 0 shows all."
-    return Chart(
-        key, "Timeline" if of_main else f"Timeline of {curves.track}", f"{alt}.{light}{keys}", figure, height=height
-    )
+    title = "Timeline" if is_main else f"Timeline of {curves.track}"
+    return Chart(key, title, f"{alt}.{reduced}{keys}", figure, height=height)
 
 
 def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tuple[go.Figure, int]:
@@ -125,7 +117,7 @@ def _stack(rows: Sequence[Row], span: tuple[float, float], seconds: str) -> tupl
     return figure, inner + _TOP_PX - _GAP_PX + _BOTTOM_PX
 
 
-# --- who speaks, phases, clips ---
+# --- speakers, phases, clips ---
 
 
 def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
@@ -153,24 +145,21 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
 
 
 def _speakers(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
-    """Each speaker with the spans of speech and what hovering over them says."""
+    """Each speaker with the spans of speech and their hover texts."""
     if table.spoken:
-        said = [(one.speaker, one.start_s, one.end_s, one.text) for one in table.spoken]
+        said = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
     elif curves.utterances is not None:
-        of = curves.utterances
-        times = zip(of.start_s.tolist(), of.end_s.tolist(), strict=True)
-        said = [(speaker, start, end, "") for speaker, (start, end) in zip(of.speakers, times, strict=True)]
+        each = curves.utterances
+        times = zip(each.speakers, each.start_s.tolist(), each.end_s.tolist(), strict=True)
+        said = [(speaker, start, end, "") for speaker, start, end in times]
     else:
         return []
-    speakers = list(dict.fromkeys(speaker for speaker, *_ in said))
-    found = []
-    for speaker in speakers:
-        own = [one for one in said if one[0] == speaker]
-        hover = [label(text) if text else label(speaker) for *_, text in own]
-        found.append(
-            (f"‘{label(speaker)}’" if speaker == "phase" else label(speaker), [one[1:3] for one in own], hover)
-        )
-    return found
+    speakers = []
+    for speaker in dict.fromkeys(speaker for speaker, *_ in said):
+        spans = [(start, end) for name, start, end, _ in said if name == speaker]
+        hover = [label(text or speaker) for name, _, _, text in said if name == speaker]
+        speakers.append((f"‘{label(speaker)}’" if speaker == "phase" else label(speaker), spans, hover))
+    return speakers
 
 
 def _spans(
@@ -236,12 +225,12 @@ def _colour(number: int) -> str:
 
 
 def _dash(number: int) -> int:
-    """Lines of one colour have different dashes, and so have neighbours."""
+    """The dash of a line: lines of one colour have different dashes, and so have neighbours."""
     return (number % len(COLOURS) + number // len(COLOURS)) % len(_DASHES)
 
 
 def _named(title: str, names: Sequence[str]) -> str:
-    """A title that says which line is which: by its colour and by its dashes."""
+    """A title with a legend of the lines' colours and dashes."""
     keys = [
         f"<span style='color:{_colour(number)}'>{_SIGNS[_dash(number)]}</span> {name}"
         for number, name in enumerate(names)
@@ -277,7 +266,7 @@ def _strip(
 
 
 def _lost_strip(time: np.ndarray, tracked: np.ndarray) -> go.Heatmap:
-    """The share of each bucket's frames without a face, above the confidence: clear is none, full colour is all."""
+    """The share of each bucket's frames without a face, above the confidence: transparent is 0, full colour is 1."""
     x, share, rows = bucket_mean(time, np.where(tracked, 0.0, 1.0)[:, None])
     return go.Heatmap(
         name="lost",
@@ -340,28 +329,28 @@ def _pose_rows(curves: SessionCurves) -> Iterator[Row]:
 
 
 def _other_rows(curves: SessionCurves) -> Iterator[Row]:
-    """Features that nobody here knows; names of theirs are shown as they are, and no template of plotly's."""
-    for one in curves.others:
-        if one.time is None or not len(one.time) or not np.isfinite(one.values).any():
+    """Features without a special view; their names are escaped, also as templates of plotly's."""
+    for array in curves.others:
+        if array.time is None or not len(array.time) or not np.isfinite(array.values).any():
             continue
-        names = [_plain(name) for name in one.names]
-        unit = _plain(one.unit)
-        title = _plain(one.title) + (f", {unit}" if unit else "")
-        if len(names) > 1 or one.names[0] != one.array:
-            yield _lines(title, names, one.time, one.values, unit)
+        names = [_plain(name) for name in array.names]
+        unit = _plain(array.unit)
+        title = _plain(array.title) + (f", {unit}" if unit else "")
+        if len(names) > 1 or array.names[0] != array.array:
+            yield _lines(title, names, array.time, array.values, unit)
         else:
-            yield Row(title, [_line(names[0], one.time, one.values[:, 0], unit=unit)], 80, {"zeroline": True})
+            yield Row(title, [_line(names[0], array.time, array.values[:, 0], unit=unit)], 80, {"zeroline": True})
 
 
 def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
-    for one in curves.heat_maps:
-        names = [_plain(name) for name in one.names]
-        note = "" if one.rows == 1 else f" (mean of {one.rows} rows)"
+    for heat_map in curves.heat_maps:
+        names = [_plain(name) for name in heat_map.names]
+        note = "" if heat_map.rows == 1 else f" (mean of {heat_map.rows} rows)"
         heat = go.Heatmap(
-            name=_plain(one.feature),
-            x=cell_places(one.time, one.end_s, one.rows),
+            name=_plain(heat_map.feature),
+            x=cell_edges(heat_map.time, heat_map.end_s, heat_map.rows),
             y=names,
-            z=one.values.T.astype(np.float32),
+            z=heat_map.values.T.astype(np.float32),
             zmin=-_MOST_DEVIATIONS,
             zmax=_MOST_DEVIATIONS,
             colorscale=[[0, BLUE], [0.5, _CLEAR_GREY], [1, ORANGE]],
@@ -369,9 +358,9 @@ def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
             hoverongaps=False,
             hovertemplate=f"%{{y}} %{{z:.1f}} standard deviations{note}<br>%{{x:.2f}} s<extra></extra>",
         )
-        some = f"{len(names)} of {one.of} columns" if len(names) < one.of else "its columns"
+        some = f"{len(names)} of {heat_map.of} columns" if len(names) < heat_map.of else "its columns"
         title = (
-            f"{_plain(one.feature)}, {some}: <span style='color:{BLUE}'>■</span> below, "
+            f"{_plain(heat_map.feature)}, {some}: <span style='color:{BLUE}'>■</span> below, "
             f"<span style='color:{ORANGE}'>■</span> above the column's mean over the session"
         )
         axis = {"autorange": "reversed", "type": "category", "showticklabels": False, "showgrid": False}
@@ -379,5 +368,5 @@ def _heat_rows(curves: SessionCurves) -> Iterator[Row]:
 
 
 def _plain(text: str) -> str:
-    """``text`` for a label that plotly also takes for a template of a tooltip."""
+    """``text`` escaped for a label that plotly also reads as a template of a tooltip."""
     return label(text).replace("{", "&#123;")

@@ -1,0 +1,160 @@
+"""The phases, clips and utterances of a session, from the study's tables and the clip index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from storyframes.tracks import MAIN
+from tasks.extractors.speech import speaker_labels
+from tasks.inspect.devices import Device
+from tasks.inspect.report.label_facts import value_text
+from tasks.study.load import Phase, Study, StudyFileError
+from tasks.study.transcript import TranscriptError, read_transcript
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One window with its labels; seconds and frames, stop exclusive."""
+
+    phase: str
+    start_s: float
+    stop_s: float
+    start_frame: int
+    stop_frame: int
+    split: str
+    labels: tuple[tuple[str, str], ...]  # column and value; where values are about stories, one for each story
+    face_tracked: float | None
+    words: int | None
+    track: str = MAIN  # whose frames these are
+
+    @property
+    def name(self) -> str:
+        return f"{self.phase}, frames {self.frames}"
+
+    @property
+    def frames(self) -> str:
+        whose = "" if self.track == MAIN else f" of {self.track}"
+        return f"{self.start_frame} to {self.stop_frame}{whose}"
+
+    @property
+    def about(self) -> list[tuple[str, str]]:
+        """Names and values of everything, for a person."""
+        lines = [
+            ("phase", self.phase),
+            ("time", f"{self.start_s:.2f} s to {self.stop_s:.2f} s"),
+            ("frames", self.frames),
+            ("split", self.split),
+            *self.labels,
+        ]
+        if self.face_tracked is not None:
+            lines.append(("face tracked", f"{self.face_tracked:.1%}"))
+        if self.words is not None:
+            lines.append(("words", str(self.words)))
+        return lines
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One utterance with its text: only on pages with text."""
+
+    speaker: str
+    start_s: float
+    end_s: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """Phases in order, the clips inside them, and utterances; in seconds of a track's own recording."""
+
+    phases: tuple[Phase, ...] = ()
+    clips: tuple[Clip, ...] = ()
+    spoken: tuple[Spoken, ...] = ()
+
+
+def read_timetable(
+    study: Study,
+    session_id: str,
+    device: Device | None,
+    index: pd.DataFrame | None,
+    speaker_prefixes: bool | None,
+    *,
+    with_text: bool,
+) -> tuple[Timetable, str]:
+    """The timetable of a track, and why its transcript cannot be read.
+
+    Args:
+        study: a valid study.
+        session_id: the session.
+        device: the track's; None where the study has no such track.
+        index: the clip index; None where the track has no clips.
+        speaker_prefixes: ``[transcript] speaker_prefixes``.
+        with_text: whether utterances may be on the page.
+    """
+    table = Timetable(_phases(study, session_id, device), _clips(index, session_id))
+    if not with_text or device is None or device.files.transcript is None:
+        return table, ""
+    try:
+        path = study.path(device.files.transcript)
+        transcript = read_transcript(path, allow_malformed=True, speaker_prefixes=speaker_prefixes)
+    except (TranscriptError, StudyFileError) as error:
+        return table, str(error)
+    utterances = transcript.utterances
+    numbers, labels = speaker_labels([each.speaker for each in utterances], study.speakers.get(session_id))
+    spoken = tuple(
+        Spoken(labels[number], each.start_s, each.end_s, each.text)
+        for number, each in zip(numbers, utterances, strict=True)
+    )
+    return replace(table, spoken=spoken), ""
+
+
+def _phases(study: Study, session_id: str, device: Device | None) -> tuple[Phase, ...]:
+    """The session's phases in their order, in seconds of the track's own recording."""
+    if session_id in study.excluded or device is None:
+        return ()  # times that are not seconds of the recording would make it a dot on its own timeline
+    phases = sorted(
+        (phase for phase in study.phases if phase.session_id == session_id), key=lambda phase: phase.start_s
+    )
+    to_device = device.clock.to_device
+    return tuple(
+        phase.model_copy(update={"start_s": float(to_device(phase.start_s)), "end_s": float(to_device(phase.end_s))})
+        for phase in phases
+    )
+
+
+def _clips(index: pd.DataFrame | None, session_id: str) -> tuple[Clip, ...]:
+    """The windows of a session, from the clip index."""
+    if index is None:
+        return ()
+    columns = [name for name in index.attrs.get("schemes", {}) if name in index]
+    clips = []
+    for _, rows in index[index["session_id"] == session_id].groupby(["phase", "start_frame"], sort=False):
+        row = rows.iloc[0]
+        labels = [(name, _label(rows, name)) for name in columns]
+        clips.append(
+            Clip(
+                phase=str(row.phase),
+                start_s=float(row.start_s),
+                stop_s=float(row.stop_s),
+                start_frame=int(row.start_frame),
+                stop_frame=int(row.stop_frame),
+                split=str(row.split),
+                labels=tuple((name, text) for name, text in labels if text),
+                face_tracked=None if pd.isna(row.face_tracked) else float(row.face_tracked),
+                words=None if pd.isna(row.words) else int(row.words),
+                track=index.attrs.get("track", MAIN),
+            )
+        )
+    return tuple(sorted(clips, key=lambda clip: (clip.start_s, clip.phase)))
+
+
+def _label(rows: pd.DataFrame, column: str) -> str:
+    """A window's label in a column: ``st-garden: 4, st-mother: 2``, or ``high``; empty where it has none."""
+    labelled = rows[rows[column].notna()]
+    targets = labelled["target"] if "target" in labelled else labelled["story_id"]  # format 1 had no target
+    texts = [value_text(value) for value in labelled[column]]
+    return ", ".join(
+        text if pd.isna(target) else f"{target}: {text}" for target, text in zip(targets, texts, strict=True)
+    )
