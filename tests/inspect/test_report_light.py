@@ -111,6 +111,8 @@ def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) ->
         notes=[],
         not_looked_at={},
         unjudged=[],
+        more_pages={},
+        faults=[],
     )
     assert page.count("<tr>") > 269
     assert len(page.encode()) < 2_000_000
