@@ -1,13 +1,11 @@
 """The ``storyframes`` command.
 
-``entry`` is where it begins and ends, ``app`` puts the commands together. One file a group of commands: ``study``
-(check, synthesize), ``init``, ``import_labels``, ``sync``, ``plan``, ``extract`` (extract, demo), ``extract_file``,
-``index``, ``clips``, ``status`` (status, runs), ``upkeep`` (verify, gc, archive), ``look`` (show, view, overlay),
-``report``, ``compare``, ``export``, ``release``, ``statistics`` (agreement, compare_ratings, mixed), ``pairs`` and
-``pairs_llm``, ``score`` (llm, bart, convert), ``evaluate``, ``train``, ``benchmark``, ``topics``, ``models``,
-``extractors``, ``deploy``, ``doctor``; ``plug_in_commands`` the groups that plug-ins bring.
-
-``terminal`` is what they share, ``tables`` what they show. ``run`` is one extraction and ``run_progress`` what is seen
-of it meanwhile, ``train_progress`` of training, ``demo`` the copy of the demo study, ``repair_advice`` what to do after
-``verify``. No command computes anything.
+``entry`` is where it begins and ends, ``app`` puts the commands together, with the groups of plug-ins. ``terminal`` is
+what all commands share, ``tables`` what they show. One file holds a few commands of one subject: ``start`` (doctor,
+plan), ``study`` (init, check, import, sync, synthesize), ``extract`` (extract, demo), ``extract_file``, ``clips``
+(index, clips), ``status`` (status, runs, deploy), ``look`` (show, view, overlay), ``report`` (report, compare),
+``upkeep`` (verify, gc, archive), ``share`` (export, release), ``models`` (models, extractors); ``statistics``
+(agreement, compare_ratings, mixed), ``pairs`` and ``pairs_llm``, ``score`` (llm, bart, convert), ``evaluate``,
+``train``, ``benchmark``, ``topics``. ``run`` is one extraction, ``run_progress`` its progress, ``train_progress`` that
+of training, ``demo`` the copy of the demo study. No command computes anything.
 """

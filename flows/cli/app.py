@@ -9,46 +9,99 @@ too, as ``tests/cli/test_imports.py`` holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import storyframes
 from flows.cli import (
     benchmark,
     clips,
-    compare,
-    deploy,
-    doctor,
     evaluate,
-    export,
     extract,
     extract_file,
-    extractors,
-    import_labels,
-    index,
-    init,
     look,
     models,
     pairs,
-    plan,
-    plug_in_commands,
-    release,
     report,
     score,
+    share,
+    start,
     statistics,
     status,
     study,
-    sync,
     terminal,
     topics,
     train,
     upkeep,
 )
+from storyframes.plug_ins import COMMANDS, PlugInError, load, origin, plug_in, plug_ins
+
+PANEL = "Plug-ins"
+
+
+class PlugInGroup(TyperGroup):
+    """A plug-in's group that was not imported yet; the help shows it with the summary of its distribution."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the plug-in's own group; the command ends where the plug-in cannot be used."""
+        try:
+            group = _load_group(str(self.name))
+        except PlugInError as error:
+            terminal.fail(str(error), 2)
+        return group.make_context(info_name, args, parent, **extra)
+
+
+class RootGroup(TyperGroup):
+    """The commands of storyframes, then the groups of plug-ins; a plug-in takes no command's place."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        own = super().list_commands(ctx)
+        return list(dict.fromkeys([*own, *(point.name for point in plug_ins(COMMANDS))]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if command := super().get_command(ctx, cmd_name):
+            return command
+        points = [point for point in plug_ins(COMMANDS) if point.name == cmd_name]
+        if not points:
+            return None
+        summary = points[0].dist.metadata.json.get("summary") if points[0].dist else None
+        return PlugInGroup(name=cmd_name, help=str(summary or origin(points[0])), rich_help_panel=PANEL)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The panels as plain sections, where a program reads the help."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))
+        for name in names:
+            command = self.get_command(ctx, name)
+            panels.setdefault(command.rich_help_panel, []).append((name, command.get_short_help_str(limit)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+def _load_group(name: str) -> TyperGroup:
+    """The group of commands that a plug-in gives.
+
+    Raises:
+        PlugInError: the plug-in cannot be used.
+    """
+    point = plug_in(COMMANDS, name)
+    assert point is not None
+    try:
+        app = load(point)
+        if not isinstance(app, typer.Typer):
+            raise PlugInError(f"{app!r} is not a typer.Typer")
+        return typer.main.get_group(app)
+    except PlugInError as error:
+        raise PlugInError(f"storyframes {name} comes from {origin(point)}, which {error}") from None
+
 
 app = typer.Typer(
     name="storyframes",
-    cls=plug_in_commands.RootGroup,
+    cls=RootGroup,
     help="From session recordings to training-ready multimodal features.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -72,26 +125,26 @@ def _root(
 # By panel of --help: a command, or a group of commands with its name.
 PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] = {
     "Start": (
-        doctor.doctor,
-        init.init,
+        start.doctor,
+        study.init,
         extract.demo,
         study.check,
-        ("import", import_labels.import_app),
-        plan.plan,
+        ("import", study.import_app),
+        start.plan,
         study.synthesize,
     ),
     "Extract": (
         extract.extract,
         extract_file.extract_file,
-        sync.sync,
-        index.index,
+        study.sync,
+        clips.index,
         status.status,
         status.runs,
-        deploy.deploy,
+        status.deploy,
     ),
-    "Look": (report.report, look.show, look.view, look.overlay, clips.clips, compare.compare),
-    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, export.export, ("release", release.release_app)),
-    plug_in_commands.PANEL: (("models", models.models_app), ("extractors", extractors.extractors_app)),
+    "Look": (report.report, look.show, look.view, look.overlay, clips.clips, report.compare),
+    "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, share.export, ("release", share.release_app)),
+    PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
     "Train and score": (
         train.train,
         benchmark.benchmark,

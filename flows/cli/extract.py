@@ -101,8 +101,8 @@ def demo(
 
 
 def _show_result(store: str, result: RunResult) -> None:
-    from flows.cli.tables.clips import without_clips
     from flows.cli.tables.status import status_tables
+    from flows.cli.tables.study import without_clips
     from storyframes.store import record_status
     from storyframes.store.layout import open_store
 

@@ -1,4 +1,4 @@
-"""The commands about the model files that extractors need: ``storyframes models …``."""
+"""The commands ``storyframes models …`` (model files) and ``storyframes extractors …`` (plug-ins among them)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ models_app = typer.Typer(help="The model files that extractors need.", no_args_i
 @models_app.command("list")
 def models_list(config: ConfigOption = None) -> None:
     """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
-    from flows.cli.tables.models import models_table
+    from flows.cli.tables.machine import models_table
     from flows.settings import load_settings
     from tasks.models import weights
 
@@ -111,7 +111,7 @@ def models_check(
 ) -> None:
     """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
     from flows.cli.demo import demo_video
-    from flows.cli.tables.models import trial_table
+    from flows.cli.tables.machine import trial_table
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.registry import build_extractors
@@ -128,3 +128,44 @@ def models_check(
         except ExtractionError as error:
             fail(str(error), 1)
     console().print(trial_table(told))
+
+
+extractors_app = typer.Typer(help="The extractors, and what plug-ins need.", no_args_is_help=True, **LOOK)
+
+
+@extractors_app.command("list")
+def extractors_list(config: ConfigOption = None) -> None:
+    """Show the extractors: what each reads, where it runs and comes from, and what it lacks here."""
+    from flows.cli.tables.machine import extractors_table
+    from flows.settings import load_settings
+    from tasks.extractors.overview import overview
+    from tasks.extractors.registry import broken
+
+    with usage_errors():
+        settings = load_settings(config)
+    console().print(extractors_table(overview(settings)))
+    for point, why in broken().items():
+        error_console().print(f"[yellow]cannot be used[/] {escape(point)}: {escape(why)}")
+
+
+@extractors_app.command("install")
+def extractors_install(
+    name: Annotated[str, typer.Argument(help="A feature that runs in an environment of its own.")],
+    python: Annotated[
+        Path | None, typer.Option("--python", help="The interpreter to make it with; without it this one.")
+    ] = None,
+) -> None:
+    """Make the environment that a plug-in's program runs in, from its pins; does nothing where it is there."""
+    from tasks.extractors.outside.environment import InstallError, install_environment
+    from tasks.extractors.overview import NoEnvironmentError, requirements_of
+
+    with usage_errors():
+        try:
+            requirements = requirements_of(name)
+            with error_console().status(f"installing what {requirements.name} needs"):
+                made = install_environment(requirements, python)
+        except NoEnvironmentError as error:
+            fail(str(error), 2)
+        except InstallError as error:
+            fail(str(error), 1)
+    console().print(escape(str(made.folder)))

@@ -1,4 +1,4 @@
-"""``storyframes report``: a site about a study and its features."""
+"""The commands that write pages: ``report`` about a study, ``compare`` of two feature stores."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from flows.cli.terminal import (
     console,
     error_console,
     fail,
+    listed,
     need,
     usage_errors,
 )
@@ -37,7 +38,7 @@ def report(
     """Write a site about a study and its features, to open from disk; no frame and no text unless asked for."""
     need("av", "pipeline,report")
     need("plotly", "report")
-    from flows.cli.tables.report import report_table
+    from flows.cli.tables.comparison import report_table
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.report.folder import ReportError, check_target
@@ -82,3 +83,61 @@ def report(
     if built.quoted or built.pictured:
         shown.print("[yellow]It holds recordings of people[/]: keep it private.")
     shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
+
+
+def compare(
+    store_a: Annotated[str, typer.Argument(help="A feature store, for instance from before an upgrade.")],
+    store_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),
+    ] = None,
+    tolerance: Annotated[
+        list[str] | None, typer.Option(help="FEATURE=NUMBER or FEATURE.COLUMN=NUMBER; repeat for more.")
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Allow no differences where --tolerance names none.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
+    from flows.cli.tables.comparison import comparison_json, comparison_tables
+    from storyframes.store.feature_store import FeatureStore
+    from tasks.inspect.compare import compare_stores
+    from tasks.inspect.comparison import ComparisonError
+    from tasks.inspect.tolerances import parse_tolerances
+
+    if out:
+        need("plotly", "report")
+    wanted = listed("--features", features) or None
+    with usage_errors(), error_console().status("comparing") as spinner:
+        a, b = FeatureStore(store_a), FeatureStore(store_b)
+        try:
+            allowed = parse_tolerances(tolerance or [], exact=exact)
+            compared = compare_stores(a, b, allowed, wanted, lambda name: spinner.update(f"comparing {escape(name)}"))
+        except ComparisonError as error:
+            fail(str(error), 2)
+    if out:
+        from tasks.inspect.report.compare_page import write_comparison
+        from tasks.inspect.report.folder import ReportError
+
+        try:
+            write_comparison(compared, _short_name(store_a), _short_name(store_b), out)
+        except ReportError as error:
+            fail(str(error), 2)
+        except OSError as error:
+            cannot_write(out, error)
+    if json:
+        print(comparison_json(compared))  # noqa: T201
+    else:
+        shown = console()
+        for part in comparison_tables(compared):
+            shown.print(part)
+        if out:
+            shown.print(f"Open {escape(str(out / 'index.html'))}", soft_wrap=True)
+    if not compared.same:
+        raise typer.Exit(1)
+
+
+def _short_name(location: str) -> str:
+    """The end of a store's location: a page that is handed on does not tell where on a machine it lies."""
+    return "/".join(location.rstrip("/").split("/")[-2:])

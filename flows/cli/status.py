@@ -1,10 +1,11 @@
-"""The commands that say how things stand: ``status`` of a feature store, the last ``runs``."""
+"""The commands about runs: ``status`` of a feature store, the last ``runs``, ``deploy`` on a Prefect server."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
+from flows.cli import terminal
 from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def runs(
     json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended."""
-    from flows.cli.tables.runs import runs_json, runs_table
+    from flows.cli.tables.status import runs_json, runs_table
     from flows.runs.recent import recent_runs
     from flows.runs.server import prefect_server
 
@@ -83,3 +85,20 @@ def runs(
         print(runs_json(found))  # noqa: T201
     else:
         console().print(runs_table(found))
+
+
+def deploy(
+    folder: Annotated[Path, typer.Argument(help="The folder deploy of the sources: prefect.yaml and automations.")],
+    alerts: Annotated[
+        str | None, typer.Option(metavar="BLOCK_ID", help="Also the alerts, through this notification block.")
+    ] = None,
+) -> None:
+    """Make or change the deployments on the Prefect server, and the automation that ends dead runs."""
+    from flows.runs.deployments import DeployError
+    from flows.runs.deployments import deploy as put
+
+    try:
+        names = put(folder, alerts)
+    except DeployError as error:
+        terminal.fail(str(error), 2)
+    terminal.error_console().print(f"the deployments are there, and: {', '.join(names)}")

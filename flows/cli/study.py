@@ -1,4 +1,4 @@
-"""The commands about the study itself: ``check`` it, ``synthesize`` one."""
+"""The commands about a study's tables: ``init``, ``check``, ``import labels``, ``sync``, ``synthesize``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import ConfigOption, StudyArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import LOOK, ConfigOption, StudyArgument, console, error_console, fail, usage_errors
 from tasks.inspect.formatting import counted
 from tasks.media.synthetic_study import Shape
 
@@ -67,3 +67,155 @@ def synthesize(
         except SynthesisError as error:
             fail(str(error), 2)
     console().print(f"{counted(sessions, 'session')} of {seconds:g} s in {escape(str(folder))}")
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The study's folder, in which the files lie.")],
+    videos: Annotated[str, typer.Option(metavar="GLOB", help="In that folder, as 'videos/*.mp4'.")],
+    audio: Annotated[str | None, typer.Option(metavar="GLOB", help="Sound files with the videos' names.")] = None,
+    transcripts: Annotated[str | None, typer.Option(metavar="GLOB", help="Transcripts with the videos' names.")] = None,
+    openface: Annotated[str | None, typer.Option(metavar="GLOB", help="OpenFace's output for the videos.")] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN", help="How the videos are named: '{participant}_{session}_{date}', * for anything."
+        ),
+    ] = None,
+) -> None:
+    """Write a study's table of sessions from a folder of recordings."""
+    from tasks.study.sessions_from_files import FilesError, make_sessions
+
+    given = {"video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
+    with usage_errors():
+        if not folder.is_dir():
+            fail(f"{folder} is not a folder", 2)
+        try:
+            made = make_sessions(folder, {column: glob for column, glob in given.items() if glob is not None}, names)
+        except FilesError as error:
+            fail(str(error), 2)
+    for remark in made.remarks:
+        error_console().print(f"[yellow]look at[/] {escape(remark)}")
+    sessions, people = counted(made.sessions, "session"), counted(made.participants, "participant")
+    console().print(f"{escape(str(folder / 'sessions.csv'))}: {sessions} of {people}")
+    console().print(f"next: storyframes check {escape(str(folder))}")
+
+
+import_app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)
+
+
+@import_app.callback()
+def _root() -> None:
+    """Keeps ``labels`` a command of its own name while it is the only one."""
+
+
+@import_app.command("labels")
+def import_labels(
+    file: Annotated[
+        Path, typer.Argument(help="ELAN's .eaf, Praat's .TextGrid, or a .csv (audformat's, wide or long).")
+    ],
+    to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="TIER=SCHEME", help="Also TIER=SCHEME:TYPE, where the scheme is new. Repeatable."
+        ),
+    ] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="A tier to leave out; '*': all that are not mapped.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session that the file is of.")] = None,
+    session_from: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Where the name says it: '{session}_annotated.eaf'.")
+    ] = None,
+    rater: Annotated[str | None, typer.Option(help="Who labelled: a rater_id.")] = None,
+    person: Annotated[str | None, typer.Option(help="Whom the labels are about: a person_id.")] = None,
+    track: Annotated[
+        str | None, typer.Option(help="The recording that was labelled, if not the session's own.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Where a CSV's labels begin, if the column is not called start_s."),
+    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where they end.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="How long they are, in place of --end.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Of a CSV's times: s or ms, where the columns' names do not say it.")
+    ] = None,
+    no_times: Annotated[
+        bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
+    ] = False,
+    offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
+) -> None:
+    """Add labels to a study from a file of annotations; nothing is written unless all of it can be."""
+    from tasks.study.importers.annotation_file import ImportFaultError
+    from tasks.study.importers.import_labels import Import, import_labels, parse_map, read_annotations
+    from tasks.study.importers.label_table import TimeColumns
+
+    if session and session_from:
+        fail("give either --session or --session-from", 2)
+    with usage_errors():
+        try:
+            how = Import(
+                parse_map(map_ or []), skip or [], session, session_from, rater, person, track, offset, no_times
+            )
+            columns = TimeColumns(start or "", end or "", duration or "")
+            read = read_annotations(file, unit, columns if columns.names else None)
+            imported = import_labels(read, how, to)
+        except ImportFaultError as error:
+            fail(str(error), 2)
+    for remark in read.remarks:
+        error_console().print(f"[yellow]look at[/] {escape(f'{read.name}: {remark}')}")
+    shown = console()
+    for scheme in imported.schemes:
+        labels = f", with {counted(len(scheme.labels), 'label')}" if scheme.labels else ""
+        shown.print(f"new scheme {escape(scheme.name)}: {scheme.type}{labels}")
+    total = counted(sum(imported.labels.values()), "label")
+    schemes = ", ".join(f"{name} {count}" for name, count in imported.labels.items())
+    sessions = counted(len(imported.sessions), "session")
+    shown.print(f"{total} ({escape(schemes)}) of {sessions}; times read as {read.unit}")
+
+
+def sync(
+    study: StudyArgument,
+    session: Annotated[list[str] | None, typer.Option(help="Only this session. Repeatable.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Add the clocks to the study's tables.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Measure clocks again that the tables have; --write then replaces them.")
+    ] = False,
+) -> None:
+    """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
+    from flows.cli.tables.study import clocks_table
+    from tasks.study.changed_tables import TableChangeError, write_clocks
+    from tasks.synchronise import Outcome, clocks_to_write, propose_clocks, read_unsynchronised
+
+    with usage_errors():
+        loaded = read_unsynchronised(study)
+        if unknown := [one for one in session or [] if one not in loaded.sessions]:
+            fail(f"the study has no session {', '.join(unknown)}", 2)
+        chosen = [one for one in session or loaded.sessions if len(loaded.tracks.get(one, {})) > 1]
+        if not chosen:
+            fail("no other cameras or microphones: name them in the table 'tracks' (docs/study.md)", 2)
+        with error_console().status("listening") as spinner:
+            proposals = list(
+                propose_clocks(
+                    loaded,
+                    chosen,
+                    replace=replace,
+                    progress=lambda name: spinner.update(f"listening to {escape(name)}"),
+                )
+            )
+        console().print(clocks_table(proposals))
+        clocks = clocks_to_write(proposals)
+        if clocks and write:
+            try:
+                write_clocks(study, clocks, replace=replace)
+            except TableChangeError as error:
+                fail(str(error), 2)
+            console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
+            console().print("'storyframes index STUDY STORE' has clips read by them; nothing is extracted again")
+        elif clocks:
+            console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
+    if refused := [one for one in proposals if one.outcome is Outcome.REFUSED]:
+        for one in refused:
+            error_console().print(f"[bold red]refused[/] {escape(f'{one.session_id}, {one.track}: {one.reason}')}")
+        raise typer.Exit(1)

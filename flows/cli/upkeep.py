@@ -32,8 +32,7 @@ def verify(
     Lost is what the catalogue or the clip index has, or a session of --study, and the store has no more. It ends with 0
     where every version is whole and nothing is lost, and there is a version at all.
     """
-    from flows.cli.repair_advice import repair_advice
-    from flows.cli.tables.upkeep import findings_table
+    from flows.cli.tables.upkeep import findings_table, repair_advice
     from storyframes.store import maintenance
     from storyframes.store.layout import ID_PATTERN, open_store
 

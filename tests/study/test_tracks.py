@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flows.cli.plan import forecast_table, summary
 from rich.console import Console
 from support.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import run
 
-from flows.cli.plan import forecast_table, summary
-from flows.cli.repair_advice import repair_advice
 from flows.cli.tables.status import status_tables
+from flows.cli.tables.upkeep import repair_advice
 from flows.gather import Bundle, Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec

@@ -1,16 +1,21 @@
-"""How two feature stores differ: for people and for scripts."""
+"""How two feature stores differ, and what a report holds: for people and for scripts."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
 from tasks.inspect.comparison import ColumnDifference, Comparison
-from tasks.inspect.formatting import counted
+from tasks.inspect.formatting import counted, human_bytes
+
+if TYPE_CHECKING:
+    from tasks.inspect.report.site import ReportSummary  # needs plotly, which only the report has to have
+
 
 _COLUMNS, _ROWS = 20, 5
 
@@ -104,3 +109,18 @@ def comparison_json(compared: Comparison) -> str:
     for column, one in zip(content["columns"], compared.columns, strict=True):
         column["same"] = one.same
     return finite_json(content)
+
+
+def report_table(built: ReportSummary) -> Table:
+    """What a report holds."""
+    facts = built.facts
+    table = Table(show_header=False)
+    table.add_row("sessions", str(facts.sessions))
+    table.add_row("hours", f"{facts.hours:.2f}")
+    table.add_row("clips", str(facts.clips))
+    table.add_row("on disk", human_bytes(facts.bytes))
+    for state, count in facts.matrix.counts().items():
+        table.add_row(f"features {state}", str(count))
+    having = sum(map(bool, built.findings.values()))
+    table.add_row("findings", f"{sum(built.findings.values())} in {counted(having, 'session')}")
+    return table

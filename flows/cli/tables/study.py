@@ -1,19 +1,28 @@
-"""What a study holds, and what is wrong with it."""
+"""What a study holds, what is wrong with it, clocks that were measured, and its clips."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
 
+from flows.cli.tables.finite_json import finite_json
+from storyframes.clips.splits import SPLITS
 from storyframes.tracks import MAIN
-from tasks.inspect.formatting import counted
+from tasks.inspect.formatting import counted, human_time
 from tasks.study.labels import Label
 from tasks.study.load import Problem, Study
-from tasks.study.problems import shortened
+from tasks.study.problems import SHOWN_OF_A_KIND, shortened
 from tasks.study.rows import Curve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tasks.synchronise import Proposal  # needs what reads sound
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
@@ -89,3 +98,63 @@ def not_read(study: Study) -> list[str]:
     """A line for each table with columns that nothing reads, or with a habit that was seen through."""
     unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
     return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in study.remarks]
+
+
+def clocks_table(proposals: Sequence[Proposal]) -> Table:
+    """One row a clock: the moments that it would be written as, and how sure they are."""
+    table = Table()
+    for heading in ("session", "track", "clock", "", "clock_s = session_s", "drift"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("shared", "pieces", "score", "residual"):
+        table.add_column(heading, justify="right")
+    for one in proposals:
+        cells = [escape(one.session_id), escape(one.track), escape(one.clock), one.outcome.value]
+        if match := one.match:
+            moments = zip(match.device_s, match.session_s, strict=True)
+            cells += [", ".join(f"{here:.10g} = {there:.10g}" for here, there in moments)]
+            cells += [f"{match.drift_ppm:+.1f} ppm" if match.drift_ppm else "none seen"]
+            cells += [human_time(match.shared_s), f"{match.agreeing} of {match.pieces}", f"{match.score:.2f}"]
+            cells += [f"{match.residual_ms:.1f} ms"]
+        table.add_row(*cells)
+    return table
+
+
+def clips_table(clips: pd.DataFrame) -> Table:
+    """How many clips each phase gives to each split."""
+    table = Table()
+    table.add_column("phase", overflow="fold")
+    counts = clips.groupby(["phase", "split"]).size().unstack(fill_value=0)
+    windows = clips.drop_duplicates(["session_id", "phase", "start_frame"]).groupby("phase").size()
+    splits = [split for split in SPLITS if split in counts]
+    for heading in ("windows", *splits, "clips"):
+        table.add_column(heading, justify="right")
+    for phase, row in counts.iterrows():
+        numbers = [windows[phase], *(row[split] for split in splits), row.sum()]
+        table.add_row(escape(str(phase)), *(str(number) for number in numbers))
+    return table
+
+
+def clips_json(clips: pd.DataFrame, schemes: Mapping[str, str]) -> str:
+    """The same for scripts, with the columns of the index and how many clips have each label."""
+    counts = clips.groupby(["phase", "split"], observed=True).size()
+    content = {
+        "clips": len(clips),
+        "sessions": int(clips["session_id"].nunique()),
+        "by_phase_and_split": [
+            {"phase": str(phase), "split": str(split), "clips": int(count)} for (phase, split), count in counts.items()
+        ],
+        "labels": {name: {"level": level, "clips": int(clips[name].notna().sum())} for name, level in schemes.items()},
+        "columns": list(map(str, clips.columns)),
+    }
+    return finite_json(content)
+
+
+def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:
+    """A line for each session that gives no clips, or odd ones, and why (of very many the first), and the remarks."""
+    lines = [f"[yellow]look at the clips:[/] {escape(remark)}" for remark in remarks]
+    for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
+        shown = islice(sessions.items(), SHOWN_OF_A_KIND)
+        lines += [f"{begin} {escape(session_id)}:[/] {escape(reason)}" for session_id, reason in shown]
+        if len(sessions) > SHOWN_OF_A_KIND:
+            lines.append(f"{begin} {len(sessions) - SHOWN_OF_A_KIND} more sessions[/]")
+    return lines

@@ -1,4 +1,4 @@
-"""What ``verify`` found in a feature store, and what ``gc`` removed from it."""
+"""What ``verify`` found in a feature store, which commands repair it, and what ``gc`` removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from storyframes.store.maintenance import Finding, Removal
+from storyframes.store.maintenance import Finding, Removal, is_intact
+from storyframes.store.record_status import read_status
+from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import human_bytes
 
 
@@ -20,6 +23,37 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     for finding in findings:
         table.add_row(*(escape(text) for text in (finding.session_id, finding.feature, finding.path, finding.problem)))
     return table
+
+
+def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
+    """What to run, as sentences: an extraction passes by what looks untouched unless it is told by name."""
+    lost = [one for one in findings if one.lost]
+    findings = [one for one in findings if not one.lost]
+    damaged = sorted({(one.session_id, one.feature) for one in findings if one.feature and not one.unreadable})
+    untouched = [name for name in damaged if _looks_sound(storage, *name)]
+    lines = []
+    if lost:
+        lines.append(
+            "What is lost comes back from a backup, or the next 'storyframes extract' makes it again; what was removed "
+            "on purpose is forgotten by 'storyframes index', and not before."
+        )
+    if len(untouched) < len(damaged):
+        lines.append("The next 'storyframes extract' makes again what is missing or was changed.")
+    for session_id, feature in untouched:
+        kind, track = feature_and_track(feature)
+        only = f"--features {kind} --force" if track == MAIN else f"--track {track} --features {kind} --force"
+        lines.append(
+            f"Sizes and times of {session_id}/{feature} are as they were published, so only force makes it again: "
+            f"'storyframes extract' with {only if session_id == 'stories' else f'--session {session_id} {only}'}."
+        )
+    if any(not one.feature for one in findings):
+        lines.append("'storyframes index' writes the tables again, 'storyframes verify --repair' the Zarr groups.")
+    return lines
+
+
+def _looks_sound(storage: Storage, session_id: str, feature: str) -> bool:
+    entry = read_status(storage, session_id, feature)
+    return entry is not None and entry.record is not None and is_intact(storage, entry.record)
 
 
 def removals_table(removals: Sequence[Removal]) -> Table:

@@ -1,4 +1,4 @@
-"""The model files that there are, and what a trial of a tool showed."""
+"""The extractors and the model files that there are, and what the trial of a tool showed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from rich.markup import escape
 from rich.table import Table
 
-from tasks.extractors.base import ExtractionError
+from tasks.extractors.base import ExtractionError, Run
 from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import EmbedSettings
+from tasks.extractors.overview import ExtractorState
 from tasks.extractors.sbert import MODEL as SBERT
 from tasks.inspect.formatting import human_bytes
 from tasks.models.weights import ModelFile, find
@@ -59,4 +60,25 @@ def trial_table(told: Mapping[str, str]) -> Table:
     table = Table(show_header=False)
     for about, what in told.items():
         table.add_row(about, escape(what))
+    return table
+
+
+_RUNS = {Run.INLINE: "in the worker", Run.VENV: "own environment", Run.CONTAINER: "container"}
+
+
+def extractors_table(states: Sequence[ExtractorState]) -> Table:
+    """The extractors: what they read, where they run, whether they can, what they cost."""
+    table = Table()
+    for heading in ("feature", "reads", "runs", "from", "here", "CPU-s per s", "private"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "CPU-s per s" else "left")
+    for state in states:
+        table.add_row(
+            escape(state.feature),
+            ", ".join(state.inputs) or "nothing",
+            _RUNS[state.run],
+            escape(state.origin) or "storyframes",
+            f"[red]no[/]: {escape(state.missing)}" if state.missing else "[green]yes[/]",
+            f"{state.cost.cpu_s_per_s:g}",
+            "yes" if state.private else "no",
+        )
     return table

@@ -1,9 +1,10 @@
-"""``storyframes plan``: what a study will take, before anyone starts."""
+"""The commands to begin with: ``doctor`` (what is on this machine) and ``plan`` (what a study will take)."""
 
 from __future__ import annotations
 
 import json as jsonlib
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.terminal import console, error_console, fail, usage_errors
+from flows.cli.tables.finite_json import finite_json
+from flows.cli.terminal import ConfigOption, console, error_console, fail, usage_errors
+from flows.doctor.findings import Finding, State
 from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:
@@ -100,3 +103,45 @@ def duration(seconds: float) -> str:
     if seconds < 100 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def doctor(
+    features: Annotated[str | None, typer.Argument(help="A feature store to look at as well.")] = None,
+    config: ConfigOption = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Say what is here (engines, models, GPU, Prefect, disks, plug-ins), and what to do about what is not.
+
+    Nothing is downloaded, started or written. It ends with 1 where what was asked for cannot work: a feature of the
+    configuration, or the feature store.
+    """
+    from flows.doctor.examine import examine
+
+    with usage_errors(), error_console().status("looking"):
+        findings = examine(features, config)
+    if json:
+        print(doctor_json(findings))  # noqa: T201
+    else:
+        console().print(doctor_table(findings))
+    if any(finding.is_fault for finding in findings):
+        raise typer.Exit(1)
+
+
+_STYLE = {State.HERE: "green", State.GAP: "yellow", State.FAULT: "bold red"}
+
+
+def doctor_table(findings: Sequence[Finding]) -> Table:
+    """One row for each thing that was looked at; below a gap what to do about it."""
+    table = Table()
+    for heading in ("", "about", "what there is"):
+        table.add_column(heading, overflow="fold")
+    for one in findings:
+        advice = f"\n[bold]→[/] {escape(one.advice)}" if one.advice else ""
+        table.add_row(f"[{_STYLE[one.state]}]{one.state}[/]", escape(one.about), f"{escape(one.what)}{advice}")
+    return table
+
+
+def doctor_json(findings: Sequence[Finding]) -> str:
+    """The same for scripts."""
+    works = not any(one.is_fault for one in findings)
+    return finite_json({"works": works, "findings": [one.to_json() for one in findings]})
