@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flows.cli.plan import forecast_table, summary
+from flows.cli.start import forecast_table, summary
 from rich.console import Console
 from support.recordings import write_recording, write_wave
 from support.stores import local
