@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flows.cli.start import forecast_table, summary
 from rich.console import Console
 from support.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import run
 
+from flows.cli.start import forecast_table, summary
 from flows.cli.tables.status import status_tables
 from flows.cli.tables.upkeep import repair_advice
 from flows.gather import Bundle, Gather
