@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from storyframes.features import in_order
 from storyframes.plug_ins import load_pipeline
-from storyframes.store.explore import SessionView, part_frame
+from storyframes.store.feature_store import SessionView, part_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,7 @@ from storyframes.store.publish import FeatureWriter, PublishError, record_attemp
 from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.tracks import of_track
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass

@@ -27,7 +27,7 @@ from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS
 from storyframes.store.storage import Storage
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
 from storyframes.tracks import MAIN, feature_and_track

@@ -18,7 +18,7 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.testing.trial import SESSION, Trial
 from tasks.extractors.base import (
     CommonSettings,

@@ -53,7 +53,7 @@ def evaluate(
     need("pydantic", "train")
     for module in ("plotly", "jinja2") if report else ():
         need(module, "report")
-    from storyframes.store.storage.durable import write_atomically
+    from storyframes.store.storage.files import write_atomically
     from tasks.empathy.evaluation import evaluate as evaluate_runs
     from tasks.empathy.run_record import Level, RunError
     from tasks.empathy.table_formats import Format, content, written

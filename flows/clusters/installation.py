@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import storyframes
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from tasks.extractors.fingerprint import distribution_version
 
 _ROOMS = ("storyframes", "tasks", "flows")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.store.explore import named_columns
+from storyframes.store.feature_store import named_columns
 from storyframes.store.tables import MASK, Block, Table
 
 

@@ -17,7 +17,7 @@ import scipy.io
 
 from storyframes.export.array_files import array_name
 from storyframes.export.formats import ExportError
-from storyframes.store.explore import flat_arrays
+from storyframes.store.feature_store import flat_arrays
 from storyframes.store.tables import Block, Table
 
 LIMIT = 2**31 - 1

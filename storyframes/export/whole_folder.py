@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from storyframes.export.formats import ExportError
-from storyframes.store.storage.durable import flush_folder, flush_tree, sha256_file
+from storyframes.store.storage.files import flush_folder, flush_tree, sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import scratch_beside
 from storyframes.store.validation import parse_json

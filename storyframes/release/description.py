@@ -20,7 +20,7 @@ from storyframes.release.released_features import ReleasedFeature
 from storyframes.release.settings import ReleaseSettings
 from storyframes.spec import shown_names
 from storyframes.store.layout import CLIPS
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 
 _HOW = """
 `features` is a feature store (Zarr v3 with zstd, two Parquet tables); any Zarr reader opens it, and storyframes does:

@@ -32,7 +32,7 @@ from storyframes.store import table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, STUDY
 from storyframes.store.records import RecordError, unseal
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 
 KEY = "storyframes_release_key"
 """The key of the JSON by which a key file is known, wherever it lies."""

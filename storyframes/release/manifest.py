@@ -15,7 +15,7 @@ from storyframes.spec import MAIN_ARRAY
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import parse_json
 

@@ -22,7 +22,7 @@ from storyframes.store import catalogue, clip_table, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.storage import Storage
-from storyframes.store.storage.durable import flush_folder, flush_tree
+from storyframes.store.storage.files import flush_folder, flush_tree
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import scratch_beside
 from storyframes.tracks import MAIN, feature_and_track

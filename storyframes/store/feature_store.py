@@ -1,49 +1,36 @@
-"""Reading a feature store.
+"""A feature store to read: :class:`FeatureStore`, and the view of one session for notebooks.
 
-A :class:`FeatureStore` is a snapshot: it reads the catalogue once, and from then on the versions named there. A
-session that is extracted again meanwhile does not change under a running training job.
+Features become data frames (pandas, or polars with the extra ``storyframes[export]``), and a whole session becomes an
+xarray DataTree (the extra ``storyframes[explore]``). The tree reads nothing before it is asked for: mapped arrays stay
+mapped, others are opened when they are read.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import zarr
 
-from storyframes.features import STORIES, VISION, in_order
-from storyframes.spec import FeatureSpec
-from storyframes.store.caches import ChunkCache, CopyFolder
-from storyframes.store.catalogue import parse_arrays
+from storyframes.features import STORIES, in_order
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.clip_table import to_frame
-from storyframes.store.description import Version, read_attributes, read_descriptions
-from storyframes.store.far_rows import Fetchers, Opening
-from storyframes.store.layout import CLIPS, StoreError, open_store
-from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
-from storyframes.store.records import StoredArray
-from storyframes.store.rows import Kept, Rows, open_rows
-from storyframes.store.shards import ShardLayout
-from storyframes.store.snapshot import Snapshot
-from storyframes.store.storage import Storage
+from storyframes.store.feature_reader import FeatureReader
+from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.table_files import parse_table, read_table
-from storyframes.tracks import MAIN, feature_and_track, of_track
+from storyframes.store.tables import DEVICE, MASK, STORY_ID, TIME, Table, chosen_table, flat_arrays, named_columns
+from storyframes.tracks import feature_and_track, of_track
 
 if TYPE_CHECKING:
     import polars as pl
     import xarray
 
-    from storyframes.store.explore import SessionView
-
-MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
-CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
+INDICES = (TIME, f"{DEVICE}{TIME}", STORY_ID)
+"""The key that is a data frame's index: the first of these that the table has."""
 
 
-class FeatureStore:
+class FeatureStore(FeatureReader):
     """The features of a study, read by session, feature and rows.
 
     Arrays are opened when they are first read and stay open, 16,384 of them; one that is memory-mapped holds no file
@@ -81,234 +68,6 @@ class FeatureStore:
         True
     """
 
-    def __init__(
-        self,
-        location: str | os.PathLike[str],
-        options: Mapping[str, Any] | None = None,
-        *,
-        cache: str | os.PathLike[str] | None = None,
-        cache_bytes: int | None = None,
-    ) -> None:
-        self.storage: Storage = open_store(location, options)
-        self._versions = Snapshot.of(self.storage)
-        if cache is not None and self.storage.ranges is None:
-            raise StoreError(f"{self.storage.location} is a folder, which is mapped as it is: cache is for a URL")
-        self._begin(cache, cache_bytes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"storage": self.storage, "versions": self._versions, "kept": self._kept_in}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.storage, self._versions = state["storage"], state["versions"]
-        self._begin(*state["kept"])
-
-    def _begin(self, cache: str | os.PathLike[str] | None, cache_bytes: int | None) -> None:
-        """Begin with no array open and nothing in memory."""
-        self._specs: dict[tuple[str, str], FeatureSpec] = {}
-        self._kept_in = cache, cache_bytes
-        folder = None if cache is None else CopyFolder(Path(cache), cache_bytes)
-        memory = CACHE_BYTES if cache_bytes is None or folder else cache_bytes
-        self._kept = Kept(ChunkCache(memory), folder, Fetchers())
-        self._arrays: dict[tuple[str, str, str], Rows] = {}
-        self._opening = Opening(self._kept.fetchers)
-
-    def __repr__(self) -> str:
-        counts = self._versions.counts()
-        stories = in_order(self._versions.features(STORIES))
-        lines = [f"FeatureStore {self.storage.location}: {_sessions(len(self.sessions))}"]
-        lines += [f"  {feature}: {_sessions(counts[feature])}" for feature in in_order(counts)]
-        lines += [f"  {STORIES}: {', '.join(stories)}"] if stories else []
-        return "\n".join(lines)
-
-    @cached_property
-    def catalogue(self) -> pd.DataFrame:
-        """One row per session and feature that was ever attempted; docs/store.md describes its columns.
-
-        Made when it is first asked for, and kept: of a large store it is by far the largest thing in memory.
-        """
-        return self._versions.frame()
-
-    def statuses(self, session_id: str) -> list[FeatureStatus]:
-        """What the store has of each feature of a session that was ever attempted, and why not, from the catalogue.
-
-        The features are named as the store names them: of another track than the session's own, ``<feature>@<track>``.
-        """
-        return self._versions.statuses(session_id)
-
-    @property
-    def sessions(self) -> list[str]:
-        """The sessions that have at least one feature."""
-        return sorted(set(self._versions.sessions) - {STORIES})
-
-    @property
-    def all_features(self) -> list[str]:
-        """The features that any session's own files have, those of this installation first; not of other tracks."""
-        return self.features_of(MAIN)
-
-    def features_of(self, track: str) -> list[str]:
-        """The features that this track of any session has, those of this installation first."""
-        stored = map(feature_and_track, self._versions.counts())
-        return in_order({feature for feature, of in stored if of == track})
-
-    @property
-    def all_tracks(self) -> list[str]:
-        """The tracks of which any session has features: ``main`` first, then the others by name."""
-        stored = {feature_and_track(name)[1] for name in self._versions.counts()}
-        return sorted(stored, key=lambda track: (track != MAIN, track))
-
-    def features(self, session_id: str, track: str = MAIN) -> list[str]:
-        """The features that a track of the session has, without the track in their names."""
-        stored = map(feature_and_track, self._versions.features(session_id))
-        return sorted(feature for feature, of in stored if of == track)
-
-    def tracks(self, session_id: str) -> list[str]:
-        """The tracks of which the session has features: ``main``, its own files, first, then the others by name."""
-        stored = {feature_and_track(name)[1] for name in self._versions.features(session_id)}
-        return sorted(stored, key=lambda track: (track != MAIN, track))
-
-    def has(self, session_id: str, feature: str) -> bool:
-        """Whether the session has the feature."""
-        return (session_id, feature) in self._versions
-
-    def version(self, session_id: str, feature: str) -> str | None:
-        """The path of a feature's version in the store, which no other version ever has; None where there is none."""
-        return self._versions.path(session_id, feature)
-
-    def attempted(self) -> list[str]:
-        """The features that were ever attempted of any session, with or without success, as the store calls them."""
-        return in_order(name for name in self._versions.attempted() if name != WHOLE_SESSION)
-
-    def read(
-        self,
-        session_id: str,
-        feature: str,
-        start: int = 0,
-        stop: int | None = None,
-        *,
-        array: str = "values",
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Rows ``start`` to ``stop`` (exclusive) of an array.
-
-        Args:
-            session_id: the session, or ``stories``.
-            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. Of
-                another track than the session's own, ``<feature>@<track>``: its rows are of that track's own frames
-                or sound, and its times are the device's own.
-            start: first row, 0 or more.
-            stop: row after the last; None reads to the end.
-            array: which of the feature's arrays.
-            out: an array of the result's shape to fill instead of a new one.
-
-        Returns:
-            The rows, copied out of the store, of the stored dtype (or of ``out``'s).
-
-        Raises:
-            StoreError: the store has no such session, feature or array, or not these rows.
-        """
-        kind, track = feature_and_track(feature)
-        if kind == "vision":
-            return self._read_vision(session_id, track, start, stop, out)
-        rows = self.view(session_id, feature, start, stop, array=array)
-        if out is None:
-            return np.array(rows)
-        if out.shape != rows.shape:
-            raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
-        out[...] = rows
-        return out
-
-    def view(
-        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
-    ) -> np.ndarray:
-        """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
-
-        The result has the stored dtype. Where it is mapped it is read-only, and keeps its version mapped as long as it
-        lives. Arguments and errors are those of :meth:`read`, without ``vision``.
-        """
-        source, stop = self._checked(session_id, feature, start, stop, array)
-        return source[start:stop]
-
-    def will_need(
-        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
-    ) -> None:
-        """Have rows that will soon be read fetched meanwhile: from the disk where they are mapped, or from a far store.
-
-        Said of all clips of a batch before the first is read, it lets the disk, or the network, work on all of them at
-        once. Arguments and errors are those of :meth:`view`; a far store's own are told when the rows are read.
-        """
-        if self.is_far and (session_id, feature, array) not in self._arrays:
-            stop = self._stop(
-                self.describe(session_id, feature, array).shape[0], (session_id, feature, array), start, stop
-            )
-            self._opening.begin(self._open, (session_id, feature, array), start, stop)
-            return
-        source, stop = self._checked(session_id, feature, start, stop, array)
-        source.will_need(start, stop)
-
-    def let_go(self, session_id: str) -> None:
-        """Close the session's arrays, for whoever goes through many sessions once; read again, they are opened again.
-
-        What was given out of them stays as it is.
-        """
-        self._arrays = {key: rows for key, rows in self._arrays.items() if key[0] != session_id}
-
-    @property
-    def is_far(self) -> bool:
-        """Whether reading takes a request to another machine, so that all should be announced (:meth:`will_need`)."""
-        return self.storage.ranges is not None
-
-    def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
-        """Shape, dtype and chunking of an array, without opening it.
-
-        Raises:
-            StoreError: the store has no such session, feature or array.
-        """
-        described = parse_arrays(self._version(session_id, feature)[1])
-        if array not in described:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
-        return described[array]
-
-    def spec(self, session_id: str, feature: str) -> FeatureSpec:
-        """What the feature is, as the store says beside its values, whether or not this installation knows it.
-
-        Raises:
-            StoreError: the store has no such session or feature, or it does not say what it holds.
-        """
-        return self.specs([session_id], feature)[session_id]
-
-    def specs(self, session_ids: Iterable[str], feature: str) -> dict[str, FeatureSpec]:
-        """:meth:`spec` of several sessions at once; equal ones are one object."""
-        wanted = list(session_ids)
-        new = {(one, feature): self._described(one, feature) for one in wanted if (one, feature) not in self._specs}
-        known = {id(spec): spec for spec in self._specs.values()}.values()
-        self._specs |= dict(zip(new, read_descriptions(self.storage, new, known), strict=True))
-        return {one: self._specs[one, feature] for one in wanted}
-
-    def _described(self, session_id: str, feature: str) -> Version:
-        path, arrays = self._version(session_id, feature)
-        return Version(path, parse_arrays(arrays))
-
-    def array(self, session_id: str, feature: str, name: str = "values") -> Any:
-        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
-
-        Raises:
-            StoreError: the store has no such session, feature or array.
-        """
-        return self._array(session_id, feature, name).array
-
-    def open_group(self, session_id: str, feature: str) -> zarr.Group:
-        """The feature's Zarr group: arrays with their dimension names, units and columns.
-
-        Raises:
-            StoreError: the store has no such session or feature, or not the version any more that it had when opened.
-        """
-        path = self._version(session_id, feature)[0]
-        self.spec(session_id, feature)  # its metadata is what a writer wrote
-        try:
-            return zarr.open_group(mode="r", **self.storage.zarr(path))
-        except (OSError, ValueError, KeyError) as error:
-            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
-
     def session(self, session_id: str) -> SessionView:
         """One session, to look around in.
 
@@ -317,44 +76,23 @@ class FeatureStore:
         """
         if not self.tracks(session_id):
             raise StoreError(self._absence(session_id, "frames"))
-        from storyframes.store.explore import SessionView
-
         return SessionView(self, session_id)
 
     def to_pandas(
         self, session_id: str, feature: str, *, rows: str | None = None, rate: float | None = None
     ) -> pd.DataFrame:
-        """A feature of a session as a data frame, see :meth:`storyframes.store.explore.SessionView.to_pandas`."""
+        """A feature of a session as a data frame, see :meth:`SessionView.to_pandas`."""
         return self.session(session_id).to_pandas(feature, rows=rows, rate=rate)
 
     def to_polars(
         self, session_id: str, feature: str, *, rows: str | None = None, rate: float | None = None
     ) -> pl.DataFrame:
-        """The same for polars, see :meth:`storyframes.store.explore.SessionView.to_polars`."""
+        """The same for polars, see :meth:`SessionView.to_polars`."""
         return self.session(session_id).to_polars(feature, rows=rows, rate=rate)
 
     def to_xarray(self, session_id: str) -> xarray.DataTree:
-        """A session for xarray, see :meth:`storyframes.store.explore.SessionView.to_xarray`."""
+        """A session for xarray, see :meth:`SessionView.to_xarray`."""
         return self.session(session_id).to_xarray()
-
-    def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
-        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes.
-
-        Raises:
-            StoreError: as of :meth:`open_group`.
-        """
-        return read_attributes(self.storage, session_id, feature, self._version(session_id, feature)[0])
-
-    def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
-        """The names of an array's columns, empty where they have none.
-
-        Raises:
-            StoreError: the store has no such session, feature or array, or not the version any more.
-        """
-        arrays = self.spec(session_id, feature).arrays
-        if array not in arrays:
-            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
-        return arrays[array].columns
 
     def story_ids(self, feature: str) -> tuple[str, ...]:
         """The stories that the rows of a feature of the story texts belong to; empty where there is none."""
@@ -375,68 +113,241 @@ class FeatureStore:
             raise StoreError(f"{where} has no {CLIPS}: 'storyframes index STUDY {where}' writes it")
         return to_frame(parse_table(content, CLIPS))
 
-    def _read_vision(
-        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None
-    ) -> np.ndarray:
-        features = [of_track(feature, track) for feature in VISION]
-        parts = [self._array(session_id, feature, "values") for feature in features]
-        lengths = {part.shape[0] for part in parts}
-        if len(lengths) != 1:
-            raise StoreError(f"{session_id}: {' and '.join(features)} have {sorted(lengths)} rows: extract them again")
-        rows = [self.view(session_id, feature, start, stop) for feature in features]
-        shape = (len(rows[0]), sum(part.shape[1] for part in parts))
-        if out is None:
-            out = np.empty(shape, np.float32)
-        elif out.shape != shape:
-            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
-        column = 0
-        for part in rows:
-            out[:, column : column + part.shape[1]] = part
-            column += part.shape[1]
-        return out
 
-    def _version(self, session_id: str, feature: str) -> tuple[str, str]:
+class SessionView:
+    """One session of a feature store, as :meth:`FeatureStore.session` gives it.
+
+    Example:
+        >>> from storyframes import FeatureStore
+        >>> session = FeatureStore("STORE").session("s00")
+        >>> tree = session.to_xarray()
+        >>> tree["openface/values"].sel(column="AU12_r").shape
+        (240,)
+    """
+
+    def __init__(self, store: FeatureReader, session_id: str) -> None:
+        self.store = store
+        self.session_id = session_id
+
+    def __repr__(self) -> str:
+        lines = [f"SessionView {self.session_id} of {self.store.storage.location}"]
+        caveats = self.caveats
+        for feature in in_order(self._features()):
+            arrays = self.store.spec(self.session_id, feature).arrays
+            lines += [f"  {feature}/{name}: {array!r}" for name, array in arrays.items()]
+            lines += [f"  {feature} has the caveat: {caveat}" for caveat in caveats.get(feature, ())]
+        return "\n".join(lines)
+
+    @property
+    def caveats(self) -> dict[str, list[str]]:
+        """What users of the values must know, by feature; nothing of features without any."""
+        statuses = self.store.statuses(self.session_id)
+        return {each.feature: each.current.caveats for each in statuses if each.current and each.current.caveats}
+
+    def to_xarray(self) -> xarray.DataTree:
+        """Every feature as a node, with the coordinates time (of frames), column, joint and so on.
+
+        A feature of another track than the session's own is the node ``<feature>@<track>``; its times are that track's.
+
+        Raises:
+            StoreError: the store has no such session.
+            ModuleNotFoundError: xarray is not installed; the message says how to get it.
+        """
         try:
-            return self._versions[session_id, feature]
-        except KeyError:
-            raise StoreError(self._absence(session_id, feature)) from None
+            import xarray
+        except ModuleNotFoundError as error:
+            if error.name != "xarray":
+                raise
+            raise ModuleNotFoundError(
+                "to_xarray needs xarray: pip install 'storyframes[explore]'", name="xarray"
+            ) from None
 
-    def _absence(self, session_id: str, feature: str) -> str:
-        for status in self.statuses(session_id):
-            if status.feature in (feature, WHOLE_SESSION):
-                return f"{session_id}/{feature} is {status.status}: {status.reason}"
-        if features := sorted(self._versions.features(session_id)):
-            return f"{session_id} has no feature {feature!r}; it has {', '.join(features)}"
-        return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
+        nodes = {feature: self._dataset(feature) for feature in self._features()}
+        return xarray.DataTree.from_dict(nodes, name=self.session_id)
 
-    def _checked(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
-        """The array and ``stop``, of rows that are there."""
-        source = self._array(session_id, feature, array)
-        return source, self._stop(source.shape[0], (session_id, feature, array), start, stop)
+    def to_pandas(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pd.DataFrame:
+        """A feature as a data frame: a column for each value, the times as its index.
 
-    @staticmethod
-    def _stop(length: int, array: tuple[str, str, str], start: int, stop: int | None) -> int:
-        """Where the rows end; an error where they are not there."""
-        if stop is None:
-            stop = length
-        if not 0 <= start <= stop <= length:
-            raise StoreError(f"{'/'.join(array)} has rows 0 to {length}; rows {start} to {stop} were asked for")
-        return stop
+        Before the values stand which row it is, ``mask`` (whether it is a measurement; what it is not is given all
+        the same, as it is stored) and, of words and utterances, ``end`` and ``speaker``. ``attrs`` has the caveats
+        and the units. Of another track the store may not know the clock: then the index is ``device_time``.
 
-    def _array(self, session_id: str, feature: str, array: str) -> Rows:
-        opened = self._arrays.get((session_id, feature, array))
-        if opened is None:  # two threads may both open it: one of the two stays
-            if len(self._arrays) >= MOST_OPEN:
-                self._arrays = {}  # who still reads of one holds it; what is asked for again is opened again
-            key = (session_id, feature, array)
-            opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
-        return opened
+        Args:
+            feature: of the session; of another track than its own, ``<feature>@<track>``.
+            rows: what a row is to stand for, where the feature has several kinds (``frame``, ``word``, …); the kind of
+                its main array without it.
+            rate: rows a second, from the session's second 0 on, each that nearest to it; NaN where none is near.
 
-    def _open(self, session_id: str, feature: str, array: str) -> Rows:
-        stored = self.describe(session_id, feature, array)
-        layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+        Raises:
+            StoreError: there is no such feature, or it has no such rows.
+
+        Example:
+            >>> from storyframes import FeatureStore
+            >>> session = FeatureStore("STORE").session("s00")
+            >>> frame = session.to_pandas("openface", rate=15)
+            >>> frame.index.name, frame.loc[frame["mask"], "AU12_r"].dtype.name
+            ('time', 'float32')
+        """
+        return pandas_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
+
+    def to_polars(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pl.DataFrame:
+        """The same for polars (the extra ``storyframes[export]``), with the times as a column.
+
+        Raises:
+            StoreError: as of :meth:`to_pandas`.
+            ModuleNotFoundError: polars is not installed.
+        """
+        return polars_frame(chosen_table(self.store, self.session_id, feature, rows, rate))
+
+    def _features(self) -> list[str]:
+        """The session's features, those of other tracks with the track in their names."""
+        tracks = self.store.tracks(self.session_id)
+        return [of_track(name, track) for track in tracks for name in self.store.features(self.session_id, track)]
+
+    def _dataset(self, feature: str) -> xarray.Dataset:
+        import xarray
+
+        group = self.store.open_group(self.session_id, feature)
+        variables: dict[str, Any] = {}
+        coordinates: dict[str, Any] = {}
+        for name, array in self.store.spec(self.session_id, feature).arrays.items():
+            data = self.store.array(self.session_id, feature, name)
+            variables[name] = xarray.Variable(array.dimension_names, data, attrs=_notes(group[name]))
+            coordinates |= _labels(array)
+        frames = [variable.sizes[Axis.FRAME] for variable in variables.values() if Axis.FRAME in variable.dims]
+        time = self._frame_times(of_track("frames", feature_and_track(feature)[1]))
+        if time is not None and frames and set(frames) == {len(time)}:  # of an older recording it may have others
+            notes = {"units": "s", "about": "presentation time of the frame"}
+            coordinates.setdefault("frame_time", (str(Axis.FRAME), time, notes))
+        there = {name: value for name, value in coordinates.items() if name not in variables}
+        return xarray.Dataset(variables, coords=there, attrs=_notes(group))
+
+    def _frame_times(self, clock: str) -> np.ndarray | None:
+        if not self.store.has(self.session_id, clock):
+            return None
+        return self.store.read(self.session_id, clock, array="time")
 
 
-def _sessions(count: int) -> str:
-    return "1 session" if count == 1 else f"{count} sessions"
+def _labels(array: ArraySpec) -> dict[str, Any]:
+    """The names of columns and joints as coordinates of their dimensions."""
+    labels: dict[str, Any] = {}
+    if array.columns:
+        labels[array.dims[-1]] = (array.dims[-1], list(array.columns))
+    if array.joints:
+        labels[array.dims[-2]] = (array.dims[-2], list(array.joints))
+    return labels
+
+
+def _notes(node: Any) -> dict[str, Any]:
+    return {key: value for key, value in node.attrs.items() if key not in {"columns", "joints", "provenance"}}
+
+
+def pandas_frame(table: Table) -> pd.DataFrame:
+    """All rows of a table, the times as its index; ``attrs`` has the caveats, and the units of columns that have one.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    block = table.read(0, table.rows)
+    parts = [pd.DataFrame({name: pd.Series(values) for name, values in block.keys.items()})]
+    for array, flat in flat_arrays(block).items():
+        parts.append(pd.DataFrame(flat, columns=[column.name for column in table.columns if column.array == array]))
+    frame = pd.concat(parts, axis=1)
+    index = next((name for name in INDICES if name in block.keys), None)
+    frame = frame if index is None else frame.set_index(index)
+    frame.attrs = {
+        "session_id": table.session_id,
+        "feature": table.feature,
+        "caveats": table.caveats,
+        "units": {column.name: column.unit for column in table.columns if column.unit},
+    }
+    return frame
+
+
+def polars_frame(table: Table) -> pl.DataFrame:
+    """The same for polars, without an index.
+
+    Raises:
+        StoreError: they cannot be read.
+        ModuleNotFoundError: polars is not installed.
+    """
+    try:
+        import polars as pl
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("to_polars needs polars: pip install 'storyframes[export]'", name="polars") from None
+    columns = named_columns(table, table.read(0, table.rows))
+    texts = {name for name, values in columns.items() if values.dtype == object}
+    return pl.DataFrame(
+        [pl.Series(name, values, pl.String if name in texts else None) for name, values in columns.items()]
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is meant of a feature.
+
+    Attributes:
+        rows: what a row stands for; None as in the feature's main array.
+        arrays: these; empty for all of such rows.
+        columns: of the main array these; empty for all.
+    """
+
+    rows: str | None = None
+    arrays: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def part_of(spec: FeatureSpec, name: str) -> Part:
+    """The part of this name; the whole where it is empty.
+
+    Raises:
+        StoreError: there is none, or its arrays have not the same rows.
+    """
+    if not name:
+        return Part()
+    if name in spec.groups:
+        return Part(str(spec.arrays[MAIN_ARRAY].axis), (MAIN_ARRAY,), spec.columns[spec.groups[name]])
+    arrays = (name,) if name in spec.arrays else tuple(one for one in spec.arrays if one.startswith(f"{name}_"))
+    axes = {str(spec.arrays[one].axis) for one in arrays}
+    if len(axes) > 1:
+        raise StoreError(f"{spec.name}: {', '.join(arrays)} have not the same rows: name one of them")
+    if arrays:
+        return Part(axes.pop(), arrays)
+    kinds = list(dict.fromkeys(str(array.axis) for array in spec.arrays.values()))
+    if name in kinds:
+        return Part(name)
+    raise StoreError(f"{spec.name} has no part {name!r}; it has {', '.join((*spec.groups, *spec.arrays, *kinds))}")
+
+
+def part_frame(
+    store: FeatureReader, session_id: str, feature: str, name: str, rate: float | None, *, unmeasured: bool
+) -> pd.DataFrame:
+    """A part of a feature as a data frame; see :meth:`SessionView.to_pandas`.
+
+    Args:
+        store: where it is.
+        session_id: the session.
+        feature: as the store calls it.
+        name: of the part; see :func:`part_of`.
+        rate: rows a second; None takes them as they are stored.
+        unmeasured: also the numbers of rows that are no measurement; else they are NaN, so that no mean is made of
+            them. Whole numbers stay.
+
+    Raises:
+        StoreError: there is no such feature or part.
+    """
+    part = part_of(store.spec(session_id, feature), name)
+    table = chosen_table(store, session_id, feature, part.rows, rate)
+    if part.arrays:  # times are no values: a part that is one has them as its index alone
+        table = replace(table, arrays={one: spec for one, spec in table.arrays.items() if one in part.arrays})
+    frame = pandas_frame(table)
+    values = [column.name for column in table.columns]
+    if part.columns:
+        places = {column.place: column.name for column in table.columns}
+        kept = [places[table.arrays[MAIN_ARRAY].columns.index(one)] for one in part.columns]
+        frame = frame.drop(columns=[one for one in values if one not in set(kept)])
+        values = kept
+    if not unmeasured and not frame[MASK].all():
+        floats = [one for one in values if np.issubdtype(frame[one].dtype, np.floating)]
+        frame[floats] = frame[floats].where(frame[MASK])
+    return frame

@@ -19,7 +19,7 @@ from typing import Any
 from storyframes.features import STORIES
 from storyframes.store.records import ATTEMPT, CURRENT, STORE_FORMAT, RecordError, unseal
 from storyframes.store.storage import Storage, StorageError
-from storyframes.store.storage.durable import TEMPORARY_SUFFIX
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import ID_PATTERN as ID_PATTERN
 from storyframes.store.validation import VERSION_PATTERN as VERSION_PATTERN

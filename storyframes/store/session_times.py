@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import NEAREST, Between, CurveRule, is_label_curve
 from storyframes.spec import Axis
 from storyframes.store.clip_table import clocks_of
+from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.table_files import read_table
 from storyframes.times import (
@@ -33,11 +33,8 @@ from storyframes.times import (
 )
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
-if TYPE_CHECKING:
-    from storyframes.store.feature_store import FeatureStore
 
-
-def stored_clocks(store: FeatureStore) -> StoredClocks:
+def stored_clocks(store: FeatureReader) -> StoredClocks:
     """How the clocks of tracks run, as the clip index says; of a store without one, nothing is known.
 
     Raises:
@@ -56,7 +53,7 @@ class SessionTimes:
         clocks: of the tracks, where they were read before; without them the clip index is read when it is needed.
     """
 
-    def __init__(self, store: FeatureStore, session_id: str, clocks: StoredClocks | None = None) -> None:
+    def __init__(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> None:
         self._store, self._session_id, self._clocks = store, session_id, clocks
         self._rows: dict[tuple[str, Axis, float], np.ndarray] = {}
         self._points: dict[float, np.ndarray] = {}

@@ -1,6 +1,6 @@
 """A feature of one session as tables: one for each kind of row that it has, with names, times and a mask.
 
-What a notebook gets as a data frame (:mod:`storyframes.store.explore`) and what is exported
+What a notebook gets as a data frame (:mod:`storyframes.store.feature_store`) and what is exported
 (:mod:`storyframes.export`) are these tables. Values are those that are stored; at a rate, those of the row that
 :mod:`storyframes.times` finds, as clips have them.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,10 @@ from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskR
 from storyframes.features import STORIES
 from storyframes.label_curves import mixed
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes
 from storyframes.tracks import feature_and_track
-
-if TYPE_CHECKING:
-    from storyframes.store.feature_store import FeatureStore
 
 POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
 DEVICE = "device_"
@@ -89,7 +87,7 @@ class Table:
         times: of the session.
     """
 
-    store: FeatureStore
+    store: FeatureReader
     session_id: str
     feature: str
     axis: Axis
@@ -280,7 +278,7 @@ class Table:
 
 
 def tables_of(
-    store: FeatureStore, session_id: str, feature: str, rate: float | None = None, times: SessionTimes | None = None
+    store: FeatureReader, session_id: str, feature: str, rate: float | None = None, times: SessionTimes | None = None
 ) -> list[Table]:
     """The tables of a feature of a session, that of its main array first; on a grid those that can be on one.
 
@@ -309,7 +307,7 @@ def tables_of(
     return [table for table in tables if times.can_be_on_a_grid(feature, table.axis)]
 
 
-def chosen_table(store: FeatureStore, session_id: str, feature: str, rows: str | None, rate: float | None) -> Table:
+def chosen_table(store: FeatureReader, session_id: str, feature: str, rows: str | None, rate: float | None) -> Table:
     """The table of a feature whose rows stand for ``rows``; that of its main array without it.
 
     Raises:
@@ -324,7 +322,7 @@ def chosen_table(store: FeatureStore, session_id: str, feature: str, rows: str |
 
 
 def _table(
-    store: FeatureStore,
+    store: FeatureReader,
     session_id: str,
     feature: str,
     spec: FeatureSpec,

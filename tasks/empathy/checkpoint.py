@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 
 
 class CheckpointError(Exception):

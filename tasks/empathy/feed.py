@@ -25,7 +25,7 @@ from torch import Tensor
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.loader import ClipLoader
 from storyframes.clips.samplers import ClipSampler
-from storyframes.store.storage.durable import TEMPORARY_SUFFIX
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from storyframes.store.storage.locks import if_free, lock_new_file
 from tasks.empathy.inputs import Preparation
 from tasks.empathy.models.parts import Sequences

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.empathy.inputs import Preparation
 from tasks.empathy.moments import each_row_once
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from storyframes.store.storage.locks import locked
 from tasks.empathy.settings import ModelName
 

@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 import storyframes
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.empathy.labels import best_cut
 from tasks.empathy.opened import OpenRun, Prepared, open_run
 from tasks.empathy.predict import predict

@@ -19,7 +19,7 @@ import numpy as np
 from storyframes.features import BODY_JOINTS, CLOCK, HAND_JOINTS
 from storyframes.spec import MAIN_ARRAY, Axis
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from storyframes.tracks import MAIN, of_track
 from tasks.extractors.dope.joints import BODY_BONES, HAND_BONES
 from tasks.inspect.stored_feature import StoredFeature

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 
 _LOG = logging.getLogger("storyframes")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.durable import flush_folder, sha256_file
+from storyframes.store.storage.files import flush_folder, sha256_file
 from storyframes.store.storage.scratch import scratch_beside
 from tasks.models.digests import user_cache
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.extractors.sbert import SbertSettings, load_model, model_digests
 from tasks.models.libraries import import_torchvision
 from tasks.pairs.metrics import THRESHOLD

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.extractors.sbert import SbertSettings, encode_whole
 from tasks.pairs.texts import read_texts
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import av
 
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import Input, InputFile
 from tasks.media.container import RecordingError, open_container
 from tasks.study.transcript import TranscriptError, read_transcript

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
 from tasks.study.rows import NUMBER_COLUMNS, TABLES, as_words

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path, PurePosixPath
 
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
 

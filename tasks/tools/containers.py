@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.locks import Owner
 from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_tool, thread_environment
 

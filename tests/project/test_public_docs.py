@@ -13,7 +13,7 @@ from support.recordings import write_recording
 from support.synthetic_features import StudySpec, write_features
 
 import storyframes
-from storyframes.store.explore import SessionView
+from storyframes.store.feature_store import SessionView
 
 CLASSES = [
     *(each for name in storyframes.__all__ if inspect.isclass(each := getattr(storyframes, name))),

@@ -219,7 +219,7 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
 
 def test_a_store_of_more_arrays_than_a_process_may_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each session has two here, and four may be open: those let go are opened again, a view keeps its own."""
-    monkeypatch.setattr("storyframes.store.feature_store.MOST_OPEN", 4)
+    monkeypatch.setattr("storyframes.store.feature_reader.MOST_OPEN", 4)
     create_store(tmp_path)
     sessions = [f"s{number}" for number in range(7)]
     for number, session_id in enumerate(sessions):

@@ -36,9 +36,9 @@ catalogue.compact(storage)
 MUTANTS = {
     "a version's files are not flushed": "import storyframes.store.storage.local_folder as f; "
     "f.flush_tree = lambda folder: None",
-    "current.json is not flushed": "import storyframes.store.storage.durable as d; d.os = type('os', (), "
+    "current.json is not flushed": "import storyframes.store.storage.files as d; d.os = type('os', (), "
     "{**vars(os), 'fsync': staticmethod(lambda fd: None)})",
-    "folders are not flushed": "from storyframes.store.storage import durable as d, local_folder as f; "
+    "folders are not flushed": "from storyframes.store.storage import files as d, local_folder as f; "
     "d.flush_folder = f.flush_folder = lambda folder: True",
 }
 

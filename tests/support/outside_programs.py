@@ -15,7 +15,7 @@ import zarr
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
-from storyframes.store.storage.durable import sha256_file
+from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from support.studies import extract_session, make_study
 from tasks.extractors.base import CommonSettings, Extractor, InputFile, Source

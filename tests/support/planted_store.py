@@ -18,7 +18,7 @@ from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
-from storyframes.store.storage.durable import write_atomically
+from storyframes.store.storage.files import write_atomically
 from support.stores import local
 from support.synthetic_features import FPS, STORY_IDS, StudySpec, publish, random_features, study_of, tables
 from tasks.index import build_clip_index, write_clip_index

@@ -17,7 +17,7 @@ from storyframes.store.catalogue import CHECKED, check_rows, compact
 from storyframes.store.layout import CATALOGUE, VERSION_PATTERN, ZARR_JSON
 from storyframes.store.records import CURRENT, Current, RecordError, condemn, condemned
 from storyframes.store.storage import FileInfo, Storage, StorageError, Unreadable
-from storyframes.store.storage.durable import TEMPORARY_SUFFIX
+from storyframes.store.storage.files import TEMPORARY_SUFFIX
 from storyframes.store.storage.local_folder import LOCK_SUFFIX
 from storyframes.store.table_files import parse_table, read_table
 

@@ -5,9 +5,9 @@ The rest of the library speaks of paths below the store ("s1/openface/current.js
 nothing refers to them, and one small file is replaced in one step. A folder has atomic renames and locks for it, an
 object store has conditional puts (``If-Match``, ``If-None-Match``).
 
-This package has the interface. The two places: ``local_folder`` (with ``regular_files``, which opens nothing else, and
-``locks``) and ``object_store``; ``zarr_folder`` is a folder for zarr-python to read. ``durable`` writes files that
-survive a crash, ``scratch`` makes temporary folders that are removed even where their process was killed.
+This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
+files only, and writes files that survive a crash; ``locks`` are freed however their process ends; ``scratch`` folders
+are removed even where it was killed. ``zarr_folder`` is a folder for zarr-python to read.
 """
 
 from __future__ import annotations

@@ -13,9 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from storyframes.store.storage import FileInfo, StorageError, Unreadable, Update, may_pass
-from storyframes.store.storage.durable import flush_folder, flush_tree, sha256_file, write_atomically
+from storyframes.store.storage.files import (
+    AS_FILE,
+    LINK,
+    check_path,
+    flush_folder,
+    flush_tree,
+    irregular,
+    is_in_place,
+    open_regular,
+    sha256_file,
+    write_atomically,
+)
 from storyframes.store.storage.locks import held, if_free, locked
-from storyframes.store.storage.regular_files import AS_FILE, LINK, check_path, irregular, is_in_place, open_regular
 from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"

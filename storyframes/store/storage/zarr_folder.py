@@ -10,7 +10,7 @@ from typing import Any
 from zarr.storage import LocalStore
 
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.regular_files import open_regular
+from storyframes.store.storage.files import open_regular
 
 _SHARD = re.compile(r"(^|/)c(/\d+)+$")  # a session may be called "c" as well
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from storyframes.store.storage.durable import flush_tree
+from storyframes.store.storage.files import flush_tree
 from storyframes.store.storage.locks import locked
 from storyframes.store.storage.scratch import scratch_beside
 from tasks.models.digests import model_digest, user_cache

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storyframes.store.records import canonical_json, now
-from storyframes.store.storage.durable import flush_folder, sha256_file
+from storyframes.store.storage.files import flush_folder, sha256_file
 from storyframes.store.storage.locks import locked
 from tasks.models.digests import user_cache
 from tasks.tools.tool_process import ToolResult, run_tool

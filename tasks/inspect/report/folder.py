@@ -12,7 +12,7 @@ from pathlib import Path
 
 import plotly
 
-from storyframes.store.storage.durable import TEMPORARY_SUFFIX, flush_folder, flush_tree
+from storyframes.store.storage.files import TEMPORARY_SUFFIX, flush_folder, flush_tree
 
 MARKER = ".storyframes-report"
 _OWN_ASSETS = ("report.css", "report.js")

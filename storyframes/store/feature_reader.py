@@ -1,0 +1,355 @@
+"""Reading the arrays of a feature store by session, feature and rows.
+
+A reader holds a snapshot: it reads the catalogue once, and from then on the versions named there. A session that is
+extracted again meanwhile does not change under a running training job.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import zarr
+
+from storyframes.features import STORIES, VISION, in_order
+from storyframes.spec import FeatureSpec
+from storyframes.store.caches import ChunkCache, CopyFolder
+from storyframes.store.catalogue import parse_arrays
+from storyframes.store.description import Version, read_attributes, read_descriptions
+from storyframes.store.far_rows import Fetchers, Opening
+from storyframes.store.layout import StoreError, open_store
+from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
+from storyframes.store.records import StoredArray
+from storyframes.store.rows import Kept, Rows, open_rows
+from storyframes.store.shards import ShardLayout
+from storyframes.store.snapshot import Snapshot
+from storyframes.store.storage import Storage
+from storyframes.tracks import MAIN, feature_and_track, of_track
+
+MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
+CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size
+
+
+class FeatureReader:
+    """Reads features by session, feature and rows: what :class:`storyframes.FeatureStore` is made of.
+
+    The arguments are those of :class:`storyframes.FeatureStore`.
+    """
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        options: Mapping[str, Any] | None = None,
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: int | None = None,
+    ) -> None:
+        self.storage: Storage = open_store(location, options)
+        self._versions = Snapshot.of(self.storage)
+        if cache is not None and self.storage.ranges is None:
+            raise StoreError(f"{self.storage.location} is a folder, which is mapped as it is: cache is for a URL")
+        self._begin(cache, cache_bytes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"storage": self.storage, "versions": self._versions, "kept": self._kept_in}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.storage, self._versions = state["storage"], state["versions"]
+        self._begin(*state["kept"])
+
+    def _begin(self, cache: str | os.PathLike[str] | None, cache_bytes: int | None) -> None:
+        """Begin with no array open and nothing in memory."""
+        self._specs: dict[tuple[str, str], FeatureSpec] = {}
+        self._kept_in = cache, cache_bytes
+        folder = None if cache is None else CopyFolder(Path(cache), cache_bytes)
+        memory = CACHE_BYTES if cache_bytes is None or folder else cache_bytes
+        self._kept = Kept(ChunkCache(memory), folder, Fetchers())
+        self._arrays: dict[tuple[str, str, str], Rows] = {}
+        self._opening = Opening(self._kept.fetchers)
+
+    def __repr__(self) -> str:
+        counts = self._versions.counts()
+        stories = in_order(self._versions.features(STORIES))
+        lines = [f"{type(self).__name__} {self.storage.location}: {_sessions(len(self.sessions))}"]
+        lines += [f"  {feature}: {_sessions(counts[feature])}" for feature in in_order(counts)]
+        lines += [f"  {STORIES}: {', '.join(stories)}"] if stories else []
+        return "\n".join(lines)
+
+    @cached_property
+    def catalogue(self) -> pd.DataFrame:
+        """One row per session and feature that was ever attempted; docs/store.md describes its columns.
+
+        Made when it is first asked for, and kept: of a large store it is by far the largest thing in memory.
+        """
+        return self._versions.frame()
+
+    def statuses(self, session_id: str) -> list[FeatureStatus]:
+        """What the store has of each feature of a session that was ever attempted, and why not, from the catalogue.
+
+        The features are named as the store names them: of another track than the session's own, ``<feature>@<track>``.
+        """
+        return self._versions.statuses(session_id)
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that have at least one feature."""
+        return sorted(set(self._versions.sessions) - {STORIES})
+
+    @property
+    def all_features(self) -> list[str]:
+        """The features that any session's own files have, those of this installation first; not of other tracks."""
+        return self.features_of(MAIN)
+
+    def features_of(self, track: str) -> list[str]:
+        """The features that this track of any session has, those of this installation first."""
+        stored = map(feature_and_track, self._versions.counts())
+        return in_order({feature for feature, of in stored if of == track})
+
+    @property
+    def all_tracks(self) -> list[str]:
+        """The tracks of which any session has features: ``main`` first, then the others by name."""
+        stored = {feature_and_track(name)[1] for name in self._versions.counts()}
+        return sorted(stored, key=lambda track: (track != MAIN, track))
+
+    def features(self, session_id: str, track: str = MAIN) -> list[str]:
+        """The features that a track of the session has, without the track in their names."""
+        stored = map(feature_and_track, self._versions.features(session_id))
+        return sorted(feature for feature, of in stored if of == track)
+
+    def tracks(self, session_id: str) -> list[str]:
+        """The tracks of which the session has features: ``main``, its own files, first, then the others by name."""
+        stored = {feature_and_track(name)[1] for name in self._versions.features(session_id)}
+        return sorted(stored, key=lambda track: (track != MAIN, track))
+
+    def has(self, session_id: str, feature: str) -> bool:
+        """Whether the session has the feature."""
+        return (session_id, feature) in self._versions
+
+    def version(self, session_id: str, feature: str) -> str | None:
+        """The path of a feature's version in the store, which no other version ever has; None where there is none."""
+        return self._versions.path(session_id, feature)
+
+    def attempted(self) -> list[str]:
+        """The features that were ever attempted of any session, with or without success, as the store calls them."""
+        return in_order(name for name in self._versions.attempted() if name != WHOLE_SESSION)
+
+    def read(
+        self,
+        session_id: str,
+        feature: str,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        array: str = "values",
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Rows ``start`` to ``stop`` (exclusive) of an array.
+
+        Args:
+            session_id: the session, or ``stories``.
+            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. Of
+                another track than the session's own, ``<feature>@<track>``: its rows are of that track's own frames
+                or sound, and its times are the device's own.
+            start: first row, 0 or more.
+            stop: row after the last; None reads to the end.
+            array: which of the feature's arrays.
+            out: an array of the result's shape to fill instead of a new one.
+
+        Returns:
+            The rows, copied out of the store, of the stored dtype (or of ``out``'s).
+
+        Raises:
+            StoreError: the store has no such session, feature or array, or not these rows.
+        """
+        kind, track = feature_and_track(feature)
+        if kind == "vision":
+            return self._read_vision(session_id, track, start, stop, out)
+        rows = self.view(session_id, feature, start, stop, array=array)
+        if out is None:
+            return np.array(rows)
+        if out.shape != rows.shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {rows.shape}")
+        out[...] = rows
+        return out
+
+    def view(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> np.ndarray:
+        """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
+
+        The result has the stored dtype. Where it is mapped it is read-only, and keeps its version mapped as long as it
+        lives. Arguments and errors are those of :meth:`read`, without ``vision``.
+        """
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        return source[start:stop]
+
+    def will_need(
+        self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
+    ) -> None:
+        """Have rows that will soon be read fetched meanwhile: from the disk where they are mapped, or from a far store.
+
+        Said of all clips of a batch before the first is read, it lets the disk, or the network, work on all of them at
+        once. Arguments and errors are those of :meth:`view`; a far store's own are told when the rows are read.
+        """
+        if self.is_far and (session_id, feature, array) not in self._arrays:
+            stop = self._stop(
+                self.describe(session_id, feature, array).shape[0], (session_id, feature, array), start, stop
+            )
+            self._opening.begin(self._open, (session_id, feature, array), start, stop)
+            return
+        source, stop = self._checked(session_id, feature, start, stop, array)
+        source.will_need(start, stop)
+
+    def let_go(self, session_id: str) -> None:
+        """Close the session's arrays, for whoever goes through many sessions once; read again, they are opened again.
+
+        What was given out of them stays as it is.
+        """
+        self._arrays = {key: rows for key, rows in self._arrays.items() if key[0] != session_id}
+
+    @property
+    def is_far(self) -> bool:
+        """Whether reading takes a request to another machine, so that all should be announced (:meth:`will_need`)."""
+        return self.storage.ranges is not None
+
+    def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
+        """Shape, dtype and chunking of an array, without opening it.
+
+        Raises:
+            StoreError: the store has no such session, feature or array.
+        """
+        described = parse_arrays(self._version(session_id, feature)[1])
+        if array not in described:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(described)}")
+        return described[array]
+
+    def spec(self, session_id: str, feature: str) -> FeatureSpec:
+        """What the feature is, as the store says beside its values, whether or not this installation knows it.
+
+        Raises:
+            StoreError: the store has no such session or feature, or it does not say what it holds.
+        """
+        return self.specs([session_id], feature)[session_id]
+
+    def specs(self, session_ids: Iterable[str], feature: str) -> dict[str, FeatureSpec]:
+        """:meth:`spec` of several sessions at once; equal ones are one object."""
+        wanted = list(session_ids)
+        new = {(one, feature): self._described(one, feature) for one in wanted if (one, feature) not in self._specs}
+        known = {id(spec): spec for spec in self._specs.values()}.values()
+        self._specs |= dict(zip(new, read_descriptions(self.storage, new, known), strict=True))
+        return {one: self._specs[one, feature] for one in wanted}
+
+    def _described(self, session_id: str, feature: str) -> Version:
+        path, arrays = self._version(session_id, feature)
+        return Version(path, parse_arrays(arrays))
+
+    def array(self, session_id: str, feature: str, name: str = "values") -> Any:
+        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
+
+        Raises:
+            StoreError: the store has no such session, feature or array.
+        """
+        return self._array(session_id, feature, name).array
+
+    def open_group(self, session_id: str, feature: str) -> zarr.Group:
+        """The feature's Zarr group: arrays with their dimension names, units and columns.
+
+        Raises:
+            StoreError: the store has no such session or feature, or not the version any more that it had when opened.
+        """
+        path = self._version(session_id, feature)[0]
+        self.spec(session_id, feature)  # its metadata is what a writer wrote
+        try:
+            return zarr.open_group(mode="r", **self.storage.zarr(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
+
+    def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
+        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes.
+
+        Raises:
+            StoreError: as of :meth:`open_group`.
+        """
+        return read_attributes(self.storage, session_id, feature, self._version(session_id, feature)[0])
+
+    def columns(self, session_id: str, feature: str, array: str = "values") -> tuple[str, ...]:
+        """The names of an array's columns, empty where they have none.
+
+        Raises:
+            StoreError: the store has no such session, feature or array, or not the version any more.
+        """
+        arrays = self.spec(session_id, feature).arrays
+        if array not in arrays:
+            raise StoreError(f"{session_id}/{feature} has no array {array!r}; it has {', '.join(arrays)}")
+        return arrays[array].columns
+
+    def _read_vision(
+        self, session_id: str, track: str, start: int, stop: int | None, out: np.ndarray | None
+    ) -> np.ndarray:
+        features = [of_track(feature, track) for feature in VISION]
+        parts = [self._array(session_id, feature, "values") for feature in features]
+        lengths = {part.shape[0] for part in parts}
+        if len(lengths) != 1:
+            raise StoreError(f"{session_id}: {' and '.join(features)} have {sorted(lengths)} rows: extract them again")
+        rows = [self.view(session_id, feature, start, stop) for feature in features]
+        shape = (len(rows[0]), sum(part.shape[1] for part in parts))
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.shape != shape:
+            raise StoreError(f"out has shape {out.shape}; the rows asked for have {shape}")
+        column = 0
+        for part in rows:
+            out[:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return out
+
+    def _version(self, session_id: str, feature: str) -> tuple[str, str]:
+        try:
+            return self._versions[session_id, feature]
+        except KeyError:
+            raise StoreError(self._absence(session_id, feature)) from None
+
+    def _absence(self, session_id: str, feature: str) -> str:
+        for status in self.statuses(session_id):
+            if status.feature in (feature, WHOLE_SESSION):
+                return f"{session_id}/{feature} is {status.status}: {status.reason}"
+        if features := sorted(self._versions.features(session_id)):
+            return f"{session_id} has no feature {feature!r}; it has {', '.join(features)}"
+        return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
+
+    def _checked(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
+        """The array and ``stop``, of rows that are there."""
+        source = self._array(session_id, feature, array)
+        return source, self._stop(source.shape[0], (session_id, feature, array), start, stop)
+
+    @staticmethod
+    def _stop(length: int, array: tuple[str, str, str], start: int, stop: int | None) -> int:
+        """Where the rows end; an error where they are not there."""
+        if stop is None:
+            stop = length
+        if not 0 <= start <= stop <= length:
+            raise StoreError(f"{'/'.join(array)} has rows 0 to {length}; rows {start} to {stop} were asked for")
+        return stop
+
+    def _array(self, session_id: str, feature: str, array: str) -> Rows:
+        opened = self._arrays.get((session_id, feature, array))
+        if opened is None:  # two threads may both open it: one of the two stays
+            if len(self._arrays) >= MOST_OPEN:
+                self._arrays = {}  # who still reads of one holds it; what is asked for again is opened again
+            key = (session_id, feature, array)
+            opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
+        return opened
+
+    def _open(self, session_id: str, feature: str, array: str) -> Rows:
+        stored = self.describe(session_id, feature, array)
+        layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
+        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+
+
+def _sessions(count: int) -> str:
+    return "1 session" if count == 1 else f"{count} sessions"

@@ -1,0 +1,153 @@
+"""Files that survive a crash when they are written, and that are regular files of the store when they are read.
+
+Writing: flush to the disk, then make visible in one step. A rename inside one folder is atomic, so a reader sees the
+old file or the new one and never a mixture; the flush before it makes the new content durable first, the flush of the
+folder after it makes the rename durable.
+
+Reading: only regular files inside the store's folder are opened. A pipe or a device may never end, and a link may lead
+out of the store.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from storyframes.store.storage import StorageError
+from storyframes.store.storage.locks import lock_new_file
+from storyframes.store.validation import shown
+
+TEMPORARY_SUFFIX = ".tmp"
+_BLOCK = 1 << 20
+_CANNOT_FLUSH = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}  # errors of file systems that cannot flush
+LINK = "cannot be read: a symbolic link, or below one: a store has its files in itself"
+AS_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe would wait for its other end
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one step, durable when this returns; private to the owner.
+
+    The temporary file is locked until it has its name, so that ``gc`` knows it from a killed writer's.
+    """
+    while not _write(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"), content):
+        """Somebody took the temporary file for a dead one's before it was locked."""
+    flush_folder(path.parent)
+
+
+def _write(path: Path, temporary: Path, content: bytes) -> bool:
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            if not lock_new_file(descriptor):
+                return False
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+            os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def flush_folder(folder: Path) -> bool:
+    """Make the names in ``folder`` durable; whether the file system can (SMB shares and some in user space cannot)."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def flush_tree(folder: Path) -> None:
+    """Make every file below ``folder``, and every name, durable."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        flush_folder(Path(parent))
+
+
+def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
+    """SHA-256 of a file's content as 64 hexadecimal digits.
+
+    ``path`` may be the descriptor of an open file, which is closed. ``from_disk`` asks the kernel to forget its cached
+    copy first, so that what is hashed is what the disk gives back.
+    """
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        if from_disk and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def open_regular(root: Path, path: str) -> int:
+    """Open a file of a store to read it: no pipe or device, which may never end, and nothing that lies elsewhere.
+
+    Args:
+        root: the store's folder.
+        path: below it.
+
+    Returns:
+        The file's descriptor.
+
+    Raises:
+        StorageError: it is no regular file, or not in the store.
+        OSError: it cannot be opened.
+    """
+    folder = path.rpartition("/")[0]
+    check_path(path)
+    try:
+        descriptor = os.open(f"{root}/{path}", AS_FILE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StorageError(f"{path}: {LINK}") from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise irregular(path)
+        try:
+            real = os.path.dirname(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except OSError:  # no Linux
+            real = os.path.realpath(f"{root}/{folder}")
+        if not is_in_place(root, folder, real) and not is_in_place(root, folder, os.path.realpath(f"{root}/{folder}")):
+            raise StorageError(f"{path}: {LINK}")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_path(path: str) -> None:
+    """See that a path is one below the store.
+
+    Raises:
+        StorageError: it is none.
+    """
+    if not path or path.startswith("/") or {"..", "."} & {*path.split("/")} or "\0" in path:
+        raise StorageError(f"{shown(path)}: cannot be used: no path below the store")
+
+
+def is_in_place(root: Path, folder: str, real: str) -> bool:
+    """Whether a folder below the root really lies at ``real``; the root itself may be behind links."""
+    return real == os.path.join(root, folder).rstrip("/") or real == os.path.normpath(
+        os.path.join(os.path.realpath(root), folder)
+    )
+
+
+def irregular(path: str) -> StorageError:
+    return StorageError(f"{path}: cannot be read: no regular file (a link, a pipe or a device)")
