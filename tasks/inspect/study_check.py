@@ -1,7 +1,7 @@
-"""Checking a study as a whole: its tables, and every file that they name, opened but not decoded to its end.
+"""Checking a study: its tables, and every file that they name, opened but not decoded to the end.
 
-What a header, a transcript and the ends of a table can tell is told here, before a night of extraction does. What only
-decoding shows (a damaged frame in the middle) is found by the extraction itself.
+This finds what headers, transcripts and the ends of tables show, before a night of extraction. Damage that only decoding
+shows (a frame in the middle) is found by the extraction.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript
 
-_CURVE = "path"  # the column of curves: no extractor reads one, but the study's labels are made of it
-_ANY_RATE = 16_000  # samples a second to decode the sound's beginning at
-_FEWER = 0.9  # a container may count frames that do not decode; so many less than it says is another recording's table
+_CURVE = "path"  # the column of the table curves, which no extractor reads: the study's labels come from it
+_ANY_RATE = 16_000  # samples a second for decoding the beginning of the sound
+# A container may count frames that do not decode. A table with fewer rows than this share belongs to another recording.
+_FEWER = 0.9
 
 
 def check_study(
@@ -60,15 +61,15 @@ def check_study(
     return replace(reading.study, remarks=tuple(remarks)), in_order(problems)
 
 
-def label_problems(study: Study, rules: Mapping[str, LabelRule], found: Sequence[Problem]) -> list[Problem]:
+def label_problems(study: Study, rules: Mapping[str, LabelRule], problems: Sequence[Problem]) -> list[Problem]:
     """Why the study's labels cannot be columns of its clip index, whose rules are the sections ``[labels.<scheme>]``.
 
     Args:
-        study: as far as it is right.
+        study: its valid rows.
         rules: by scheme.
-        found: what is wrong with its tables; nothing is said here that may come of that alone.
+        problems: of its tables; where they may be the cause, this returns none.
     """
-    if any(one.table in _OF_LABELS and one.column not in _NOT_OF_SCHEMES for one in found):
+    if any(each.table in _LABEL_TABLES and each.column not in _VALUE_COLUMNS for each in problems):
         return []
     faults = label_rule_faults(study, rules)
     of_several = () if faults else sorted(sessions_of_several_persons(study, rules).items())
@@ -78,14 +79,8 @@ def label_problems(study: Study, rules: Mapping[str, LabelRule], found: Sequence
     ]
 
 
-_OF_LABELS = ("schemes", "raters", "persons", "labels", "curves")
-_NOT_OF_SCHEMES = (
-    "value",
-    "path",
-    "start_s",
-    "end_s",
-    "confidence",
-)  # columns whose faults lose no scheme and no rater
+_LABEL_TABLES = ("schemes", "raters", "persons", "labels", "curves")
+_VALUE_COLUMNS = ("value", "path", "start_s", "end_s", "confidence")  # their problems lose no scheme and no rater
 
 
 def _check_session(
