@@ -23,20 +23,20 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import print_machine
-from benchmarks.soak import judgement
+from benchmarks.soak import final_checks
 from benchmarks.soak.campaign import Campaign
 from benchmarks.soak.commands import Command
-from benchmarks.soak.ground import FEATURES, Ground
-from benchmarks.soak.sightings import of_the_soak
+from benchmarks.soak.soak_paths import FEATURES, SoakPaths
+from benchmarks.soak.soak_processes import of_the_soak
 from tasks.media.synthesize import SyntheticStudy
 
 _LIMIT_S = 900
 
 
-def soak(ground: Ground, campaign: Campaign, minutes: float, runs: int) -> list[str]:
+def soak(paths: SoakPaths, campaign: Campaign, minutes: float, runs: int) -> list[str]:
     """All of it; gives back what must not be."""
     began = time.monotonic()
-    wrong = _undisturbed(ground, "the undisturbed extraction", ground.extract(ground.reference))
+    wrong = _undisturbed(paths, "the undisturbed extraction", paths.extract(paths.reference))
     if wrong:
         return wrong
     campaign.run_s = time.monotonic() - began
@@ -47,27 +47,27 @@ def soak(ground: Ground, campaign: Campaign, minutes: float, runs: int) -> list[
     campaign.run(60 * minutes, runs)
     print("  the disturbance is over; one more extraction, and a look at everything", flush=True)
     lines = {
-        "the last extraction": ground.extract(ground.store),
-        "verify": ground.command("verify", ground.store),
-        "gc": ground.command("gc", ground.store, "--grace-hours", "0"),
-        "verify after gc": ground.command("verify", ground.store),
+        "the last extraction": paths.extract(paths.store),
+        "verify": paths.command("verify", paths.store),
+        "gc": paths.command("gc", paths.store, "--grace-hours", "0"),
+        "verify after gc": paths.command("verify", paths.store),
     }
-    wrong = [problem for name, line in lines.items() for problem in _undisturbed(ground, name, line)]
-    wrong += judgement.differences(ground, campaign.sessions)
-    wrong += judgement.stray_files(ground)
-    wrong += judgement.leftovers(ground, campaign.holdings)
+    wrong = [problem for name, line in lines.items() for problem in _undisturbed(paths, name, line)]
+    wrong += final_checks.differences(paths, campaign.sessions)
+    wrong += final_checks.stray_files(paths)
+    wrong += final_checks.leftovers(paths, campaign.holdings)
     return [*campaign.findings, *wrong]
 
 
-def _undisturbed(ground: Ground, name: str, line: list[str]) -> list[str]:
-    command = Command.start(ground, name, line, _LIMIT_S)
+def _undisturbed(paths: SoakPaths, name: str, line: list[str]) -> list[str]:
+    command = Command.start(paths, name, line, _LIMIT_S)
     code = command.wait()
     return [f"{name} ended with {code} ({command.log.name})\n{command.tail}"] if code else []
 
 
-def end_everything(ground: Ground) -> None:
+def end_everything(paths: SoakPaths) -> None:
     """Of a soak that was interrupted; after one that ended well nothing is there."""
-    for process in of_the_soak(ground.folder):
+    for process in of_the_soak(paths.folder):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
 
@@ -110,15 +110,15 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
-    ground = Ground(folder, features)
-    campaign = Campaign(ground, arguments.seed, sessions)
+    paths = SoakPaths(folder, features)
+    campaign = Campaign(paths, arguments.seed, sessions)
     try:
         study = SyntheticStudy(sessions=arguments.sessions, seconds=arguments.seconds, width=160, height=120)
-        ground.prepare(study, tool_seconds=1.5)
-        wrong = soak(ground, campaign, arguments.minutes, arguments.runs)
+        paths.prepare(study, tool_seconds=1.5)
+        wrong = soak(paths, campaign, arguments.minutes, arguments.runs)
     finally:
         print_table(campaign)
-        end_everything(ground)
+        end_everything(paths)
         if arguments.keep:
             print(f"\n  kept: {folder}")
         else:

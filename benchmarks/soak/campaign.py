@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from benchmarks.soak.commands import Command
-from benchmarks.soak.disturbance import Strike, Striker, draw_strikes
-from benchmarks.soak.ground import Ground
-from benchmarks.soak.sightings import Holdings, Role, of_the_soak
+from benchmarks.soak.disturbances import Strike, Striker, draw_strikes
+from benchmarks.soak.soak_paths import SoakPaths
+from benchmarks.soak.soak_processes import Holdings, Role, of_the_soak
 from storyframes.store import record_status
 from storyframes.store.layout import open_store
 from storyframes.store.records import Status
@@ -32,7 +32,7 @@ class Campaign:
     """One soak's disturbed part.
 
     Attributes:
-        ground: where.
+        paths: where.
         seed: of everything that is drawn.
         sessions: of the study.
         run_s: how long an undisturbed run takes.
@@ -40,7 +40,7 @@ class Campaign:
         findings: what must not be.
     """
 
-    ground: Ground
+    paths: SoakPaths
     seed: int
     sessions: tuple[str, ...]
     run_s: float = 30
@@ -78,7 +78,7 @@ class Campaign:
             self.striker.wake(everybody=True)
 
     def _tick(self, *, going_on: bool) -> None:
-        processes = of_the_soak(self.ground.folder)
+        processes = of_the_soak(self.paths.folder)
         self.holdings.note(processes)
         self.striker.wake()
         victims = [process for process in processes if process.role is not Role.READER]
@@ -110,8 +110,8 @@ class Campaign:
         if not self._runs and dice.random() < _TWO_AT_ONCE:
             self._second_run = now + dice.uniform(0.1, 0.9) * self.run_s
         selection = self._draw_selection(dice)
-        line = self.ground.extract(self.ground.store, *selection)
-        command = Command.start(self.ground, "extract", line, _RUN_LIMIT_S, selection)
+        line = self.paths.extract(self.paths.store, *selection)
+        command = Command.start(self.paths, "extract", line, _RUN_LIMIT_S, selection)
         strikes = draw_strikes(self._dice["strikes"], _MOST_STRIKES, _LINES + len(self.sessions) * _LINES)
         self._runs.append((command, strikes))
         self._runs_left -= 1
@@ -123,29 +123,29 @@ class Campaign:
         if dice.random() < 0.25:
             options += ["--session", dice.choice(self.sessions)]
         if dice.random() < 0.25:
-            options += ["--features", dice.choice(self.ground.features)]
+            options += ["--features", dice.choice(self.paths.features)]
         return options
 
     def _start_beside(self) -> None:
-        if not (self.ground.store / "zarr.json").exists():
+        if not (self.paths.store / "zarr.json").exists():
             return
         if not any(command.name == "reader" for command in self._beside):
             seed = self._dice["reader"].randrange(1 << 30)
-            arguments = map(str, (self.ground.store, self.ground.reference, seed, _READER_S))
+            arguments = map(str, (self.paths.store, self.paths.reference, seed, _READER_S))
             line = [sys.executable, "-m", "benchmarks.soak.reader", *arguments]
-            self._beside.append(Command.start(self.ground, "reader", line, _BESIDE_LIMIT_S))
+            self._beside.append(Command.start(self.paths, "reader", line, _BESIDE_LIMIT_S))
         if time.time() < self._next_beside or len(self._beside) > 1:
             return
-        dice, store = self._dice["beside"], self.ground.store
+        dice, store = self._dice["beside"], self.paths.store
         lines = {
             "gc": ["gc", store, "--grace-hours", 0],
-            "index": ["index", self.ground.study, store, "--config", self.ground.configuration],
+            "index": ["index", self.paths.study, store, "--config", self.paths.configuration],
             "status": ["status", store],
             "verify": ["verify", store],
         }
         name = dice.choices(list(lines), [4, 2, 1, 2])[0]
         self._beside.append(
-            Command.start(self.ground, name, self.ground.command(*map(str, lines[name])), _BESIDE_LIMIT_S)
+            Command.start(self.paths, name, self.paths.command(*map(str, lines[name])), _BESIDE_LIMIT_S)
         )
         self._next_beside = time.time() + dice.uniform(1, 6)
 
@@ -199,10 +199,10 @@ class Campaign:
         began = datetime.fromtimestamp(command.began, UTC).isoformat()
         options = list(command.selection)
         value = {name: options[options.index(name) + 1] for name in ("--session", "--features") if name in options}
-        entries = {(each.session_id, each.feature): each for each in record_status.scan(open_store(self.ground.store))}
+        entries = {(each.session_id, each.feature): each for each in record_status.scan(open_store(self.paths.store))}
         untrue = []
         for session_id in [value["--session"]] if "--session" in value else self.sessions:
-            for feature in [value["--features"]] if "--features" in value else self.ground.features:
+            for feature in [value["--features"]] if "--features" in value else self.paths.features:
                 entry = entries.get((session_id, feature))
                 if entry is None or entry.current is None or entry.status is not Status.DONE:
                     untrue.append(f"{session_id}/{feature} is not there")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.soak.ground import ROOT, Ground
-from benchmarks.soak.sightings import Sighting, started_at
+from benchmarks.soak.soak_paths import ROOT, SoakPaths
+from benchmarks.soak.soak_processes import ProcessIdentity, started_at
 
 _SHOWN = 15
 HUNG = -1000
@@ -32,7 +32,7 @@ class Command:
 
     name: str
     process: subprocess.Popen[bytes]
-    identity: Sighting
+    identity: ProcessIdentity
     log: Path
     limit_s: float
     selection: tuple[str, ...]
@@ -41,18 +41,18 @@ class Command:
 
     @classmethod
     def start(
-        cls, ground: Ground, name: str, line: Sequence[str], limit_s: float, selection: Sequence[str] = ()
+        cls, paths: SoakPaths, name: str, line: Sequence[str], limit_s: float, selection: Sequence[str] = ()
     ) -> Command:
-        logs = ground.folder / "logs"
+        logs = paths.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"{len(list(logs.iterdir())):04d}-{name.replace(' ', '-')}.txt"
-        environment = ground.environment() | {"PYTHONFAULTHANDLER": "1"}  # a hung one says where
+        environment = paths.environment() | {"PYTHONFAULTHANDLER": "1"}  # a hung one says where
         with log.open("wb") as output:
             process = subprocess.Popen(
-                line, cwd=ground.folder / "elsewhere", env=environment,
+                line, cwd=paths.folder / "elsewhere", env=environment,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        identity = Sighting(process.pid, started_at(process.pid), " ".join(line))
+        identity = ProcessIdentity(process.pid, started_at(process.pid), " ".join(line))
         return cls(name, process, identity, log, limit_s, tuple(selection), time.time())
 
     @property

@@ -1,7 +1,7 @@
 """Checking a study: its tables, and every file that they name, opened but not decoded to the end.
 
-This finds what headers, transcripts and the ends of tables show, before a night of extraction. Damage that only decoding
-shows (a frame in the middle) is found by the extraction.
+This finds what headers, transcripts and the ends of tables show, before a night of extraction. Damage that only
+decoding shows (a frame in the middle) is found by the extraction.
 """
 
 from __future__ import annotations

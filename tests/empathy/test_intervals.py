@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from benchmarks.coverage import POPULATIONS, Population, simulate
+from benchmarks.empathy.coverage import POPULATIONS, Population, simulate
 from tasks.empathy import intervals
 from tasks.empathy.intervals import participant_intervals, permutation_p
 from tasks.empathy.levels import Scored, at_level

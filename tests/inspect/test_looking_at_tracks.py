@@ -153,7 +153,7 @@ def test_an_overlay_is_of_the_cameras_own_frame(group: Path, tmp_path: Path) -> 
     assert "s0001 has no landmarks" in own.stderr
     assert "it has frames, opensmile" in own.stderr
     assert "s0001, track child_a, has no landmarks" in run(*arguments, "--track", "child_a").stderr
-    assert "frame 70 was asked for" in run(*arguments, "--track", "child_b", "--frame", 70).stderr
+    assert "frame 70 was requested" in run(*arguments, "--track", "child_b", "--frame", 70).stderr
 
 
 def test_an_overlay_needs_a_camera_that_there_is(dyad: Path, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.opened_files import below, files_opened
 
-from benchmarks.processes import Cost, Role
-from benchmarks.scale import Measure, line, measures
-from benchmarks.scale_study import SETTINGS as NEW
-from benchmarks.scale_study import many_sessions
-from benchmarks.unchanged_study import SETTINGS, unchanged_study
+from benchmarks.scaling.processes import Cost, Role
+from benchmarks.scaling.scale import Measure, line, measures
+from benchmarks.scaling.scale_study import SETTINGS as NEW
+from benchmarks.scaling.scale_study import many_sessions
+from benchmarks.scaling.unchanged_study import SETTINGS, unchanged_study
 from storyframes.store.layout import create_store
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.models import digests

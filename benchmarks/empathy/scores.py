@@ -1,0 +1,106 @@
+"""What it costs to score: 60 runs of 20,000 predictions through the command, and 200,000 clips through ``score``.
+
+Beside them what the same takes with the usual libraries, in the same run: pandas reading the files and SciPy and
+scikit-learn computing r, rho, Acc, F1 and MSE of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
+
+from benchmarks.measure import interleave, print_machine
+from tasks.empathy.metrics import score
+from tasks.empathy.predictions import write_predictions
+from tasks.empathy.run_record import Run, write_run
+
+HERE = Path(__file__).parents[2]
+RUNS, PREDICTIONS, CLIPS, PARTICIPANTS = 60, 20_000, 200_000, 8
+MODALITIES = ("t", "v+a", "v+t", "a+t", "v+a+t")
+
+USUAL = """
+import sys
+from pathlib import Path
+import pandas as pd
+from benchmarks.empathy.scores import usual
+for path in Path(sys.argv[1]).rglob("predictions.parquet"):
+    table = pd.read_parquet(path)
+    usual(table["score"].to_numpy(), table["rating"].to_numpy())
+"""
+
+
+def usual(scores: np.ndarray, ratings: np.ndarray) -> tuple[float, ...]:
+    """The metrics by the libraries that everybody has."""
+    labels, positive, said = (ratings - 1) / 4, ratings > 3, scores > 0.5
+    return (
+        pearsonr(scores, labels).statistic,
+        spearmanr(scores, labels).statistic,
+        accuracy_score(positive, said),
+        f1_score(positive, said),
+        mean_squared_error(labels, scores),
+    )
+
+
+def write_runs(root: Path) -> None:
+    """Four models, five sets of modalities, three seeds; every clip of one of eight participants."""
+    generator = np.random.default_rng(0)
+    who, story = generator.integers(0, PARTICIPANTS, PREDICTIONS), generator.integers(0, 40, PREDICTIONS)
+    ratings = (who * 7 + story * 13) % 5 + 1
+    table = pd.DataFrame(
+        {
+            "clip_id": [f"p{one:02d}-s01:story_share:{number:06d}:1" for number, one in enumerate(who)],
+            "session_id": [f"p{one:02d}-s01" for one in who],
+            "participant_id": [f"p{one:02d}" for one in who],
+            "story_id": [f"story-{one:02d}" for one in story],
+            "rating": ratings,
+        }
+    ).assign(phase="story_share", split="test", copies=1)
+    for model, modalities, seed in itertools.product(("amer", "tfn", "ef_lstm", "lf_lstm"), MODALITIES, range(3)):
+        run = Run(phase="story_share", model=model, modalities=modalities, seed=seed)
+        folder = root / model / modalities / str(seed)
+        folder.mkdir(parents=True)
+        write_run(folder, run)
+        scores = 0.3 + ratings / 20 + generator.normal(size=PREDICTIONS) * 0.2
+        write_predictions(folder, run, table.assign(score=scores))
+
+
+def main() -> None:
+    print_machine()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write_runs(root)
+
+        def command(*arguments: str) -> None:
+            subprocess.run([sys.executable, *arguments], cwd=HERE, check=True, stdout=subprocess.DEVNULL)
+
+        evaluate = ("-m", "flows.cli", "evaluate", str(root))
+        measured = interleave(
+            {
+                "usual": lambda: command("-c", USUAL, str(root)),
+                "evaluate": lambda: command(*evaluate),
+                "evaluate, stories": lambda: command(*evaluate, "--level", "story"),
+                "evaluate, intervals and p": lambda: command(*evaluate, "--format", "json"),
+            },
+            runs=3,
+        )
+    print(f"CPU-seconds of {RUNS} runs of {PREDICTIONS:,} predictions, start of the program included; wanted 5")
+    for name, one in measured.items():
+        print(f"  {name:<28} {one.cpu_s:6.2f}  ({one.cpu_s / measured['usual'].cpu_s:.2f} of usual)")
+    generator = np.random.default_rng(1)
+    scores, ratings = generator.uniform(size=CLIPS), generator.integers(1, 6, CLIPS)
+    alone = interleave({"usual": lambda: usual(scores, ratings), "ours": lambda: score(scores, ratings)})
+    print(f"\nCPU-seconds of the metrics of {CLIPS:,} clips; wanted .5")
+    for name, one in alone.items():
+        print(f"  {name:<28} {one.cpu_s:6.3f}  ({one.cpu_s / alone['usual'].cpu_s:.2f} of usual)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""ResNet-50: this project beside the eager torch loop that one would write first, OpenVINO itself, and the processor.
+
+    python -m benchmarks.extracting.resnet50 [--runs 5]
+
+One thread where nothing else is said. Every candidate has the same images, the same (random) weights and runs in turns
+with the others. The bound is what a large float32 matrix product costs, at 8.2 GFLOP an image.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
+from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
+from tasks.extractors.image_networks.engine import Engine
+from tasks.extractors.image_networks.engines import open_engine
+from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.resnet50.model import Model
+from tasks.extractors.resnet50.network import build_network, cropper
+from tasks.extractors.resnet50.settings import SIDE, ResNet50Settings, ResNet50Weights
+from tasks.models.libraries import import_openvino, import_torchvision
+
+V1 = ResNet50Weights.V1
+MODEL = Model(V1, None, "untrained")
+IMAGES = 32  # of each turn
+BATCH = 8
+GFLOP = 8.2  # of an image
+FRAMES_PER_MINUTE = 15 * 60
+_PRODUCT = 4096  # rows and columns of the matrices: 137 GFLOP, those of 17 images
+EAGER_BATCHES = (1, 8, 32)  # frame by frame; what ours has, where eager torch costs least; as for training
+EAGER = "eager loop, by 8"
+
+Job = Callable[[], object]
+
+
+def frames_720p(count: int) -> np.ndarray:
+    """(n, 720, 1280, 3) uint8: smooth shapes with some noise, as a camera gives them."""
+    generator = np.random.default_rng(0)
+    coarse = torch.from_numpy(generator.uniform(0, 255, (count, 3, 9, 16)).astype(np.float32))
+    smooth = torch.nn.functional.interpolate(coarse, (720, 1280), mode="bilinear").permute(0, 2, 3, 1).numpy()
+    return (smooth + generator.normal(0, 3, smooth.shape)).clip(0, 255).astype(np.uint8)
+
+
+def in_batches(engine: Engine, images: np.ndarray) -> None:
+    """As the extractor feeds it: as much under way as the engine wants."""
+    waiting: list[Callable[[], np.ndarray]] = []
+    for first in range(0, len(images), BATCH):
+        waiting.append(engine.start(images[first : first + BATCH]))
+        if len(waiting) > engine.ahead:
+            waiting.pop(0)()
+    for wait in waiting:
+        wait()
+
+
+def peers_network() -> EmbeddingNetwork:
+    """torchvision's network as it comes: float32, NCHW, batch normalisation on its own."""
+    return build_network(None, V1)
+
+
+def peers_loop(network: EmbeddingNetwork, images: torch.Tensor, batch_size: int, threads: int = 1) -> None:
+    """Eager torch on images that are normalised tensors already."""
+    torch.set_num_threads(threads)
+    with torch.inference_mode():
+        for batch in images.split(batch_size):
+            network.pooled(batch)
+    torch.set_num_threads(1)
+
+
+def openvino_itself(images: np.ndarray) -> Job:
+    """OpenVINO as its documentation has it, one thread: convert, compile, call."""
+    openvino = import_openvino()
+    example = torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
+    converted = openvino.convert_model(peers_network(), example_input=example, input=[-1, SIDE, SIDE, 3])
+    options = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(converted, "CPU", options)
+    return lambda: [compiled(images[first : first + BATCH]) for first in range(0, len(images), BATCH)]
+
+
+def ours(images: np.ndarray, **settings: object) -> Job:
+    return partial(in_batches, open_engine(MODEL, ResNet50Settings.model_validate(settings).resolved()), images)
+
+
+def candidates(count: int) -> dict[str, Callable[[], Job]]:
+    """What is measured, each made when it is needed: a process of its own measures the memory of each."""
+    images = cropper(V1, Precision.FLOAT32).crop(frames_720p(2)).repeat(count // 2, axis=0)
+    tensors = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    matrix = torch.ones(_PRODUCT, _PRODUCT)
+    made: dict[str, Callable[[], Job]] = {
+        "matrix product": lambda: partial(torch.mm, matrix, matrix),
+        **{
+            f"eager loop, by {size}": partial(lambda size: partial(peers_loop, peers_network(), tensors, size), size)
+            for size in EAGER_BATCHES
+        },
+        "OpenVINO itself": lambda: openvino_itself(images),
+        "torch, fused": lambda: ours(images, engine="torch", batch_size=BATCH),
+        "float32": lambda: ours(images),
+        "bfloat16": lambda: ours(images, precision=Precision.BFLOAT16),
+        f"{EAGER}, 2 threads": lambda: partial(peers_loop, peers_network(), tensors, 8, threads=2),
+        "float32, 2 threads": lambda: ours(images, cpus=2),
+        "bfloat16, 2 threads": lambda: ours(images, cpus=2, precision="bfloat16"),
+    }
+    return {name: make for name, make in made.items() if "bfloat16" not in name or _has_bfloat16()}
+
+
+def _has_bfloat16() -> bool:
+    return "BF16" in import_openvino().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+def images_of(name: str) -> float:
+    """How many images a turn of a candidate is."""
+    return 2 * _PRODUCT**3 / 1e9 / GFLOP if name == "matrix product" else IMAGES
+
+
+def print_models(runs: int) -> dict[str, float]:
+    """Prints the table; gives back CPU-seconds per image."""
+    made = candidates(IMAGES)
+    measured = interleave({name: make() for name, make in made.items()}, runs)
+    cost = {name: result.cpu_s / images_of(name) for name, result in measured.items()}
+    print(f"{'ResNet-50, CPU':<27} CPU-ms/image  x eager  of product  images/s  CPU-s/min  peak GB")
+    for name, result in measured.items():
+        print(f"  {name:<25} {_figures(name, result, cost)}")
+    print(f"  (x eager: of '{EAGER}'; CPU-s/min: a minute of a session at 15 frames a second)")
+    for name in (name for name in ("matrix product", "float32", "bfloat16") if name in cost):
+        ratios = ", ".join(f"{cost[f'eager loop, by {size}'] / cost[name]:.2f} x by {size}" for size in EAGER_BATCHES)
+        print(f"  {name}: the eager loop's processor time an image is {ratios}")
+    for name in (EAGER, "float32", "bfloat16"):
+        if f"{name}, 2 threads" in cost:
+            print(f"  {name}: an image costs {cost[f'{name}, 2 threads'] / cost[name]:.2f} x as much with 2 threads")
+    return cost
+
+
+def _figures(name: str, result: Measured, cost: dict[str, float]) -> str:
+    memory = "" if name == "matrix product" else f"{peak_memory_gb('benchmarks.extracting.resnet50', name):8.2f}"
+    return (
+        f"{1000 * cost[name]:12.1f} {cost[EAGER] / cost[name]:8.2f} {cost['matrix product'] / cost[name]:11.2f} "
+        f"{images_of(name) / result.wall_s:9.1f} {FRAMES_PER_MINUTE * cost[name]:10.1f} {memory}"
+    )
+
+
+def print_preprocessing(cost: dict[str, float], runs: int) -> None:
+    """From decoded 720p frames to the network's images."""
+    frames = frames_720p(8)
+    transform = import_torchvision().models.ResNet50_Weights.IMAGENET1K_V1.transforms()
+    tensors = torch.from_numpy(frames).permute(0, 3, 1, 2)
+    jobs: dict[str, Job] = {
+        "float32": partial(cropper(V1, Precision.FLOAT32).crop, frames),
+        "bfloat16": partial(cropper(V1, Precision.BFLOAT16).crop, frames),
+        "torchvision's transform, tensors": partial(transform, tensors),
+    }
+    measured = interleave(jobs, runs)
+    print("\npreprocessing of a 720p frame")
+    for name, result in measured.items():
+        each = result.cpu_s / len(frames)
+        share = f"{100 * each / cost[name]:4.1f} % of the network" if name in cost else ""
+        print(f"  {name:<33} {1000 * each:5.1f} CPU-ms  {share}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    arguments, _ = parser.parse_known_args()
+    torch.set_num_threads(1)
+    if arguments.memory_of:
+        candidates(IMAGES)[arguments.memory_of]()()
+        status = Path("/proc/self/status").read_text()
+        print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")))
+        return
+    print_machine()
+    cost = print_models(arguments.runs)
+    print_preprocessing(cost, arguments.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""Clips a second: the reader and the loader beside np.memmap, zarr-python and h5py, on the same sessions.
+
+A clip is the paper's visual input, 120 frames x 2762 columns as float32, and its mask; every way of reading fills
+batches of 64 of them. Ratios are clips per CPU-second over those of np.memmap in the same, interleaved run.
+"""
+
+from __future__ import annotations
+
+import pickle
+import resource
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+import zarr
+
+from benchmarks.measure import interleave
+from benchmarks.reading.clip_data import WINDOW, ClipData, uniform, write_many_sessions
+from storyframes import ClipDataset, ClipLoader, FeatureStore, SessionBlockSampler, UniformSampler
+from storyframes.clips.dataset import BatchBuffers, new_memory
+from storyframes.features import VISION
+
+BATCH = 64
+CLIPS = 3_072  # of a run: 48 batches, two turns of SessionBlockSampler
+OPENFACE = 714
+WIDTH = 2762
+MEMMAP = "np.memmap over .npy"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of reading.
+
+    Attributes:
+        clips: how many a run reads; the slow ones read fewer.
+        read: reads them.
+        target: ratio to np.memmap per CPU-second that it has to reach, if any.
+        wall_target: the same per second.
+    """
+
+    clips: int
+    read: Callable[[], object]
+    target: float | None = None
+    wall_target: float | None = None
+
+
+Rows = Callable[[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""A session's openface, resnet50 and valid rows."""
+
+
+def fill_batches(sessions: Mapping[str, Rows], clips: Iterable[tuple[str, int]]) -> None:
+    """What one would write by hand: rows into the arrays of a batch, which are used again."""
+    values, mask = np.empty((BATCH, WINDOW, WIDTH), np.float32), np.empty((BATCH, WINDOW), bool)
+    for number, (session, start) in enumerate(clips):
+        place = number % BATCH
+        openface, resnet50, valid = sessions[session](start, start + WINDOW)
+        values[place, :, :OPENFACE] = openface
+        values[place, :, OPENFACE:] = resnet50
+        mask[place] = valid
+
+
+def memmaps(data: ClipData) -> dict[str, Rows]:
+    def rows(arrays: list[np.ndarray], start: int, stop: int) -> tuple[np.ndarray, ...]:
+        return arrays[0][start:stop], arrays[1][start:stop], arrays[2][start:stop]
+
+    return {
+        session: partial(rows, [np.load(data.npy(session, name), mmap_mode="r") for name in (*VISION, "valid")])
+        for session in data.session_ids
+    }
+
+
+def zarr_arrays(data: ClipData) -> dict[str, Rows]:
+    store = FeatureStore(data.features).catalogue.set_index(["session_id", "feature"])["path"]
+
+    def open_one(session: str) -> Rows:
+        parts = (("openface", "values"), ("resnet50", "values"), ("openface", "valid"))
+        arrays = [zarr.open_array(data.features / store[session, feature] / name, mode="r") for feature, name in parts]
+        return lambda start, stop: tuple(array[start:stop] for array in arrays)
+
+    return {session: open_one(session) for session in data.session_ids}
+
+
+def hdf5_files(data: ClipData) -> dict[str, Rows]:
+    def open_one(session: str) -> Rows:
+        file = h5py.File(data.hdf5(session))
+        arrays = [file[name] for name in (*VISION, "valid")]
+        return lambda start, stop: tuple(array[start:stop] for array in arrays)
+
+    return {session: open_one(session) for session in data.session_ids}
+
+
+def store_rows(data: ClipData) -> dict[str, Rows]:
+    store = FeatureStore(data.features)
+
+    def rows(session: str, start: int, stop: int) -> tuple[np.ndarray, ...]:
+        return (
+            store.view(session, "openface", start, stop),
+            store.view(session, "resnet50", start, stop),
+            store.view(session, "openface", start, stop, array="valid"),
+        )
+
+    return {session: partial(rows, session) for session in data.session_ids}
+
+
+# --- random clips, one process ---------------------------------------------------------------------------------------
+
+
+def random_clips(data: ClipData) -> dict[str, Way]:
+    def by_hand(sessions: Mapping[str, Rows], count: int) -> Way:
+        return Way(count, lambda: fill_batches(sessions, uniform(data, count, seed=0)))
+
+    dataset = ClipDataset(data.features, ["vision"])
+    archived = pickle.dumps(ClipDataset(data.archive, ["vision"]))
+
+    def threads() -> None:
+        read_loader(ClipLoader(dataset, BATCH, UniformSampler(dataset), threads=2))
+
+    def blocks() -> None:
+        cold = pickle.loads(archived)  # no chunk that an earlier run has decoded
+        read_loader(ClipLoader(cold, BATCH, SessionBlockSampler(cold), threads=1))
+
+    return {
+        MEMMAP: by_hand(memmaps(data), CLIPS),
+        "FeatureStore.view": by_hand(store_rows(data), CLIPS),
+        "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset), target=0.90),
+        "ClipLoader, two threads": Way(CLIPS, threads, target=0.45, wall_target=0.80),
+        "zstd archive, block shuffle": Way(CLIPS, blocks, target=0.25),
+        "h5py, same chunks": by_hand(hdf5_files(data), CLIPS // 8),
+        "zarr-python, same store": by_hand(zarr_arrays(data), CLIPS // 48),
+    }
+
+
+def read_dataset(dataset: ClipDataset) -> None:
+    """Batches one after the other, without torch."""
+    order = list(UniformSampler(dataset))[:CLIPS]
+    buffers = BatchBuffers(dataset.fields, BATCH, 1, new_memory)
+    for first in range(0, CLIPS, BATCH):
+        dataset.read(order[first : first + BATCH], out=buffers.take(BATCH))
+
+
+def read_loader(loader: ClipLoader | torch.utils.data.DataLoader) -> None:
+    for _ in islice(loader, CLIPS // BATCH):
+        pass
+
+
+def clips_as_stored(data: ClipData) -> dict[str, Way]:
+    """Without widening float16, which is most of the work above: what the reader adds shows better."""
+    sessions = memmaps(data)
+
+    def by_hand() -> None:
+        openface = np.empty((BATCH, WINDOW, OPENFACE), np.float32)
+        resnet50 = np.empty((BATCH, WINDOW, WIDTH - OPENFACE), np.float16)
+        mask = np.empty((BATCH, WINDOW), bool)
+        for number, (session, start) in enumerate(uniform(data, CLIPS, seed=0)):
+            place = number % BATCH
+            openface[place], resnet50[place], mask[place] = sessions[session](start, start + WINDOW)
+
+    dataset = ClipDataset(data.features, list(VISION))
+    return {MEMMAP: Way(CLIPS, by_hand), "ClipDataset, one thread": Way(CLIPS, partial(read_dataset, dataset))}
+
+
+# --- torch's DataLoader ----------------------------------------------------------------------------------------------
+
+
+class NpyDataset(torch.utils.data.Dataset):
+    """The same clips of .npy files, as one would write it by hand."""
+
+    def __init__(self, data: ClipData, dataset: ClipDataset) -> None:
+        self.sessions = memmaps(data)
+        self.clips = list(zip(dataset.clips["session_id"], dataset.clips["start_frame"].tolist(), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray | int]:
+        session, start = self.clips[index]
+        openface, resnet50, valid = self.sessions[session](start, start + WINDOW)
+        values = np.empty((WINDOW, WIDTH), np.float32)
+        values[:, :OPENFACE] = openface
+        values[:, OPENFACE:] = resnet50
+        return {"vision": values, "vision_mask": valid.astype(bool), "index": index}
+
+
+def data_loaders(data: ClipData) -> dict[str, Way]:
+    dataset = ClipDataset(data.features, ["vision"])
+    sampler = UniformSampler(dataset)
+
+    chosen = list(sampler)[:CLIPS]
+
+    def read(source: torch.utils.data.Dataset) -> None:
+        options = {"sampler": chosen, "num_workers": 2, "multiprocessing_context": "fork"}
+        read_loader(torch.utils.data.DataLoader(source, BATCH, **options))
+
+    return {
+        "DataLoader over .npy": Way(CLIPS, partial(read, NpyDataset(data, dataset))),
+        "DataLoader over ClipDataset": Way(CLIPS, partial(read, dataset), target=0.90),
+    }
+
+
+# --- whole sessions, and opening -------------------------------------------------------------------------------------
+
+
+def whole_sessions(data: ClipData) -> dict[str, Way]:
+    sessions, store = memmaps(data), FeatureStore(data.features)
+    out = np.empty((data.frames, WIDTH), np.float32)
+
+    def by_hand() -> None:
+        for session in data.session_ids:
+            openface, resnet50, _ = sessions[session](0, data.frames)
+            out[:, :OPENFACE] = openface
+            out[:, OPENFACE:] = resnet50
+
+    def ours() -> None:
+        for session in data.session_ids:
+            store.read(session, "vision", out=out)
+
+    clips = data.sessions * data.frames // WINDOW
+    return {MEMMAP: Way(clips, by_hand), "FeatureStore.read": Way(clips, ours, target=0.90)}
+
+
+def opening(data: ClipData, root: Path) -> None:
+    sessions = write_many_sessions(data, root)
+    store = FeatureStore(root)
+    clips = store.clips()
+    ids = store.sessions
+
+    def first_rows() -> None:
+        fresh = FeatureStore(root)
+        for session in ids:
+            fresh.view(session, "openface", 0, WINDOW)
+            fresh.view(session, "resnet50", 0, WINDOW)
+
+    measured = interleave(
+        {
+            f"open a store of {sessions} sessions": lambda: FeatureStore(root),
+            "and the first clip of each of them": first_rows,
+            f"load clips.parquet, {len(clips):,} rows": store.clips,
+        }
+    )
+    limits = (0.3, None, 0.2)
+    for (name, result), limit in zip(measured.items(), limits, strict=True):
+        target = "" if limit is None else f"{'met' if result.wall_s < limit else 'MISSED'} (< {limit} s)"
+        print(f"  {name:<40} {result.cpu_s:6.3f} CPU-s {result.wall_s:6.3f} s  {target}".rstrip())
+
+
+def compare(title: str, ways: Mapping[str, Way], runs: int = 5) -> None:
+    """Measure and print; the first way is the baseline."""
+    measured = interleave({name: way.read for name, way in ways.items()}, runs)
+    (base_name, base), *_ = ways.items()
+    print(f"{title} (median of {runs}, interleaved)")
+    print(f"  {'':<27} {'clips/CPU-s':>11} {'clips/s':>8} {'CPU ratio':>9} {'wall ratio':>10}")
+    for name, way in ways.items():
+        result, baseline = measured[name], measured[base_name]
+        cpu = way.clips / result.cpu_s / (base.clips / baseline.cpu_s)
+        wall = way.clips / result.wall_s / (base.clips / baseline.wall_s)
+        rates = f"{way.clips / result.cpu_s:11,.0f} {way.clips / result.wall_s:8,.0f}"
+        print(f"  {name:<27} {rates} {cpu:9.2f} {wall:10.2f}  {_verdict(way, cpu, wall)}".rstrip(), flush=True)
+
+
+def _verdict(way: Way, cpu: float, wall: float) -> str:
+    wanted = [(way.target, cpu, "CPU"), (way.wall_target, wall, "wall")]
+    given = [(target, ratio, kind) for target, ratio, kind in wanted if target is not None]
+    if not given:
+        return ""
+    targets = ", ".join(f"{target:.2f} {kind}" for target, _, kind in given)
+    return f"{'met' if all(ratio >= target for target, ratio, _ in given) else 'MISSED'} ({targets})"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    with tempfile.TemporaryDirectory() as folder:
+        data = ClipData(Path(folder))
+        data.write()
+        compare("random clips of 120 frames x 2762 columns, in batches of 64", random_clips(data))
+        compare("the same as stored: openface float32, resnet50 float16", clips_as_stored(data), runs=9)
+        compare("the first ones in torch's DataLoader, two fork workers", data_loaders(data))
+        compare("whole sessions from beginning to end", whole_sessions(data))
+        print("opening (median of 5)")
+        opening(data, Path(folder, "many"))
+
+
+if __name__ == "__main__":
+    main()
