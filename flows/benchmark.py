@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
 from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.cluster_work import KindOfWork, do_on_cluster
 from flows.clusters.connection import Connection
 from flows.clusters.needs import ClusterError
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
 from flows.clusters.training_preflight import only_able_to_train
-from flows.gather import Bundle
-from flows.in_turn import do_in_turn
 from flows.interruption import heeded
+from flows.on_cluster import do_on_cluster, unit_task
+from flows.run import end_state, registered_run
 from flows.runs.artifacts import ProgressArtifact
-from flows.runs.result import end_state
 from flows.settings import SettingsError, load_settings
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.storage import StorageError
 from tasks.empathy.fitting import misfit
-from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, as_left, grid, not_in_runs, train_unit
+from tasks.empathy.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
 from tasks.empathy.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings, modalities_of
 from tasks.inspect.formatting import human_time, markdown_table, plain_markdown
 
@@ -96,13 +91,22 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class PreparedBenchmark:
-    """What a benchmark goes by."""
+    """A benchmark that is checked and ready.
+
+    Attributes:
+        units: the runs of the grid.
+        cluster: what they are trained on.
+        report: called with each outcome as it becomes final, and with warnings.
+    """
 
     units: tuple[TrainingUnit, ...]
     cluster: ClusterSettings
+    report: Callable[[TrainingOutcome | str], None] = lambda _: None
 
 
-def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
+def prepare_benchmark(
+    request: BenchmarkRequest, report: Callable[[TrainingOutcome | str], None] = lambda _: None
+) -> PreparedBenchmark:
     """The runs that are asked for; nothing is started.
 
     Raises:
@@ -127,22 +131,11 @@ def prepare_benchmark(request: BenchmarkRequest) -> PreparedBenchmark:
         train = train.model_copy(update={"personality": train.personality.model_copy(update={"study": study})})
     features = request.features if "://" in request.features else str(Path(request.features).absolute())
     runs = request.out.absolute()
-    return PreparedBenchmark(
-        tuple(TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names)), cluster
-    )
+    units = (TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names))
+    return PreparedBenchmark(tuple(units), cluster, report)
 
 
-@task(name="train", task_run_name="{bundle.name}", cache_policy=NO_CACHE)
-def train_task(bundle: Bundle[TrainingUnit]) -> State:
-    """Runs of the grid; the state tells the truth."""
-    return do_in_turn(bundle, lambda unit: (train_unit(unit),), _describe)
-
-
-def _describe(outcome: TrainingOutcome) -> str:
-    if outcome.failed:
-        return f"{outcome.run}: failed: {outcome.reason}"
-    lacking = f"; no untrained baseline: {outcome.untrained}" if outcome.untrained else ""
-    return f"{outcome.run}: {f'trained in {outcome.seconds:.1f} s' if outcome.is_new else 'done before'}{lacking}"
+train_task = unit_task("train")
 
 
 @flow(name="train-benchmark", persist_result=False)
@@ -153,43 +146,47 @@ def train_benchmark(request: BenchmarkRequest) -> State:
         Completed; PartialSuccess where some runs failed; Failed where all did, or where what was asked for cannot be
         done. Its data is a :class:`BenchmarkResult`, or None.
     """
+    return _ended(lambda: prepare_benchmark(request))
+
+
+@flow(name="train-benchmark", persist_result=False)
+def go_on(request: BenchmarkRequest, run_id: str) -> State:
+    """Go on with a benchmark that this process has prepared, see :func:`flows.run.registered`."""
+    return _ended(lambda: registered_run(run_id))
+
+
+def _ended(prepare: Callable[[], PreparedBenchmark]) -> State:
     os.umask(0o077)
     try:
         with heeded():
-            return _train(request).state()
+            return _train(prepare()).state()
     except _REFUSALS as error:
         return Failed(message=str(error))
 
 
-def _train(request: BenchmarkRequest) -> BenchmarkResult:
+def _train(prepared: PreparedBenchmark) -> BenchmarkResult:
     began = time.monotonic()
-    prepared = prepare_benchmark(request)
     units = prepared.units
     progress = ProgressArtifact(len(units), unit="run")
-    told, logger = _told.get(), get_run_logger()
+    logger = get_run_logger()
 
-    def finished(outcome: TrainingOutcome) -> None:
+    def settled(outcome: TrainingOutcome) -> None:
         progress.finished(failed=outcome.failed)
-        if told:
-            told(outcome)
+        prepared.report(outcome)
 
     def warn(line: str) -> None:
         logger.warning("%s", line)
-        if told:
-            told(line)
+        prepared.report(line)
 
-    training = KindOfWork(
-        name="train-models",
+    outcomes = do_on_cluster(
+        units,
+        prepared.cluster,
         task=train_task,
-        needs=lambda unit: unit.needs,
-        cost_s=lambda unit: math.inf,  # each takes minutes: it goes alone
-        left=lambda unit: None,  # a run that is done may be the one that this was to take the place of
-        lost=lambda unit, why: (as_left(unit, why),),
-        doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
-        describe=_describe,
         admit=_admit,
+        doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
+        settled=settled,
+        warn=warn,
     )
-    outcomes = do_on_cluster(units, prepared.cluster, training, finished, warn)
     result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
     _leave_artifacts(result)
     return result
@@ -223,16 +220,3 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
         for one in result.outcomes
     ]
     create_table_artifact(rows, key="training", description=str(result))
-
-
-_told: ContextVar[Callable[[TrainingOutcome | str], None] | None] = ContextVar("told", default=None)
-
-
-@contextmanager
-def telling(tell: Callable[[TrainingOutcome | str], None]) -> Iterator[None]:
-    """Call ``tell`` in this process with every run of the benchmarks in this block as it ends, and with warnings."""
-    token = _told.set(tell)
-    try:
-        yield
-    finally:
-        _told.reset(token)

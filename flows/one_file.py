@@ -1,6 +1,6 @@
-"""One recording by itself: where its features are kept, with which settings, and what there is to look at.
+"""One recording by itself: what ``storyframes.extract`` and ``storyframes extract-file`` run.
 
-What ``storyframes.extract`` and ``storyframes extract-file`` run. The work itself is ``tasks.one_file``'s.
+By the same units, extractors and checks as a study's, in this process: without Prefect and Dask.
 """
 
 from __future__ import annotations
@@ -12,31 +12,41 @@ import os
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from av.stream import Disposition
+
+from flows.gather import Bundle, Executor, Gather, Unit
 from flows.settings import Settings, load_settings
+from storyframes.features import CLOCK
 from storyframes.one_file import ExtractedFile, ExtractFileError
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore, part_of
 from storyframes.store.layout import INPUTS, StoreError, create_store
 from storyframes.store.maintenance import collect
 from storyframes.store.records import STORE_FORMAT, Status, canonical_json
+from storyframes.store.storage import Storage
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.locks import locked
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
-from tasks.extract import Outcome
-from tasks.extractors.base import Scope
-from tasks.extractors.registry import extractor_classes, unknown_feature
-from tasks.media.container import RecordingError
+from tasks.extract import ExtractionUnit, Outcome
+from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Scope, Source
+from tasks.extractors.registry import ExtractorsSettings, build_extractors, extractor_classes, unknown_feature
+from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache, user_cache
-from tasks.one_file import SESSION, FileSource, extract_file, file_source
-from tasks.planning.selection import SelectionError
+from tasks.planning.selection import SelectionError, selected_extractors
+from tasks.planning.sources import input_file
+from tasks.planning.units import sharing_a_pass, spread_over_processors
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SESSION = "file"
+"""What the recording is called in its store: its own name may say whose it is."""
 
 _READERS_S = 7 * 24 * 3600.0  # for so long whoever looks at features of other settings may go on
 
@@ -174,3 +184,132 @@ def _as_in_a_worker() -> Iterator[None]:
         finally:
             locale.setlocale(locale.LC_NUMERIC, numbers)
             os.umask(umask)
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """The recording and what was given with it, as an extractor sees it."""
+
+    name: str = ""
+
+    def file(self, kind: str) -> InputFile:
+        try:
+            return super().file(kind)
+        except MissingInputError:
+            if kind == Input.VIDEO:
+                raise MissingInputError(f"{self.name} has no picture") from None
+            raise MissingInputError(
+                f"it is made of a {kind}, and none was given: {kind}=PATH, or --{kind} PATH on the command line"
+            ) from None
+
+
+def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCache) -> FileSource:
+    """The recording as extractors are given it.
+
+    Args:
+        recording: a video, or a file of sound alone.
+        others: by kind of input, what comes with it: a transcript, say.
+        digests: of files that have not changed.
+
+    Raises:
+        RecordingError: it is no recording.
+        OSError: a file is not there, or cannot be read.
+    """
+    for path in (recording, *others.values()):
+        path.open("rb").close()  # a file that is not there is its caller's mistake, no fault of a recording
+        try:
+            str(path.absolute()).encode()
+        except UnicodeEncodeError:  # the cache notes in JSON which files it knows
+            raise RecordingError(f"{ascii(os.fsencode(path.name))[1:]}: its path is not UTF-8: rename it") from None
+    frameless = not _has_picture(recording)
+    paths = {str(Input.AUDIO if frameless else Input.VIDEO): recording, **others}
+    files = {kind: input_file(path.absolute(), digest=digests.sha256) for kind, path in paths.items()}
+    return FileSource(SESSION, files, frameless=frameless, name=recording.name)
+
+
+def _has_picture(path: Path) -> bool:
+    """Whether it is a video; the cover of a record is none."""
+    with open_container(path) as container:
+        return any(not stream.disposition & Disposition.attached_pic for stream in container.streams.video)
+
+
+def extract_file(
+    storage: Storage,
+    source: FileSource,
+    settings: ExtractorsSettings,
+    features: Iterable[str],
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Outcome]:
+    """Bring features of one recording up to date, with those that they need first; one that fails leaves the others.
+
+    Args:
+        storage: a feature store of this recording alone; no other process may extract into it meanwhile.
+        source: the recording.
+        settings: of all extractors.
+        features: which; they have to exist.
+        progress: called with what is being extracted.
+
+    Returns:
+        The outcome of each, by feature, in the order in which they ran.
+    """
+    settings = settings.resolved()
+    extractors = selected_extractors(build_extractors(settings, SESSION), tuple(features))
+    outcomes = {}
+    if source.frameless:
+        possible = _without_picture(extractors)
+        reason = f"{source.name} has no picture"
+        lacking = (name for name in extractors if name not in possible)
+        outcomes = {name: Outcome(SESSION, name, Status.MISSING, skipped=True, reason=reason) for name in lacking}
+        extractors = possible
+    due = [
+        ExtractionUnit(storage.location, source, (name,), settings, after=extractor.after)
+        for name, extractor in extractors.items()
+    ]
+    units = spread_over_processors(sharing_a_pass(due, extractors), len(os.sched_getaffinity(0)))
+    features_of = {unit.name: " and ".join(unit.features) for unit in units}
+    done = Gather(InThisProcess(lambda name: progress(features_of[name]))).run(units)
+    return outcomes | {outcome.feature: outcome for outcome in done}
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A bundle that has ended, with the outcomes of its units."""
+
+    outcomes: tuple[tuple[Outcome, ...], ...]
+
+    def add_done_callback(self, function: Callable[[Any], None]) -> None:
+        function(self)
+
+
+class InThisProcess(Executor[Outcome]):
+    """Units that are done in this process, one after the other, when they are submitted.
+
+    Args:
+        progress: called with the name of each unit before it is done.
+    """
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+
+    def capacity(self, needs: Mapping[str, float]) -> int:
+        return 1
+
+    def submit(self, bundle: Bundle[Outcome], rank: int) -> _Ended:
+        return _Ended(tuple(self._do(unit) for unit in bundle.units))
+
+    def _do(self, unit: Unit[Outcome]) -> tuple[Outcome, ...]:
+        self._progress(unit.name)
+        return tuple(unit.do())
+
+    def read(self, future: _Ended, bundle: Bundle[Outcome]) -> tuple[tuple[Outcome, ...], ...]:
+        return future.outcomes
+
+
+def _without_picture(extractors: Mapping[str, Extractor]) -> dict[str, Extractor]:
+    """Those that can do without frames, and without what cannot."""
+    there: dict[str, Extractor] = {}
+    for name, one in extractors.items():  # in the order in which they run
+        needs = one.needs_frames and (Input.VIDEO in one.inputs or CLOCK in (name, *one.after))
+        if not needs and set(one.after) - {CLOCK} <= there.keys():
+            there[name] = one
+    return there

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prefect import flow, get_run_logger
 from prefect.states import Failed, State
+from prefect.tasks import Task
 
 from flows.clusters.needs import ClusterError
-from flows.clusters.settings import ClusterSettingsError
-from flows.conclusion import conclude
+from flows.clusters.preflight import only_able_workers
+from flows.clusters.settings import ClusterSettings, ClusterSettingsError
+from flows.gather import Bundle
 from flows.interruption import heeded
-from flows.preparation import prepared
+from flows.on_cluster import do_on_cluster, unit_task
 from flows.request import ExtractionRequest
+from flows.run import Run, RunResult, conclude, open_run, planned, registered_run
 from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_result
-from flows.runs.progress import watcher
-from flows.runs.result import RunResult
 from flows.settings import SettingsError
-from flows.work import do_work
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError
-from storyframes.store.records import Status
+from storyframes.store.layout import StoreError, open_storage
 from storyframes.store.storage import StorageError
-from tasks.extract import Outcome
+from tasks.extract import ExtractionUnit, Outcome, not_in_store
 from tasks.extractors.required_tools import MissingToolError
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
@@ -51,54 +50,88 @@ def extract_study(request: ExtractionRequest) -> State:
 
     Returns:
         Completed; PartialSuccess where some features failed; Failed where all that were attempted did, or where what
-        was asked for cannot be done. Its data is a :class:`flows.runs.result.RunResult`, or None.
+        was asked for cannot be done. Its data is a :class:`flows.run.RunResult`, or None.
     """
-    return _extract(request)
+    return _ended(lambda: planned(open_run(request)))
 
 
 @flow(name="extract-session", flow_run_name="{session_id}", persist_result=False)
 def extract_session(session_id: str, request: ExtractionRequest) -> State:
     """Bring the features of one session up to date; see :func:`extract_study`."""
-    return _extract(request.model_copy(update={"session_ids": (session_id,)}))
+    return _ended(lambda: planned(open_run(request.model_copy(update={"session_ids": (session_id,)}))))
 
 
-def _extract(request: ExtractionRequest) -> State:
-    os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
+@flow(name="extract-study", persist_result=False)
+def go_on(request: ExtractionRequest, run_id: str) -> State:
+    """Go on with a run that this process has planned; see :func:`extract_study`.
+
+    Args:
+        request: of the run, for people who look at the server.
+        run_id: see :func:`flows.run.registered`.
+    """
+    return _ended(lambda: registered_run(run_id))
+
+
+def _ended(plan: Callable[[], Run]) -> State:
+    """The state in which the planned run ends."""
+    os.umask(0o077)  # recordings are intimate: files are created with mode 0600
     try:
         with heeded():
-            return _bring_up_to_date(request).state()
+            return _bring_up_to_date(plan()).state()
     except _REFUSALS as error:
         return Failed(message=str(error))
 
 
-def _bring_up_to_date(request: ExtractionRequest) -> RunResult:
+def _bring_up_to_date(run: Run) -> RunResult:
     logger = get_run_logger()
-    preparation = prepared(request)
-    settings, plan = preparation.settings, preparation.plan
-    counts = plan.counts
-    watcher().planned(*counts)
-    logger.info("%d features are due, %d need nothing done, %d cannot be made", *counts)
-
-    def warn(line: str) -> None:
-        logger.warning("%s", line)
-        watcher().warned(line)
-
-    attempted = do_work(plan.work, settings.cluster, _tell(counts.due), warn=warn)
-    result = conclude(preparation, attempted, lambda odd: logger.warning("%s", odd))
+    result = conclude(run, perform(run), lambda odd: logger.warning("%s", odd))
     publish_result(result)
     if not result.problem:
-        facts = read_facts(preparation.study, FeatureStore(request.features), settings, settings.labels)
+        facts = read_facts(run.study, FeatureStore(run.request.features), run.settings, run.settings.labels)
         publish_key_tables(key_tables(facts))
     return result
 
 
-def _tell(due: int) -> Callable[[Outcome], None]:
-    """Tells whoever watches, and the server, of every outcome."""
-    progress = ProgressArtifact(due) if due else None
+def perform(run: Run) -> list[Outcome]:
+    """Extract what the run has planned, and report the outcomes to its progress and to the server.
 
-    def finished(outcome: Outcome) -> None:
-        watcher().finished(outcome)
-        if progress:
-            progress.finished(failed=outcome.status is Status.FAILED)
+    Raises:
+        ClusterError: the cluster cannot do these units; none of them was started.
+    """
+    logger, counts = get_run_logger(), run.plan.counts
+    run.progress.planned(*counts)
+    logger.info("%d features are due, %d need nothing done, %d cannot be made", *counts)
+    artifact = ProgressArtifact(counts.due) if counts.due else None
 
-    return finished
+    def settled(outcome: Outcome) -> None:
+        run.progress.finished(outcome)
+        if artifact:
+            artifact.finished(failed=outcome.failed)
+
+    def warn(line: str) -> None:
+        logger.warning("%s", line)
+        run.progress.warned(line)
+
+    return extract_units(run.plan.units, run.cluster, settled, warn=warn)
+
+
+extract_task = unit_task("extract")
+
+
+def extract_units(
+    units: Sequence[ExtractionUnit],
+    cluster: ClusterSettings,
+    settled: Callable[[Outcome], None],
+    task: Task[[Bundle[Outcome]], State] = extract_task,
+    warn: Callable[[str], None] = lambda _: None,
+) -> list[Outcome]:
+    """Extract units on a cluster; arguments and errors are those of :func:`flows.on_cluster.do_on_cluster`."""
+    return do_on_cluster(
+        units,
+        cluster,
+        task=task,
+        admit=only_able_workers,
+        doubts=lambda outcomes: not_in_store(open_storage(units[0].store), outcomes),
+        settled=settled,
+        warn=warn,
+    )

@@ -1,4 +1,4 @@
-"""One unit of work: a session's feature, or features that share a pass over its frames, from files to versions.
+"""One unit: a session's feature, or features that share a pass over its frames, from files to versions.
 
 A plain function that an orchestrator wraps. It gives back small outcomes, never arrays, and never raises for what is
 wrong with an input: that is an outcome too, recorded beside the versions, and leaves siblings and older versions alone.
@@ -38,18 +38,19 @@ _OURS = ("storyframes", "tasks")  # packages whose own messages never quote what
 
 
 @dataclass(frozen=True, slots=True)  # a study may have a million
-class Work:
+class ExtractionUnit:
     """What is due of one track of a session, done in one go.
 
     Attributes:
         store: the feature store's location.
-        source: the track's files as they were when the work was planned.
+        source: the track's files as they were when the unit was planned.
         features: one feature, or several that share one pass over the frames.
         settings: of all extractors.
-        since: by feature that is forced, the count of the version that was current when the work was planned: a later
-            one with the right fingerprint is this work done, by whomever. Of other features any will do.
+        since: by feature that is forced, the count of the version that was current when the unit was planned: a later
+            one with the right fingerprint is this unit done, by whichever run. Of other features any version will do.
         after: features of the same track that must have ended before this begins, well or not, where they are due as
             well.
+        needs: what it needs of a worker, in Dask's resources.
         cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first. 0 where nothing
             says how long the recording is.
     """
@@ -60,6 +61,7 @@ class Work:
     settings: ExtractorsSettings
     since: Mapping[str, int] = field(default_factory=dict)
     after: tuple[str, ...] = ()
+    needs: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
     cost: float = 0.0
 
     @property
@@ -85,8 +87,26 @@ class Work:
         return [(self.session_id, self.stored(feature)) for feature in self.after]
 
     def stored(self, feature: str) -> str:
-        """How the feature is called in the store."""
+        """The feature's name in the store."""
         return of_track(feature, self.track)
+
+    def do(self) -> tuple[Outcome, ...]:
+        """See :func:`extract`."""
+        return extract(self)
+
+    def left_behind(self) -> list[Outcome] | None:
+        """The outcomes where all of its features are published, whichever run did it; None otherwise."""
+        outcomes = [published(self, feature) for feature in self.features]
+        return None if None in outcomes else [outcome for outcome in outcomes if outcome]
+
+    def lost(self, reason: str) -> list[Outcome]:
+        """The outcomes where its worker could not say them: the store knows what was published before it died."""
+        storage = open_storage(self.store)
+        return [
+            published(self, feature)
+            or not_done(storage, self.session_id, self.stored(feature), Status.FAILED, reason, "")
+            for feature in self.features
+        ]
 
 
 @dataclass(frozen=True, slots=True)  # a study may have a million
@@ -99,7 +119,7 @@ class Outcome:
         skipped: nothing was done because the current version is up to date.
         reason: why not done.
         rows, bytes: of the current version.
-        seconds: how long the work took, with what shared its pass.
+        seconds: how long the unit took, with what shared its pass.
         caveats: what a user of the values must know.
         transient: it failed for a reason that may pass (a network file system, a busy object store).
         version: which is current; empty where none is.
@@ -121,6 +141,13 @@ class Outcome:
     def failed(self) -> bool:
         return self.status is Status.FAILED
 
+    def __str__(self) -> str:
+        """As a line of a log."""
+        name = f"{self.session_id}/{self.feature}"
+        if self.status is Status.DONE:
+            return f"{name}: done, {self.rows} rows in {self.seconds:.1f} s"
+        return f"{name}: {self.status}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class _Due:
@@ -130,53 +157,53 @@ class _Due:
     fingerprint: Fingerprint
 
 
-def extract(work: Work) -> tuple[Outcome, ...]:
+def extract(unit: ExtractionUnit) -> tuple[Outcome, ...]:
     """Skip what is current, else extract and publish; whatever goes wrong with the input becomes a recorded outcome."""
     os.umask(0o077)  # recordings are intimate: what this process writes is its owner's alone
     locale.setlocale(locale.LC_NUMERIC, "C")  # openSMILE reads its configuration by it, and crashes on a decimal comma
     started = time.monotonic()
-    storage = open_storage(work.store)
+    storage = open_storage(unit.store)
     outcomes: list[Outcome] = []
     due: list[_Due] = []
-    for feature in work.features:
-        looked_at = _look_at(storage, work, feature)
+    for feature in unit.features:
+        looked_at = _look_at(storage, unit, feature)
         if isinstance(looked_at, Outcome):
             outcomes.append(looked_at)
         else:
             due.append(looked_at)
     attempted = (
-        _extract_together(storage, work, due) if len(due) > 1 else [_extract_one(storage, work, one) for one in due]
+        _extract_together(storage, unit, due) if len(due) > 1 else [_extract_one(storage, unit, one) for one in due]
     )
     seconds = time.monotonic() - started
     return (*outcomes, *(replace(outcome, seconds=seconds) for outcome in attempted))
 
 
-def _look_at(storage: Storage, work: Work, feature: str) -> _Due | Outcome:
-    extractor = build_extractor(work.settings, work.session_id, feature)
+def _look_at(storage: Storage, unit: ExtractionUnit, feature: str) -> _Due | Outcome:
+    extractor = build_extractor(unit.settings, unit.session_id, feature)
     try:
-        fingerprint = extractor.fingerprint(work.source)
-        if current := up_to_date(storage, work, feature, fingerprint.digest):
+        fingerprint = extractor.fingerprint(unit.source)
+        if current := up_to_date(storage, unit, feature, fingerprint.digest):
             return done(current, skipped=True)
     except Exception as error:
-        return failed(storage, work, extractor, error, "")
+        return failed(storage, unit, extractor, error, "")
     return _Due(extractor, fingerprint)
 
 
-def _extract_one(storage: Storage, work: Work, due: _Due) -> Outcome:
+def _extract_one(storage: Storage, unit: ExtractionUnit, due: _Due) -> Outcome:
     try:
-        with _writer(storage, work, due) as out:
-            due.extractor.extract(work.source, out)
+        with _writer(storage, unit, due) as out:
+            due.extractor.extract(unit.source, out)
             return done(_publish(due, out))
     except BaseException as error:
-        return failed(storage, work, due.extractor, contained(error), due.fingerprint.digest)
+        return failed(storage, unit, due.extractor, contained(error), due.fingerprint.digest)
 
 
-def _writer(storage: Storage, work: Work, due: _Due) -> FeatureWriter:
-    frames = not work.source.frameless
-    return FeatureWriter(storage, work.session_id, due.extractor.spec, track=work.track, frames=frames)
+def _writer(storage: Storage, unit: ExtractionUnit, due: _Due) -> FeatureWriter:
+    frames = not unit.source.frameless
+    return FeatureWriter(storage, unit.session_id, due.extractor.spec, track=unit.track, frames=frames)
 
 
-def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Outcome]:
+def _extract_together(storage: Storage, unit: ExtractionUnit, due: list[_Due]) -> list[Outcome]:
     """Several features from one pass over the frames; one that fails leaves the others alone."""
     outcomes = []
     with contextlib.ExitStack() as stack:
@@ -184,15 +211,15 @@ def _extract_together(storage: Storage, work: Work, due: list[_Due]) -> list[Out
         for one in due:
             if not isinstance(one.extractor, FrameExtractor):
                 raise TypeError(f"{one.extractor.name} does not work frame by frame")
-            writers[one.extractor] = stack.enter_context(_writer(storage, work, one))
-        failures = run_frame_pass(work.source, writers)
+            writers[one.extractor] = stack.enter_context(_writer(storage, unit, one))
+        failures = run_frame_pass(unit.source, writers)
         for one, (extractor, out) in zip(due, writers.items(), strict=True):
             try:
                 if failure := failures[extractor]:
                     raise failure
                 outcomes.append(done(_publish(one, out)))
             except Exception as error:
-                outcomes.append(failed(storage, work, extractor, error, one.fingerprint.digest))
+                outcomes.append(failed(storage, unit, extractor, error, one.fingerprint.digest))
     return outcomes
 
 
@@ -228,20 +255,20 @@ def _check_unchanged(fingerprint: Fingerprint) -> None:
             raise ExtractionError(f"{file.relative}: changed while it was being read; run the extraction again")
 
 
-def published(work: Work, feature: str) -> Outcome | None:
-    """The outcome of a feature that is in the store as the work would give it, whoever did it; None otherwise."""
+def published(unit: ExtractionUnit, feature: str) -> Outcome | None:
+    """The outcome of a feature that is in the store as the unit would give it, whichever run did it; None otherwise."""
     try:
-        fingerprint = build_extractor(work.settings, work.session_id, feature).fingerprint(work.source)
-        current = up_to_date(open_storage(work.store), work, feature, fingerprint.digest)
+        fingerprint = build_extractor(unit.settings, unit.session_id, feature).fingerprint(unit.source)
+        current = up_to_date(open_storage(unit.store), unit, feature, fingerprint.digest)
     except Exception:  # an input or a tool is not as it was
         return None
     return done(current) if current else None
 
 
-def up_to_date(storage: Storage, work: Work, feature: str, fingerprint: str) -> Current | None:
-    """The current version if it is what the work would give, and intact; None otherwise."""
+def up_to_date(storage: Storage, unit: ExtractionUnit, feature: str, fingerprint: str) -> Current | None:
+    """The current version if it is what the unit would give, and intact; None otherwise."""
     return current_if_sound(
-        storage, read_status(storage, work.session_id, work.stored(feature)), fingerprint, work.since.get(feature)
+        storage, read_status(storage, unit.session_id, unit.stored(feature)), fingerprint, unit.since.get(feature)
     )
 
 
@@ -309,11 +336,13 @@ def _names_version(record: bytes | None, path: str, version: str) -> bool:
     return current is not None and current.version == version
 
 
-def failed(storage: Storage, work: Work, extractor: Extractor[Any], error: Exception, fingerprint: str) -> Outcome:
+def failed(
+    storage: Storage, unit: ExtractionUnit, extractor: Extractor[Any], error: Exception, fingerprint: str
+) -> Outcome:
     """The outcome of an error, whichever it is."""
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     reason = explain(storage, extractor, error)
-    outcome = not_done(storage, work.session_id, work.stored(extractor.name), status, reason, fingerprint)
+    outcome = not_done(storage, unit.session_id, unit.stored(extractor.name), status, reason, fingerprint)
     return replace(outcome, transient=may_pass(error))
 
 
@@ -351,16 +380,16 @@ def _explain_os_error(error: OSError, storage: Storage, *, name_file: bool) -> s
             return f"{no_room_for_temporary_files()}; nothing was published"
         return f"the disk of the feature store is full: make room at {folder} and extract again; nothing was published"
     where = f"{Path(error.filename).name}: " if name_file and isinstance(error.filename, str) else ""
-    return f"{where}{os.strerror(error.errno) if error.errno else _kind(error)}"
+    return f"{where}{os.strerror(error.errno) if error.errno else error_kind(error)}"
 
 
 def _where(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((frame for frame in reversed(frames) if Path(frame.filename).is_file()), frames[0])
-    return f"unexpected {_kind(error)} at {Path(frame.filename).name}:{frame.lineno}"
+    return f"unexpected {error_kind(error)} at {Path(frame.filename).name}:{frame.lineno}"
 
 
-def _kind(error: BaseException) -> str:
+def error_kind(error: BaseException) -> str:
     """What error it is, by a name that is Python's or ours: one of a plug-in's own may be made of words."""
     return next(cls.__name__ for cls in type(error).__mro__ if _root(cls.__module__) in ("builtins", *_OURS))
 

@@ -80,7 +80,7 @@ def study(folder: Path, seconds: float) -> Path:
 def extracted(folder: Path, model: Path, store: Path) -> None:
     create_store(store)
     settings = ExtractorsSettings(embed=(AudioSettings(name="m", kind=Kind.AUDIO, source=f"path:{model}"),))
-    for work in plan_extraction(load_study(folder), store, settings, Selection(only=("m",))).work:
+    for work in plan_extraction(load_study(folder), store, settings, Selection(only=("m",))).units:
         for outcome in extract(work):
             if outcome.reason:
                 raise SystemExit(f"{outcome.feature}: {outcome.reason}")

@@ -124,7 +124,7 @@ def extracted(folder: Path, store: Path, wanted: list[dict[str, Any]]) -> None:
     create_store(store)
     names = ("frames", *(str(one["name"]) for one in wanted))
     plan = plan_extraction(load_study(folder), store, ExtractorsSettings(embed=wanted), Selection(only=names))
-    for work in plan.work:
+    for work in plan.units:
         for outcome in extract(work):
             if outcome.reason:
                 raise SystemExit(f"{outcome.feature}: {outcome.reason}")

@@ -32,7 +32,7 @@ from benchmarks.extracting.embed_image import timm_folder
 from benchmarks.extracting.long_session import repeat
 from benchmarks.measure import print_machine
 from storyframes.store.layout import create_store
-from tasks.extract import Work, extract
+from tasks.extract import ExtractionUnit, extract
 from tasks.extractors.frame_pass import BATCH_FRAMES
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frames
@@ -199,14 +199,14 @@ def feature(root: Path, case: Case, precision: str, sessions: int) -> float:
         create_store(Path(store) / "features")
         asked = Selection(names, (case.feature,))
         plan = plan_extraction(load_study(root / "study"), Path(store) / "features", settings, asked)
-        for unit in plan.work:
+        for unit in plan.units:
             if unit.features == (CLOCK,):
                 extract(unit)
-        seconds = seconds_of([unit for unit in plan.work if unit.features == (case.feature,)])
+        seconds = seconds_of([unit for unit in plan.units if unit.features == (case.feature,)])
     return sum(case.decoder(root / f"study/videos/{name}.avi") for name in names) / seconds
 
 
-def seconds_of(work: list[Work]) -> float:
+def seconds_of(work: list[ExtractionUnit]) -> float:
     """By the clock, of all work at once."""
     started = time.perf_counter()
     with ThreadPoolExecutor(len(work)) as threads:

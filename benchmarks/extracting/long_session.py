@@ -22,7 +22,7 @@ import av
 import torch
 
 from benchmarks.measure import print_machine
-from tasks.extract import Work, extract
+from tasks.extract import ExtractionUnit, extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_openvino
@@ -91,7 +91,7 @@ class MemoryReadings:
         return near[len(near) // 2]
 
 
-def extract_measured(work: Work) -> None:
+def extract_measured(work: ExtractionUnit) -> None:
     cpu, wall = time.process_time(), time.perf_counter()
     with MemoryReadings() as memory:
         (outcome,) = extract(work)
@@ -109,7 +109,7 @@ def work_through(folder: Path, features: Sequence[str], precision: str) -> None:
     settings = ExtractorsSettings.model_validate({"resnet50": {"allow_untrained": True, "precision": precision}})
     selection = Selection(("s0001",), tuple(features))
     plan = plan_extraction(load_study(folder / "study"), folder / "features", settings, selection)
-    for work in plan.work:
+    for work in plan.units:
         extract_measured(work)
 
 

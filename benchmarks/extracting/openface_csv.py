@@ -61,7 +61,7 @@ def plan(folder: Path) -> Plan:
     """With the session's clock extracted, so that openface alone is due."""
     asked = Selection(("s0001",), ("openface",), force=True)
     planned = plan_extraction(load_study(folder / "study"), folder / "features", ExtractorsSettings(), asked)
-    for work in planned.work:
+    for work in planned.units:
         if work.features == ("frames",):
             extract(work)
     return planned
@@ -75,7 +75,7 @@ def ours(folder: Path) -> None:
         ExtractorsSettings(),
         Selection(("s0001",), ("openface",), force=True),
     )
-    (work,) = (unit for unit in planned.work if unit.features == ("openface",))
+    (work,) = (unit for unit in planned.units if unit.features == ("openface",))
     (outcome,) = extract(work)
     if outcome.rows != FRAMES:
         raise SystemExit(f"openface: {outcome.reason}")

@@ -14,7 +14,7 @@ from flows.clusters.settings import LocalCluster
 from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
-from tasks.extract import Outcome, Work
+from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import DEFAULT_FEATURES, ExtractorsSettings
 
@@ -25,14 +25,23 @@ _KINDS = ("video", "transcript", "openface")
 class Way(StrEnum):
     """How the work is done."""
 
-    STORYFRAMES = "storyframes"  # flows/cluster_work: Gather, Prefect with its dedicated server, Dask
+    STORYFRAMES = "storyframes"  # flows/on_cluster: Gather, Prefect with its dedicated server, Dask
     DASK = "dask"  # client.submit and nothing else
 
 
 LONG: Mapping[str, float] = dict.fromkeys(DEFAULT_FEATURES, 1_000.0)  # CPU-seconds: each unit is a task of its own
 
 
-def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) -> list[Work]:
+class NoopUnit(ExtractionUnit):
+    """A unit that gives back what an extraction gives, without the extraction."""
+
+    __slots__ = ()
+
+    def do(self) -> tuple[Outcome, ...]:
+        return tuple(Outcome(self.session_id, feature, Status.DONE, rows=26_100) for feature in self.features)
+
+
+def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) -> list[NoopUnit]:
     """What planning would give for so many new sessions: a unit for each feature, the clocks and what costs most first.
 
     Args:
@@ -52,39 +61,36 @@ def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) ->
         for feature in costs:
             after = () if feature == "frames" else ("frames",)
             cost = costs[feature]
-            work.append(Work(str(folder / "features"), source, (feature,), settings, after=after, cost=cost))
+            work.append(NoopUnit(str(folder / "features"), source, (feature,), settings, after=after, cost=cost))
     return sorted(work, key=lambda unit: (unit.features != (CLOCK,), -unit.cost))
 
 
-def noop(work: Work) -> tuple[Outcome, ...]:
-    """What an extraction gives back, without the extraction."""
-    return tuple(Outcome(work.session_id, feature, Status.DONE, rows=26_100) for feature in work.features)
-
-
-def through_storyframes(work: list[Work]) -> int:
+def through_storyframes(work: list[NoopUnit]) -> int:
     """As ``storyframes extract`` does it once planning has ended."""
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
     from flows.runs.server import prefect_server
 
     with prefect_server():
-        from benchmarks.scaling.noop_task import noop_task  # Prefect reads its environment when it is imported
-        from flows.work import do_work
+        from prefect import flow  # Prefect reads its environment when it is imported
 
-        return len(do_work(work, LocalCluster(cpus=CPUS), lambda _: None, noop_task))
+        from flows.study import extract_units
+
+        done = []
+        flow(name="noop")(lambda: done.extend(extract_units(work, LocalCluster(cpus=CPUS), lambda _: None)))()
+        return len(done)
 
 
-def through_dask(work: list[Work]) -> int:
+def through_dask(work: list[NoopUnit]) -> int:
     """The same calls on the same cluster."""
     from flows.clusters.dask_cluster import dask_cluster
-    from flows.work import needs_of
 
-    needs = [needs_of(unit) for unit in work]
+    needs = [unit.needs for unit in work]
     with dask_cluster(LocalCluster(cpus=CPUS), needs) as connection, connection.client() as client:
-        futures = [client.submit(noop, unit, resources=dict(needs_of(unit)), pure=False) for unit in work]
+        futures = [client.submit(NoopUnit.do, unit, resources=dict(unit.needs), pure=False) for unit in work]
         return len([outcome for outcomes in client.gather(futures) for outcome in outcomes])
 
 
-WAYS: dict[Way, Callable[[list[Work]], int]] = {Way.STORYFRAMES: through_storyframes, Way.DASK: through_dask}
+WAYS: dict[Way, Callable[[list[NoopUnit]], int]] = {Way.STORYFRAMES: through_storyframes, Way.DASK: through_dask}
 
 
 def main() -> None:

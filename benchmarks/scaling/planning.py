@@ -34,7 +34,7 @@ def main() -> None:
             return plan_extraction(study, store, SETTINGS, Selection())
 
         settled = plan()
-        assert (len(settled.work), len(settled.settled)) == (0, SESSIONS * len(SETTINGS.features))
+        assert (len(settled.units), len(settled.settled)) == (0, SESSIONS * len(SETTINGS.features))
         measured = interleave({"planning": plan, "every file": lambda: look_at_every_file(study.root, store)})
     print(f"planning {SESSIONS} unchanged sessions, {len(settled.settled)} features (median of 5, interleaved)")
     for name, result in measured.items():

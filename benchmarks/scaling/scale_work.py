@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.scaling.noop_work import noop_work, through_storyframes
+from benchmarks.scaling.noop_work import NoopUnit, noop_work, through_storyframes
 from benchmarks.scaling.scale import SIZES, Measure
-from tasks.extract import Work
 
 # What planning expects of the features of a session of 8 seconds, CPU-seconds. 4 seconds of sound and picture took a
 # worker that had done others before .02 (frames), 3.6 (resnet50), .1 (openSMILE), .05 (GloVe), .14 (SBERT), .04
@@ -18,15 +17,15 @@ WITHOUT_RESNET50 = {feature: cost for feature, cost in COSTS.items() if feature 
 _SIZES = tuple(size for size in SIZES if size <= 20_000)
 
 
-def _work(folder: Path, sessions: int) -> list[Work]:
+def _work(folder: Path, sessions: int) -> list[NoopUnit]:
     return noop_work(sessions, folder, COSTS)
 
 
-def _cheap_work(folder: Path, sessions: int) -> list[Work]:
+def _cheap_work(folder: Path, sessions: int) -> list[NoopUnit]:
     return noop_work(sessions, folder, WITHOUT_RESNET50)
 
 
-def _give_out(work: list[Work]) -> str:
+def _give_out(work: list[NoopUnit]) -> str:
     from flows.gather import MOST, WORTH_S
 
     done = through_storyframes(work)

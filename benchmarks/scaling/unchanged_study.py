@@ -14,7 +14,7 @@ from storyframes.store.layout import INNER_GROUP, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.extract import Work
+from tasks.extract import ExtractionUnit
 from tasks.extractors.glove.extractor import GloveSettings
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.resnet50.settings import ResNet50Settings
@@ -48,7 +48,7 @@ def unchanged_study(folder: Path, sessions: int) -> tuple[Study, Path]:
     study = _write_study(folder / "study", sessions)
     store = folder / "features"
     published: dict[str, Current] = {}
-    for work in plan_extraction(study, store, SETTINGS, Selection()).work:
+    for work in plan_extraction(study, store, SETTINGS, Selection()).units:
         _publish(LocalStorage(store), work, published)
     return study, store
 
@@ -69,7 +69,7 @@ def _write_study(folder: Path, sessions: int) -> Study:
     return load_study(folder)
 
 
-def _publish(storage: LocalStorage, work: Work, published: dict[str, Current]) -> None:
+def _publish(storage: LocalStorage, work: ExtractionUnit, published: dict[str, Current]) -> None:
     """A feature's first session is published in the usual way; the others get links to its files and their own record.
 
     (A link costs no flush, so 269 sessions take seconds instead of minutes.)

@@ -78,10 +78,10 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
     from rich.markup import escape
 
     from flows import interruption
-    from flows.benchmark import BenchmarkResult, prepare_benchmark, telling, train_benchmark
+    from flows.benchmark import BenchmarkResult, go_on, prepare_benchmark
     from flows.cli.run import first_word_heard, keep_prefect_quiet
     from flows.cli.train import GOES_ON
-    from flows.cluster_work import result_of
+    from flows.run import registered, result_of
     from flows.runs.own_server import ServerLostError
     from flows.runs.server import prefect_server
     from tasks.empathy.settings import TrainSettingsError
@@ -90,10 +90,6 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
     shown = error_console()
     interruption.promise(GOES_ON)
     with usage_errors():
-        try:
-            due = len(prepare_benchmark(request).units)
-        except TrainSettingsError as error:
-            fail(str(error), 2)
         ended = 0
 
         def tell(outcome: TrainingOutcome | str) -> None:
@@ -105,11 +101,16 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
             how = f"[bold red]failed[/] {escape(outcome.reason)}" if outcome.failed else _how(outcome)
             shown.print(f"{ended} of {due}: {escape(str(outcome.run))}: {how}")
 
+        try:
+            prepared = prepare_benchmark(request, tell)
+        except TrainSettingsError as error:
+            fail(str(error), 2)
+        due = len(prepared.units)
         shown.print(f"{counted(due, 'run')} asked for")
         keep_prefect_quiet()
         try:
-            with prefect_server(lambda what: shown.print(f"[dim]{escape(what)} …")), telling(tell):
-                state = first_word_heard(lambda: train_benchmark(request, return_state=True))
+            with prefect_server(lambda what: shown.print(f"[dim]{escape(what)} …")), registered(prepared) as run_id:
+                state = first_word_heard(lambda: go_on(request, run_id, return_state=True))
         except ServerLostError:
             interruption.leave_at_once()
             fail(f"the command's own Prefect server died again and again: {GOES_ON}", 1)

@@ -21,7 +21,7 @@ from flows.cli.terminal import (
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
-    from flows.runs.result import RunResult
+    from flows.run import RunResult
 
 
 def extract(

@@ -17,12 +17,9 @@ from rich.console import Console
 from flows import interruption
 from flows.cli.run_progress import RunProgress
 from flows.cli.tables.study import not_read
-from flows.conclusion import conclude, write_tables
-from flows.preparation import Preparation, handed_on, prepare
 from flows.request import ExtractionRequest
-from flows.runs.progress import watched_by
+from flows.run import Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
 from flows.runs.recent import own_tag
-from flows.runs.result import RunResult
 
 if TYPE_CHECKING:
     from prefect.states import State
@@ -41,27 +38,29 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
         SystemExit: 1, with a message, where the flow itself broke.
     """
     interruption.promise(interruption.GOES_ON)
-    with RunProgress(console) as progress, watched_by(progress):
-        preparation = prepare(request, lambda: progress.starting("planning"))
-        for line in not_read(preparation.study):
+    with RunProgress(console) as progress:
+        run = open_run(request, progress)
+        progress.starting("planning")
+        run = planned(run)
+        for line in not_read(run.study):
             console.print(line)
-        if not preparation.plan.work:
-            progress.planned(*preparation.plan.counts)
-            return conclude(preparation, ())
-        return _run_on_a_server(preparation, progress)
+        if not run.plan.units:
+            progress.planned(*run.plan.counts)
+            return conclude(run, ())
+        return _run_on_a_server(run, progress)
 
 
-def _run_on_a_server(preparation: Preparation, progress: RunProgress) -> RunResult:
+def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
     from flows.runs.own_server import ServerLostError
     from flows.runs.server import prefect_server
 
     keep_prefect_quiet()
     try:
-        with handed_on(preparation), prefect_server(progress.starting):
+        with registered(run) as run_id, prefect_server(progress.starting):
             progress.starting("starting the run")
-            return _result(lambda: _flow_of(preparation.request))
+            return _result(lambda: _go_on(run.request, run_id))
     except ServerLostError:
-        return _without_server(preparation)
+        return _without_server(run)
 
 
 def keep_prefect_quiet() -> None:
@@ -70,15 +69,13 @@ def keep_prefect_quiet() -> None:
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
 
 
-def _flow_of(request: ExtractionRequest) -> State:
-    from flows.study import extract_study  # Prefect reads its environment when it is imported
+def _go_on(request: ExtractionRequest, run_id: str) -> State:
+    from flows.study import go_on  # Prefect reads its environment when it is imported
 
-    return extract_study(request, return_state=True)
+    return go_on(request, run_id, return_state=True)
 
 
 def _result(run: Callable[[], State]) -> RunResult:
-    from flows.cluster_work import result_of
-
     state = first_word_heard(run)
     result = result_of(state)
     if not isinstance(result, RunResult):
@@ -110,9 +107,9 @@ def first_word_heard(run: Callable[[], State]) -> State:
             time.sleep(1)
 
 
-def _without_server(preparation: Preparation) -> RunResult:
+def _without_server(run: Run) -> RunResult:
     """The result of a run whose server died too often: the tables are written of all that was published."""
     interruption.leave_at_once()
-    index, problem = write_tables(preparation)
+    index, problem = write_tables(run)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"
     return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))

@@ -7,19 +7,21 @@ from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
+from flows.run import Progress
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.formatting import counted
 
 
-class RunProgress:
+class RunProgress(Progress):
     """Shows what a run is doing; a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress = Progress(
+        self._progress = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),

@@ -38,8 +38,7 @@ def plan(
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
     from flows.settings import load_settings
-    from tasks.planning.forecast import forecast
-    from tasks.planning.measured_study import measure_study
+    from tasks.planning.forecast import forecast, measure_study
     from tasks.planning.sample import SampleError
     from tasks.study.load import StudyFileError, load_study
 

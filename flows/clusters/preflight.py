@@ -20,12 +20,13 @@ from storyframes.store.storage import StorageError
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
 from tasks.extractors.required_tools import missing_tools
+from tasks.planning.units import price_of
 from tasks.study.study_identity import digest_of_ends
 
 if TYPE_CHECKING:
     from distributed import Worker
 
-    from tasks.extract import Work
+    from tasks.extract import ExtractionUnit
 
 _VALUES_DEPEND_ON = ("torch", "openvino", "av", "opencv-python-headless", "opensmile", "numpy")
 
@@ -52,12 +53,14 @@ class Expectations:
 
 
 @contextmanager
-def only_able_workers(connection: Connection, work: Sequence[Work], warn: Callable[[str], None]) -> Iterator[None]:
+def only_able_workers(
+    connection: Connection, units: Sequence[ExtractionUnit], warn: Callable[[str], None]
+) -> Iterator[None]:
     """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
 
     Args:
         connection: of the cluster.
-        work: what they are to do.
+        units: what they are to do.
         warn: told, in a line, of a worker that joined later and cannot; it takes no work.
 
     Raises:
@@ -66,12 +69,12 @@ def only_able_workers(connection: Connection, work: Sequence[Work], warn: Callab
     """
     from prefect.settings import PREFECT_API_URL
 
-    settings, features = work[0].settings, tuple(sorted({feature for unit in work for feature in unit.features}))
+    settings, features = units[0].settings, tuple(sorted({feature for unit in units for feature in unit.features}))
     libraries = {library for feature in features for library in build_extractor(settings, "", feature).libraries}
-    with leave_mark(open_storage(work[0].store)) as mark:
+    with leave_mark(open_storage(units[0].store)) as mark:
         expected = Expectations(
             installation=Installation.of_this_process({*_VALUES_DEPEND_ON, *libraries}),
-            inputs=_examples(work),
+            inputs=_examples(units),
             mark=mark,
             api=PREFECT_API_URL.value() or "",
             settings=settings,
@@ -155,15 +158,15 @@ def _features_of(expected: Expectations, worker: Worker | None) -> list[str]:
     resources = worker.state.total_resources if worker else {}
 
     def can(feature: str) -> bool:
-        needs = build_extractor(expected.settings, "", feature).needs
+        needs = price_of([feature], expected.settings).needs
         return all(resources.get(name, 0) >= amount for name, amount in needs.items())
 
     return [feature for feature in expected.features if worker is None or can(feature)]
 
 
-def _examples(work: Sequence[Work]) -> dict[Path, str]:
+def _examples(units: Sequence[ExtractionUnit]) -> dict[Path, str]:
     """The files of the first, the middle and the last session that have any, with the digests of their ends."""
-    sources = [unit.source for unit in work if unit.source.files]
+    sources = [unit.source for unit in units if unit.source.files]
     chosen = {number: sources[number] for number in (0, len(sources) // 2, len(sources) - 1) if sources}
     found = {}
     for path in sorted({file.path for source in chosen.values() for file in source.files.values()}):

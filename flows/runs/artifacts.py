@@ -19,7 +19,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from flows.runs.result import RunResult, sessions_of
+from flows.run import RunResult
 from storyframes.store.records import Status
 from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import counted, human_time, markdown_table, plain_markdown
@@ -80,7 +80,7 @@ def summary(result: RunResult) -> str:
         "without input": result.without_input,
         "failed": result.failed,
     }
-    counts = [(name, sessions_of(outcomes), len(outcomes)) for name, outcomes in parts.items()]
+    counts = [(name, len({one.session_id for one in outcomes}), len(outcomes)) for name, outcomes in parts.items()]
     blocks = [
         "# Extraction",
         markdown_table(("", "sessions", "features"), counts),

@@ -6,6 +6,7 @@ went wrong is its outcome, so that its siblings go on.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -55,6 +56,22 @@ class TrainingUnit:
         """What it takes of a worker."""
         return {"CPU": self.settings.threads} if self.settings.device == "cpu" else {"GPU": 1}
 
+    @property
+    def cost(self) -> float:
+        """It takes minutes, so it is a task of its own."""
+        return math.inf
+
+    def do(self) -> tuple[TrainingOutcome, ...]:
+        """See :func:`train_unit`."""
+        return (train_unit(self),)
+
+    def left_behind(self) -> None:
+        """A run that is done may be the one that this was to take the place of, so what is there says nothing."""
+
+    def lost(self, reason: str) -> tuple[TrainingOutcome, ...]:
+        """Its outcome where its worker could not say it."""
+        return (as_left(self, reason),)
+
 
 @dataclass(frozen=True)
 class TrainingOutcome:
@@ -83,6 +100,13 @@ class TrainingOutcome:
     @property
     def failed(self) -> bool:
         return self.status is not RunStatus.DONE
+
+    def __str__(self) -> str:
+        """As a line of a log."""
+        if self.failed:
+            return f"{self.run}: failed: {self.reason}"
+        lacking = f"; no untrained baseline: {self.untrained}" if self.untrained else ""
+        return f"{self.run}: {f'trained in {self.seconds:.1f} s' if self.is_new else 'done before'}{lacking}"
 
 
 def grid(

@@ -21,8 +21,8 @@ from tasks.extractors.speech import SLACK_S
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
-from tasks.media.video_header import VideoHeader, read_header
-from tasks.planning.cost import header_length_s, sound_length_s
+from tasks.media.video_header import VideoHeader, length_s, read_header
+from tasks.planning.units import sound_length_s
 from tasks.shared_recordings import find_shared_recordings
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
@@ -111,7 +111,7 @@ def _check_session(
             match file.column:
                 case Input.VIDEO:
                     header, video = read_header(path), path
-                    lengths_s[whose] = header_length_s(header)
+                    lengths_s[whose] = length_s(header.fps, header.promised_frames, header.promised_s)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
                     lengths_s[whose] = lengths_s.get(whose) or sound_length_s(path)

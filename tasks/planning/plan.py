@@ -1,40 +1,37 @@
-"""Planning: which features of which sessions are due, before anything is started."""
+"""Planning: which features of which sessions are due, and which the store has already, before anything is started.
+
+Only small records are read, so planning an unchanged study gives no unit. :func:`expected_versions` says the same to a
+reader (the report), and changes nothing.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from storyframes.features import STORIES
+from storyframes.label_curves import is_label_curve
 from storyframes.store.layout import INPUTS, create_store
+from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Status
-from storyframes.store.storage import Storage
-from tasks.extract import Outcome, Work
-from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from storyframes.store.storage import FileInfo, Storage, StorageError
+from storyframes.tracks import feature_and_track, of_track
+from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, explain, failed
+from tasks.extractors.base import Extractor, Source
+from tasks.extractors.registry import ExtractorsSettings
 from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
-from tasks.planning.label_curves import curve_extractors, curve_features, curves_by_track
-from tasks.planning.order import most_expensive_first
-from tasks.planning.passes import sharing_a_pass
-from tasks.planning.selection import (
-    Selection,
-    all_sessions,
-    check_selection,
-    selected_extractors,
-    selected_tracks,
-    track_extractors,
-)
-from tasks.planning.sources import session_source
-from tasks.planning.spread import spread_over_processors
-from tasks.planning.up_to_date import StoreListing, settled_outcome
+from tasks.planning.selection import Selection, all_sessions, check_selection
+from tasks.planning.sources import StudySources, curve_features
+from tasks.planning.units import most_expensive_first, sharing_a_pass, spread_over_processors
 from tasks.study.load import Study
 
 
 class Counts(NamedTuple):
-    """How many features are due, how many need nothing done, and how many cannot be made: a file is not there."""
+    """How many features are due, how many need nothing done, and how many cannot be made: a file is missing."""
 
     due: int
     idle: int
@@ -43,15 +40,15 @@ class Counts(NamedTuple):
 
 @dataclass(repr=False)
 class Plan:
-    """What is due, the most expensive first, and what is not: it is up to date, or cannot be made."""
+    """The units that are due, the most expensive first, and the outcomes of features that need no unit."""
 
-    work: list[Work] = field(default_factory=list)
+    units: list[ExtractionUnit] = field(default_factory=list)
     settled: list[Outcome] = field(default_factory=list)
 
     @property
     def counts(self) -> Counts:
         impossible = sum(outcome.status is Status.FAILED for outcome in self.settled)
-        due = sum(len(work.features) for work in self.work)
+        due = sum(len(unit.features) for unit in self.units)
         return Counts(due, len(self.settled) - impossible, impossible)
 
     def __repr__(self) -> str:
@@ -80,7 +77,7 @@ def plan_extraction(
 
     Raises:
         SelectionError: an unknown session, track or feature was asked for.
-        StoreError: there is something else.
+        StoreError: the location is something else than a store.
     """
     check_selection(study, settings, selection, curve_features(study, rules))
     settings = settings.resolved()
@@ -88,34 +85,149 @@ def plan_extraction(
     storage = create_store(store) if isinstance(store, str | os.PathLike) else store
     digests = DigestCache(storage, INPUTS, study.root)
     listing_of = StoreListing.by_session(storage, session_ids)
-    all_curves = curves_by_track(study, rules)
+    sources = StudySources(study, settings, selection, rules, digests)
     plan = Plan()
-    only = settings.features if selection.only is None else selection.only
-    of_sessions = selected_extractors(build_extractors(settings, ""), only)
-    of_stories = selected_extractors(build_extractors(settings, STORIES), only)
     try:
         for number, session_id in enumerate(session_ids, start=1):
             progress(session_id, number, len(session_ids))
-            known = listing_of(session_id)
-            of_session = of_stories if session_id == STORIES else of_sessions
-            for track in selected_tracks(study, session_id, selection):
-                extractors = dict(track_extractors(of_session, study, session_id, track, selection))
-                curves = all_curves.get((session_id, track), {})
-                gone = known.label_curves(session_id, track) - curves.keys()  # their outcome says that they are
-                extractors |= curve_extractors([*curves, *sorted(gone)], settings, session_id, selection.only)
-                source = session_source(study, session_id, extractors.values(), digests, track, curves)
+            listing = listing_of(session_id)
+            for source, extractors in sources.of_session(session_id, listing.label_curves):
                 due = []
                 for extractor in extractors.values():
-                    work = Work(storage.location, source, (extractor.name,), settings, after=extractor.after)
+                    unit = ExtractionUnit(storage.location, source, (extractor.name,), settings, after=extractor.after)
                     if selection.force and (selection.only is None or extractor.name in selection.only):
-                        count = known.count(session_id, work.stored(extractor.name))
-                        work = replace(work, since={extractor.name: count})
-                    if settled := settled_outcome(known, work, extractor):
-                        plan.settled.append(settled)
+                        count = listing.count(session_id, unit.stored(extractor.name))
+                        unit = replace(unit, since={extractor.name: count})
+                    if outcome := settled_outcome(listing, unit, extractor):
+                        plan.settled.append(outcome)
                     else:
-                        due.append(work)
-                plan.work += sharing_a_pass(due, extractors)
+                        due.append(unit)
+                plan.units += sharing_a_pass(due, extractors)
     finally:
         digests.save()
-    plan.work = most_expensive_first(spread_over_processors(plan.work, cpus))
+    plan.units = most_expensive_first(spread_over_processors(plan.units, cpus))
     return plan
+
+
+@dataclass(frozen=True)
+class StoreListing:
+    """What the store has of a session, or of all."""
+
+    storage: Storage
+    entries: Mapping[tuple[str, str], FeatureStatus]
+    files: Mapping[str, FileInfo]
+
+    @classmethod
+    def of(cls, storage: Storage, session_id: str) -> StoreListing:
+        entries = {(entry.session_id, entry.feature): entry for entry in scan(storage, session_id)}
+        files = storage.files("" if session_id == "*" else session_id, unreadable=lambda *_: None)  # asked for again
+        return cls(storage, entries, files)
+
+    @classmethod
+    def by_session(cls, storage: Storage, session_ids: Sequence[str]) -> Callable[[str], StoreListing]:
+        """A function that gives what the store has of a session.
+
+        A folder is listed session by session: the listing of a hundred thousand of them would take gigabytes. An object
+        store is listed once: every question would take a request.
+
+        Raises:
+            StorageError: the store as a whole cannot be read.
+        """
+        folder = storage.local("")
+        if folder is None and len(session_ids) > 1:
+            everything = cls.of(storage, "*")
+            return lambda _: everything
+        if folder is not None:
+            try:
+                os.scandir(folder).close()
+            except OSError as error:
+                raise StorageError(f"{storage.location}: {error.strerror}") from error
+        return lambda session_id: cls.of(storage, session_id)
+
+    def count(self, session_id: str, feature: str) -> int:
+        """The count of the current version, 0 where there is none."""
+        entry = self.entries.get((session_id, feature))
+        return entry.record.sequence if entry and entry.record else 0
+
+    def label_curves(self, session_id: str, track: str) -> set[str]:
+        """The curves of labels that a track of the session has, without the track in their names."""
+        return self._label_curves.get((session_id, track), set())
+
+    @cached_property
+    def _label_curves(self) -> dict[tuple[str, str], set[str]]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for session_id, stored in self.entries:
+            feature, track = feature_and_track(stored)
+            if is_label_curve(feature):
+                found.setdefault((session_id, track), set()).add(feature)
+        return found
+
+
+def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extractor) -> Outcome | None:
+    """The outcome where nothing needs to be done, or nothing can be; None where the unit is due."""
+    session_id, feature = unit.session_id, unit.stored(extractor.name)
+    try:
+        fingerprint = extractor.fingerprint(unit.source).digest
+    except Exception as error:  # of this feature alone, whatever a plug-in raises
+        return failed(listing.storage, unit, extractor, error, "")
+    entry = listing.entries.get((session_id, feature))
+    try:
+        since = unit.since.get(extractor.name)
+        if current := current_if_sound(listing.storage, entry, fingerprint, since, listing.files):
+            return done(current, skipped=True)
+    except OSError:  # whether it is intact cannot be told: the attempt will say so, and leave the others alone
+        return None
+    attempt = entry.attempt if entry else None
+    if attempt and attempt.status is Status.MISSING and attempt.fingerprint == fingerprint and not unit.since:
+        # An earlier attempt on the very same input found nothing to extract: so would this one.
+        return Outcome(session_id, feature, Status.MISSING, skipped=True, reason=attempt.reason)
+    return None
+
+
+@dataclass(frozen=True)
+class ExpectedVersion:
+    """The version of a feature that an extraction would publish now.
+
+    Attributes:
+        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
+        fingerprint: its fingerprint, empty where that cannot be told here.
+        reason: why it cannot be told: the session lacks the input, or this machine a model.
+    """
+
+    session_id: str
+    feature: str
+    fingerprint: str
+    reason: str = ""
+
+
+def expected_versions(
+    study: Study,
+    storage: Storage,
+    settings: ExtractorsSettings,
+    rules: Mapping[str, LabelRule] = MappingProxyType({}),
+) -> Iterator[ExpectedVersion]:
+    """For every session and feature, what planning would compare with the store.
+
+    Nothing is written anywhere, and no model is downloaded.
+
+    Args:
+        study: a valid study.
+        storage: the feature store; the digests of files that have not changed come from it.
+        settings: of all extractors.
+        rules: by scheme, of which raters its curves are features.
+    """
+    digests = DigestCache(storage, INPUTS, study.root)
+    sources = StudySources(study, settings, Selection(), rules, digests, may_download=False)
+    for session_id in all_sessions(study):
+        for source, extractors in sources.of_session(session_id):
+            for extractor in extractors.values():
+                yield _expected(storage, source, extractor)
+
+
+def _expected(storage: Storage, source: Source, extractor: Extractor) -> ExpectedVersion:
+    feature = of_track(extractor.name, source.track)
+    try:
+        fingerprint = extractor.fingerprint(source).digest
+    except Exception as error:  # of this feature alone, whatever a plug-in raises
+        return ExpectedVersion(source.session_id, feature, "", explain(storage, extractor, error))
+    return ExpectedVersion(source.session_id, feature, fingerprint)

@@ -13,12 +13,13 @@ from storyframes.store.records import Status
 from storyframes.store.shards import CHUNK_ROWS
 from storyframes.store.storage.scratch import scratch_folder
 from storyframes.tracks import MAIN, of_track
-from tasks.extract import Outcome, Work, extract
+from tasks.extract import ExtractionUnit, Outcome, extract
 from tasks.extractors.base import InputFile, Source
-from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
+from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.sample import Sample
 from tasks.planning.selection import Selection, selected_extractors, track_extractors
 from tasks.planning.sources import named_files, track_length_s
+from tasks.planning.units import price_of
 from tasks.study.load import Study
 from tasks.study.rows import Track
 from tasks.tools.tool_process import reaper
@@ -110,15 +111,15 @@ def _extract_sample(
         whose = session_id if name == MAIN else f"{session_id}, track {name}"
         progress(f"{feature}, {sample.seconds:.1f} s of {whose}")
         source = Source(session_id, dict(files), track=name, frameless=name != MAIN and track.video is None)
-        runs[feature] = _measured(Work(store, source, (feature,), settings))
+        runs[feature] = _measured(ExtractionUnit(store, source, (feature,), settings))
     return runs
 
 
-def _measured(work: Work) -> _Run:
+def _measured(unit: ExtractionUnit) -> _Run:
     cpu, wall = _cpu_s(), time.monotonic()
-    (outcome,) = extract(work)
+    (outcome,) = extract(unit)
     cpu, wall = _cpu_s() - cpu, time.monotonic() - wall
-    cpus = max(build_extractor(work.settings, work.session_id, one).needs.get("CPU", 0) for one in work.features)
+    cpus = price_of(unit.features, unit.settings, unit.session_id).needs.get("CPU", 0)
     # A tool in a container is nobody's child here, and keeps its processors for as long as it runs.
     return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import av
 
-from storyframes.store.storage.files import sha256_file
 from tasks.extractors.base import Input, InputFile
 from tasks.media.container import RecordingError, open_container
+from tasks.planning.sources import input_file
 from tasks.study.transcript import TranscriptError, read_transcript
 from tasks.tools.disk_space import NO_ROOM, no_room_for_temporary_files
 
@@ -60,7 +60,7 @@ class Sample:
                 cut_transcript(path, target, self.seconds, self.of_s)
             case _:
                 raise SampleError(f"{path.name}: there is no way to cut a sample of such an input ({kind})")
-        return as_input(target)
+        return input_file(target)
 
 
 def cut_recording(path: Path, target: Path, seconds: float) -> None:
@@ -145,9 +145,3 @@ def cut_transcript(path: Path, target: Path, seconds: float, of_s: float) -> Non
         for utterance in kept
     ]
     target.write_text(json.dumps({"utterances": content}))
-
-
-def as_input(path: Path) -> InputFile:
-    """A file as an extractor is given it."""
-    status = path.stat()
-    return InputFile(path, path.name, sha256_file(path), status.st_size, status.st_mtime_ns)

@@ -1,20 +1,120 @@
-"""The files of a session, as its extractors are given them, and why one of them cannot be used."""
+"""The files of a study's sessions, as their extractors are given them, and why one of them cannot be used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from storyframes.features import STORIES
+from storyframes.label_curves import NEAREST, CurveRule, of_scheme
+from storyframes.store.storage.files import sha256_file
 from storyframes.tracks import MAIN
 from tasks.extractors.base import Extractor, Input, InputFile, Source
+from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles
+from tasks.label_rules import LabelRule, curves_by_column
 from tasks.models.digests import DigestCache
-from tasks.planning.cost import recording_s
-from tasks.planning.label_curves import CurvePaths
+from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
+from tasks.planning.units import recording_s
+from tasks.study.labels import Scheme
 from tasks.study.load import Session, Study, StudyFileError
 from tasks.study.rows import PATH_COLUMNS, Track
+
+
+@dataclass(frozen=True)
+class CurvePaths:
+    """The files of one curve of a session.
+
+    Attributes:
+        scheme: what its values are.
+        rule: what they have between their moments.
+        paths: in the study, in the order of the raters.
+    """
+
+    scheme: Scheme
+    rule: CurveRule = NEAREST
+    paths: tuple[str, ...] = ()
+
+
+class StudySources:
+    """The files of every session and track of a study, with the extractors that are asked for of them.
+
+    Args:
+        study: a valid study.
+        settings: of all extractors.
+        selection: what is asked for.
+        rules: by scheme, of which raters its curves are features.
+        digests: of files that have not changed.
+        may_download: whether an extractor may download the model that its fingerprint needs.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        settings: ExtractorsSettings,
+        selection: Selection,
+        rules: Mapping[str, LabelRule],
+        digests: DigestCache,
+        *,
+        may_download: bool = True,
+    ) -> None:
+        only = settings.features if selection.only is None else selection.only
+        self._study = study
+        self._settings = settings
+        self._selection = selection
+        self._digests = digests
+        self._curves = curves_by_track(study, rules)
+        self._of_sessions = selected_extractors(build_extractors(settings, "", may_download=may_download), only)
+        self._of_stories = selected_extractors(build_extractors(settings, STORIES, may_download=may_download), only)
+
+    def of_session(
+        self, session_id: str, stored_curves: Callable[[str, str], Iterable[str]] = lambda *_: ()
+    ) -> Iterator[tuple[Source, dict[str, Extractor]]]:
+        """The files of each track that is asked for, and the extractors by feature, in the order in which they run.
+
+        Args:
+            session_id: a session, or the stories.
+            stored_curves: by session and track, the curves of labels that the store has: the outcome of one that the
+                study does not have any more says so.
+        """
+        of_session = self._of_stories if session_id == STORIES else self._of_sessions
+        only = self._selection.only
+        for track in selected_tracks(self._study, session_id, self._selection):
+            extractors = dict(track_extractors(of_session, self._study, session_id, track, self._selection))
+            curves = self._curves.get((session_id, track), {})
+            for feature in (*curves, *sorted(set(stored_curves(session_id, track)) - curves.keys())):
+                if only is None or feature in only:
+                    extractors[feature] = build_extractor(self._settings, session_id, feature)
+            source = session_source(self._study, session_id, extractors.values(), self._digests, track, curves)
+            yield source, extractors
+
+
+def curve_features(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, Scheme]:
+    """The features that the study's curves are, without the track in their names; private schemes are none."""
+    return {
+        of_scheme(column): study.schemes[name]
+        for name in sorted({curve.scheme for curve in study.curves})
+        if not study.schemes[name].private
+        for column in curves_by_column(study, name, rules.get(name, LabelRule()))
+    }
+
+
+def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[str, str], dict[str, CurvePaths]]:
+    """By session and the track whose times they are in, and by feature, the files of the study's curves."""
+    found: dict[tuple[str, str], dict[str, CurvePaths]] = {}
+    for name in sorted({curve.scheme for curve in study.curves}):
+        scheme = study.schemes[name]
+        if scheme.private:
+            continue
+        rule = rules.get(name, LabelRule())
+        for column, curves in curves_by_column(study, name, rule).items():
+            for curve in sorted(curves, key=lambda curve: curve.rater_id or ""):
+                of_track = found.setdefault((curve.session_id, curve.track or MAIN), {})
+                before = of_track.get(of_scheme(column), CurvePaths(scheme, rule.curve))
+                of_track[of_scheme(column)] = replace(before, paths=(*before.paths, curve.path))
+    return found
 
 
 def session_source(
@@ -34,16 +134,18 @@ def session_source(
         named = [(str(Input.STORIES), study.table_path("stories").name)]
     else:
         named = named_files(_files_of(study, session_id, track), extractors)
+    features = {extractor.name for extractor in extractors}
     kinds = {
-        feature: tuple((f"{feature}/{place}", path) for place, path in enumerate(of.paths))
-        for feature, of in curves.items()
-        if feature in {extractor.name for extractor in extractors}
+        feature: tuple((f"{feature}/{number}", path) for number, path in enumerate(curve.paths))
+        for feature, curve in curves.items()
+        if feature in features
     }
     named += [pair for pairs in kinds.values() for pair in pairs]
     files, unusable = {}, {}
     for kind, relative in named:
         try:
-            files[kind] = _input(study.path(relative), study.root, digests)
+            path = study.path(relative)
+            files[kind] = input_file(path, path.relative_to(study.root).as_posix(), digests.sha256)
         except StudyFileError as error:
             unusable[kind] = str(error)
         except OSError as error:
@@ -54,6 +156,21 @@ def session_source(
         for name, pairs in kinds.items()
     }
     return Source(session_id, files, unusable, track, frameless, made_of, study.speakers.get(session_id, {}))
+
+
+def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha256_file) -> InputFile:
+    """A file as an extractor is given it.
+
+    Args:
+        path: where it is.
+        name: by which messages call it; the file's own name where empty.
+        digest: gives its SHA-256.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = path.stat()  # before it is read: a file that is replaced from here on is not what the extraction finds
+    return InputFile(path, name or path.name, digest(path), status.st_size, status.st_mtime_ns)
 
 
 def _files_of(study: Study, session_id: str, track: str) -> Session | Track:
@@ -90,14 +207,6 @@ def track_length_s(study: Study, track: Track) -> float:
     """
     for kind, relative in ((Input.VIDEO, track.video), (Input.AUDIO, track.audio)):
         if relative is not None:
-            path = study.path(relative)
-            status = path.stat()  # its digest is not needed
-            file = InputFile(path, relative, "", status.st_size, status.st_mtime_ns)
+            file = input_file(study.path(relative), relative, lambda _: "")  # its digest is not needed
             return recording_s(Source(track.session_id, {kind: file}))
     return 0.0 if track.name == MAIN else track_length_s(study, study.tracks[track.session_id][MAIN])
-
-
-def _input(path: Path, root: Path, digests: DigestCache) -> InputFile:
-    status = path.stat()  # before it is read: a file that is replaced from here on is not what the extraction finds
-    digest = digests.sha256(path)
-    return InputFile(path, path.relative_to(root).as_posix(), digest, status.st_size, status.st_mtime_ns)

@@ -443,9 +443,9 @@ def test_verify_advises_what_repairs(study_copy: Path, tmp_path: Path) -> None:
     settings = ExtractorsSettings(features=("frames",))
 
     def due() -> list[str]:
-        return [unit.name for unit in plan_extraction(study, str(root), settings, Selection()).work]
+        return [unit.name for unit in plan_extraction(study, str(root), settings, Selection()).units]
 
-    for unit in plan_extraction(study, str(root), settings, Selection()).work:
+    for unit in plan_extraction(study, str(root), settings, Selection()).units:
         extract(unit)
     gone, rotten = (next(root.glob(f"{name}/frames/*/time/c/0")) for name in ("p01-s01", "p01-s02"))
     gone.unlink()

@@ -34,7 +34,7 @@ features = ("frames", "openface", "opensmile", "glove")
 glove = {"vectors": sys.argv[3], "demo_vectors": True}
 settings = ExtractorsSettings(features=features, glove=glove)
 storage = create_store(root)
-for unit in plan_extraction(study, root, settings, Selection()).work:
+for unit in plan_extraction(study, root, settings, Selection()).units:
     extract(unit)
 store, told = FeatureStore(root), {}
 for entry in record_status.scan(storage):

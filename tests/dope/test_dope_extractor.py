@@ -57,7 +57,7 @@ def planned(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50
 
 def run(study: Path, root: Path, only: tuple[str, ...] = ("dope",), resnet50=None, **dope) -> dict[str, Outcome]:
     plan = planned(study, root, only, resnet50, **dope)
-    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
+    outcomes = [*plan.settled, *(outcome for work in plan.units for outcome in do_work(work))]
     return {outcome.feature: outcome for outcome in outcomes}
 
 
@@ -113,8 +113,8 @@ def test_a_stride_leaves_the_frames_between_empty(
     assert np.isnan(body[~sampled]).all()
     assert (counts[~sampled] == -1).all()
     np.testing.assert_allclose(body[0], read(extracted[0], "body_2d")[0])
-    assert not planned(study, store_root, model=crowd, every_n_frames=3).work
-    (due,) = planned(study, store_root, model=crowd).work  # another stride is another fingerprint
+    assert not planned(study, store_root, model=crowd, every_n_frames=3).units
+    (due,) = planned(study, store_root, model=crowd).units  # another stride is another fingerprint
     assert due.features == ("dope",)
 
 
@@ -159,7 +159,7 @@ def test_a_shared_pass_gives_what_two_passes_give(
 ) -> None:
     settings = ExtractorsSettings(dope={"model": crowd}, resnet50={"allow_untrained": True})
     plan = plan_extraction(load_study(study), tmp_path / "x", settings, Selection(("s0001",), ("dope", "resnet50")))
-    assert [work.features for work in plan.work] == [("frames",), ("resnet50", "dope")]
+    assert [work.features for work in plan.units] == [("frames",), ("resnet50", "dope")]
     together = run(study, store_root, ("dope", "resnet50"), model=crowd)
     assert {str(outcome.status) for outcome in together.values()} == {"done"}
     apart = tmp_path / "apart"
@@ -217,9 +217,9 @@ def test_a_video_that_vanishes_fails_both(study: Path, crowd: Path, store_root: 
         dope={"model": crowd, "min_size": 64, "max_size": 96}, resnet50={"allow_untrained": True}
     )
     plan = plan_extraction(load_study(copy), store_root, settings, Selection(("s0001",), ("dope", "resnet50")))
-    do_work(plan.work[0])
+    do_work(plan.units[0])
     (copy / "videos/s0001.avi").unlink()
-    outcomes = do_work(plan.work[1])
+    outcomes = do_work(plan.units[1])
     assert [str(outcome.status) for outcome in outcomes] == ["failed", "failed"]
     assert all("s0001.avi" in outcome.reason for outcome in outcomes)
 
@@ -232,10 +232,10 @@ def test_no_model_says_where_to_get_one(study: Path, store_root: Path) -> None:
 
 def test_dope_is_not_among_the_features_by_default(study: Path, store_root: Path) -> None:
     plan = plan_extraction(load_study(study), store_root, ExtractorsSettings(), Selection(("s0001",)))
-    assert not any("dope" in work.features for work in plan.work)
+    assert not any("dope" in work.features for work in plan.units)
     settings = ExtractorsSettings(features=("frames", "dope"), dope={"model": Path(__file__)})
     plan = plan_extraction(load_study(study), store_root, settings, Selection(("s0001",)))
-    assert [work.features for work in plan.work] == [("frames",), ("dope",)]
+    assert [work.features for work in plan.units] == [("frames",), ("dope",)]
 
 
 # --- overlay ---------------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_an_overlay_shows_the_landmarks_where_they_are(demo_study: Path, store_r
     plan = plan_extraction(
         load_study(demo_study), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("openface",))
     )
-    for work in plan.work:
+    for work in plan.units:
         do_work(work)
     video, store = demo_study / "videos/p01-s01.avi", FeatureStore(store_root)
     picture = draw_overlay(video, store, "p01-s01", 100)

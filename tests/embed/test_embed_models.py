@@ -246,7 +246,7 @@ def test_a_package_that_is_missing_is_told_with_the_line_that_installs_it(
 def fingerprint(study: Path, root: Path, **model: Any) -> str:
     settings = ExtractorsSettings(embed=[model])
     plan = plan_extraction(load_study(study), root, settings, Selection(only=("tiny",)))
-    source = next(work.source for work in plan.work if "tiny" in work.features)
+    source = next(work.source for work in plan.units if "tiny" in work.features)
     return build_extractors(settings, "s")["tiny"].fingerprint(source).digest
 
 
@@ -297,7 +297,7 @@ def test_a_model_that_changes_between_planning_and_work_is_an_error(study: Path,
     settings = ExtractorsSettings(embed=[of_folder(folder)])
     plan = plan_extraction(load_study(study), tmp_path / "f", settings, Selection(only=("tiny",)))
     (folder / "tokenizer_config.json").write_text((folder / "tokenizer_config.json").read_text() + "\n")
-    outcomes = {outcome.feature: outcome for work in plan.work for outcome in extract(work)}
+    outcomes = {outcome.feature: outcome for work in plan.units for outcome in extract(work)}
     assert outcomes["frames"].status == "done"
     assert outcomes["tiny"].status == "failed"
     assert "are not those that they were when the work was planned" in outcomes["tiny"].reason

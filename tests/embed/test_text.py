@@ -27,8 +27,8 @@ from tasks.extractors.speech import speaker_labels
 from tasks.extractors.stories import read_stories
 from tasks.inspect.study_check import check_study
 from tasks.planning.plan import plan_extraction
-from tasks.planning.sample import as_input
 from tasks.planning.selection import Selection
+from tasks.planning.sources import input_file
 from tasks.study.load import StudyError, load_study
 
 ROOT = Path(__file__).parents[2]
@@ -274,7 +274,7 @@ def extract(study: Path, root: Path, *only: str, session_id: str = "p01-s01", **
     settings = settings.model_copy(update=sections)
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), only))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    return outcomes | {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    return outcomes | {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
 
 
 def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) -> None:
@@ -304,7 +304,7 @@ def test_words_and_utterances_of_the_demo(demo_study: Path, store_root: Path) ->
 
 def test_the_stories_are_read_of_their_own_table_alone(study_copy: Path) -> None:
     path = study_copy / "stories.csv"
-    source = Source("stories", {"stories": as_input(path)})
+    source = Source("stories", {"stories": input_file(path)})
     with files_opened() as opened:
         stories = read_stories(source)
     assert list(map(str, below(opened, study_copy))) == ["stories.csv"]
@@ -442,7 +442,7 @@ def test_speakers_have_the_roles_of_the_table_of_persons(study_copy: Path, store
     assert not [name for name in (b"kowalski", b"anna") if name in written]
     (study_copy / "persons.csv").write_text(persons.format("third"))
     study = load_study(study_copy)
-    (work,) = plan_extraction(study, store_root, ExtractorsSettings(), Selection(("p01-s01",), ("sbert",))).work
+    (work,) = plan_extraction(study, store_root, ExtractorsSettings(), Selection(("p01-s01",), ("sbert",))).units
     assert work.source.speakers == {"anna kowalski": "third", "ben": "b"}
     assert "kowalski" not in repr(work) + repr(study)
 

@@ -111,7 +111,7 @@ def test_videos_without_a_face_are_masked_not_failed(shared, tmp_path, store_roo
 
 def work_due(study: Path, root: Path, selection: Selection | None = None, **settings) -> list[str]:
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection or Selection(only=FAST))
-    return [work.name for work in plan.work]
+    return [work.name for work in plan.units]
 
 
 def test_an_unchanged_study_has_no_work_due(study_copy: Path, store_root: Path) -> None:
@@ -165,8 +165,8 @@ def test_force_redoes_what_was_asked_for_and_not_its_clock(study_copy: Path, sto
 def test_a_feature_done_meanwhile_by_somebody_else_is_not_done_again(study_copy: Path, store_root: Path) -> None:
     selection = Selection(("p01-s01",), ("openface",), force=True)
     plan = plan_extraction(load_study(study_copy), store_root, ExtractorsSettings(), selection)
-    first = [outcome for work in plan.work for outcome in do_work(work)]
-    again = [outcome for work in plan.work for outcome in do_work(work)]
+    first = [outcome for work in plan.units for outcome in do_work(work)]
+    again = [outcome for work in plan.units for outcome in do_work(work)]
     assert [outcome.skipped for outcome in first] == [False, False]
     assert [outcome.skipped for outcome in again] == [True, True]
 
@@ -216,7 +216,7 @@ def test_an_input_that_changes_while_it_is_read_is_refused(
         )
     if when == "after planning":
         replace()
-    outcomes = {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes = {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     assert outcomes["frames"].status is Status.DONE
     assert (
         outcomes["openface"].reason
@@ -227,7 +227,7 @@ def test_an_input_that_changes_while_it_is_read_is_refused(
 def test_an_input_that_vanishes_fails_its_feature_only(study_copy: Path, store_root: Path) -> None:
     plan = plan_extraction(load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), FAST))
     (study_copy / "openface/p01-s01.csv.gz").unlink()
-    outcomes = {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes = {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     assert "p01-s01.csv.gz: OpenFace wrote no such file" in outcomes["openface"].reason
     assert outcomes["opensmile"].status is Status.DONE
 
@@ -339,7 +339,7 @@ def test_no_word_of_a_transcript_or_story_is_in_the_store(demo_study: Path, stor
     settings = load_settings(Path(__file__).parents[2] / "demo/storyframes.toml")
     study = load_study(demo_study)
     plan = plan_extraction(study, store_root, settings, Selection(only=("glove", "sbert")))
-    assert all(outcome.status is Status.DONE for work in plan.work for outcome in do_work(work))
+    assert all(outcome.status is Status.DONE for work in plan.units for outcome in do_work(work))
     catalogue.compact(local(store_root))
     content = b"".join(path.read_bytes() for path in store_root.rglob("*") if path.is_file()).lower()
     for word in ("grandfather", "bakery every week", "walked home", "neighbour", "alone"):

@@ -160,7 +160,7 @@ def extract(study: Path, root: Path, **settings):
     loaded, configured = load_study(study), ExtractorsSettings(**settings)
     plan = plan_extraction(loaded, root, configured, Selection(("p01-s01",), ("opensmile",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes |= {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     return outcomes["opensmile"]
 
 
@@ -209,7 +209,7 @@ def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
     again = plan_extraction(
         load_study(study_copy), store_root, ExtractorsSettings(), Selection(("p01-s01",), ("opensmile",))
     )
-    assert not again.work
+    assert not again.units
     assert {(o.feature, str(o.status), o.skipped) for o in again.settled} == {
         ("frames", "done", True),
         ("opensmile", "missing", True),

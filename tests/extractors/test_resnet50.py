@@ -308,7 +308,7 @@ def extract(study: Path, root: Path, **resnet50):
 
     plan = plan_of(study, root, "s0001", "resnet50", **resnet50)
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes |= {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     return outcomes["resnet50"]
 
 
@@ -323,7 +323,7 @@ def short_study(tmp_path_factory) -> Path:
 
 def test_planning_settles_the_engine_and_loads_none(short_study: Path, store_root: Path) -> None:
     plan = plan_of(short_study, store_root, "s0001", "resnet50", allow_untrained=True)
-    assert {work.settings.resnet50.engine for work in plan.work} == {ResNet50Settings().resolved().engine}
+    assert {work.settings.resnet50.engine for work in plan.units} == {ResNet50Settings().resolved().engine}
     code = (
         "import sys; from pathlib import Path; from support.studies import plan_of;"
         "plan_of(Path(sys.argv[1]), Path(sys.argv[2]), 's0001', 'resnet50', allow_untrained=True);"

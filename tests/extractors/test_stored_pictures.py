@@ -29,8 +29,8 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.pictures import DEINTERLACING
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
-from tasks.planning.sample import as_input
 from tasks.planning.selection import Selection
+from tasks.planning.sources import input_file
 from tasks.study.load import load_study
 
 UNTRAINED = {"allow_untrained": True, "engine": "torch"}
@@ -39,7 +39,7 @@ UNTRAINED = {"allow_untrained": True, "engine": "torch"}
 def clock_of(root: Path, video: Path) -> Clock:
     """The clock of the session ``s`` as an extractor of its transcript gets it."""
     with FeatureWriter(local(root), "s", FEATURES["glove"]) as out:
-        return read_clock(Source("s", {"video": as_input(video)}), out)
+        return read_clock(Source("s", {"video": input_file(video)}), out)
 
 
 def write_openface(path: Path, frames: int) -> None:
@@ -172,7 +172,7 @@ def test_a_video_that_is_replaced_between_planning_and_extraction(tmp_path: Path
     create_store(root)
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(), Selection(("s",), ("frames",)))
     replace(study / "v.avi", other)
-    (outcome,) = do_work(plan.work[0])
+    (outcome,) = do_work(plan.units[0])
     assert (outcome.status, outcome.reason) == (
         "failed",
         "v.avi: changed while it was being read; run the extraction again",

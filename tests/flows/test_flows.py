@@ -66,10 +66,10 @@ def test_a_study_becomes_features_and_clips(extracted) -> None:
 
 
 def test_an_unchanged_study_submits_nothing_and_starts_no_cluster(extracted, small_study, monkeypatch) -> None:
-    import flows.cluster_work
+    import flows.on_cluster
 
     root, _, _ = extracted
-    monkeypatch.setattr(flows.cluster_work, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(flows.on_cluster, "dask_cluster", lambda *args: pytest.fail("a cluster was started"))
     rows, clips = catalogue_rows(root), (root / "clips.parquet").stat().st_mtime_ns
     state, report = extract(small_study, root)
     assert (state.name, report.submitted, len(report.outcomes)) == ("Completed", 0, 14)
@@ -101,7 +101,7 @@ def test_a_run_from_the_command_line_loads_the_study_once_and_says_which_server_
 
 
 def test_one_feature_of_one_session_again(extracted, small_study: Path) -> None:
-    from flows.cluster_work import result_of
+    from flows.run import result_of
     from flows.study import extract_session
 
     root, _, _ = extracted
@@ -132,9 +132,9 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     from prefect import task
     from prefect.cache_policies import NO_CACHE
     from prefect.states import Completed
+    from support.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
-    from flows.work import do_work
     from tasks.extract import Outcome
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
@@ -155,19 +155,21 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
 
     asked = request(small_study, tmp_path / "features", only=["frames", "opensmile"])
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
-    clock = plan.work[0]
+    clock = plan.units[0]
     assert clock.features == ("frames",)
-    waits = next(unit for unit in plan.work if unit.features == ("opensmile",) and unit.session_id == clock.session_id)
+    waits = next(unit for unit in plan.units if unit.features == ("opensmile",) and unit.session_id == clock.session_id)
     free = replace(waits, source=replace(waits.source, session_id="another"))
     places = (clock, waits, free, free, waits, free)  # the cost tells which it is
-    do_work([replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note)
+    extract_in_a_flow(
+        [replace(unit, cost=place) for place, unit in enumerate(places)], LocalCluster(cpus=1), print, note
+    )
     assert began.read_text().split() == ["0", "2", "1", "3", "4", "5"]
 
 
 def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> None:
     from support.studies import one_session_study
 
-    from flows.cluster_work import result_of
+    from flows.run import result_of
     from flows.study import extract_session
 
     data = shared / "data/openface"
@@ -287,11 +289,10 @@ def _publish_and_say_nothing(bundle):
 def _publish_elsewhere(bundle):
     from dataclasses import replace
 
-    from flows.in_turn import do_in_turn
-    from flows.work import describe
-    from tasks.extract import extract
+    from flows.gather import Bundle
+    from flows.on_cluster import do_in_turn
 
-    return do_in_turn(bundle, lambda unit: extract(replace(unit, store=f"{unit.store}-of-this-worker")), describe)
+    return do_in_turn(Bundle(replace(unit, store=f"{unit.store}-of-this-worker") for unit in bundle.units))
 
 
 def _say_nothing(bundle):
@@ -313,19 +314,21 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
 ) -> None:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
+    from support.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
-    from flows.work import do_work
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
 
     asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
     from storyframes.store.layout import create_store
 
-    monkeypatch.setattr("flows.cluster_work.PATIENCE_S", 0)
+    monkeypatch.setattr("flows.on_cluster.PATIENCE_S", 0)
     create_store(asked.features)
     plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
-    (outcome,) = do_work(plan.work, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE))
+    (outcome,) = extract_in_a_flow(
+        plan.units, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE)
+    )
     assert (outcome.status, outcome.rows > 0) == (status, status is Status.DONE)
     assert outcome.reason.startswith(reason) if reason else not outcome.reason
     (entry,) = record_status.scan(local(tmp_path / "features"))
@@ -339,10 +342,9 @@ def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
     """Of twelve units in four tasks: the 2nd raises, the 5th kills its worker; each other is extracted, and once."""
     from prefect import task
     from prefect.cache_policies import NO_CACHE
+    from support.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
-    from flows.in_turn import do_in_turn
-    from flows.work import describe, do_work
     from storyframes.store.layout import create_store
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
@@ -354,26 +356,32 @@ def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
         import os
         import signal
 
-        from tasks.extract import extract
+        from flows.gather import Bundle
+        from flows.on_cluster import do_in_turn
+        from tasks.extract import ExtractionUnit, extract
 
-        def do(unit):
-            with begun.open("a") as file:
-                file.write(f"{unit.session_id}\n")
-            if unit.session_id == "s05":
-                os.kill(os.getpid(), signal.SIGKILL)
-            if unit.session_id == "s02":
-                raise ValueError("what somebody said")
-            return extract(unit)
+        class Mortal(ExtractionUnit):
+            def do(self):
+                with begun.open("a") as file:
+                    file.write(f"{self.session_id}\n")
+                if self.session_id == "s05":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if self.session_id == "s02":
+                    raise ValueError("what somebody said")
+                return extract(self)
 
-        return do_in_turn(bundle, do, describe)
+        fields = ("store", "source", "features", "settings", "since", "after", "needs", "cost")
+        return do_in_turn(Bundle(Mortal(*(getattr(unit, name) for name in fields)) for unit in bundle.units))
 
     asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
     create_store(asked.features)
-    (clock,) = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection).work
+    (clock,) = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection).units
     names = [f"s{number:02d}" for number in range(1, 13)]
     work = [replace(clock, source=replace(clock.source, session_id=name)) for name in names]
     told: list[str] = []
-    outcomes = do_work(work, LocalCluster(cpus=1), lambda outcome: told.append(outcome.session_id), extract_or_die)
+    outcomes = extract_in_a_flow(
+        work, LocalCluster(cpus=1), lambda outcome: told.append(outcome.session_id), extract_or_die
+    )
     assert (sorted(told), len(outcomes)) == (names, 12)
     failed = {outcome.session_id: outcome.reason for outcome in outcomes if outcome.failed}
     assert failed.pop("s02") == "the task raised ValueError"

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from flows.cluster_work import result_of
 from flows.gather import Bundle
-from flows.in_turn import do_in_turn
+from flows.on_cluster import do_in_turn
+from flows.run import RunResult, result_of
 from flows.runs.artifacts import human_time, summary, table
-from flows.runs.result import RunResult
-from flows.work import describe
 from storyframes.store.records import Status
-from tasks.extract import Outcome, Work
+from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings
 
@@ -117,17 +115,21 @@ class OddError(ValueError):
 def test_the_state_of_a_task_of_several_units_tells_what_became_of_them(
     ends: list[str | BaseException], name: str, message: str, monkeypatch: pytest.MonkeyPatch, caplog
 ) -> None:
-    monkeypatch.setattr("flows.in_turn.get_run_logger", lambda: logging.getLogger("a run's"))
-    units = [Work("store", Source(f"s{number}", {}), ("frames",), ExtractorsSettings()) for number in range(len(ends))]
+    monkeypatch.setattr("flows.on_cluster.get_run_logger", lambda: logging.getLogger("a run's"))
+    units = [
+        ExtractionUnit("store", Source(f"s{number}", {}), ("frames",), ExtractorsSettings())
+        for number in range(len(ends))
+    ]
 
-    def do(unit: Work) -> tuple[Outcome, ...]:
+    def do(unit: ExtractionUnit) -> tuple[Outcome, ...]:
         end = ends[units.index(unit)]
         if isinstance(end, BaseException):
             raise end
         return (Outcome(unit.session_id, "frames", Status(end), rows=45, reason="" if end == "done" else "no video"),)
 
+    monkeypatch.setattr(ExtractionUnit, "do", do)
     with caplog.at_level(logging.INFO):
-        state = do_in_turn(Bundle(units), do, describe)
+        state = do_in_turn(Bundle(units))
     assert (state.name, state.message) == (name, message)
     assert [record.message for record in caplog.records if record.message.endswith(": started")] == [
         f"{unit.name}: started" for unit in units

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from flows.run import RunResult
 from flows.runs.artifacts import summary
-from flows.runs.result import RunResult
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.formatting import markdown_table, plain_markdown

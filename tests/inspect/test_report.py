@@ -33,7 +33,7 @@ from tasks.inspect.report.matrix import CellState, build_matrix
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
-from tasks.planning.wanted import Wanted
+from tasks.planning.plan import ExpectedVersion
 from tasks.study.load import Phase, Session, Study, Survey, Timepoint, load_study
 
 HOSTILE = "<script>window.hacked=1</script>"
@@ -212,10 +212,10 @@ def test_every_state_of_a_feature(store_root: Path) -> None:
     record_attempt(local(store_root), "kept", "openface", Status.FAILED, "broke", "")
     record_attempt(local(store_root), "bare", "openface", Status.MISSING, "no csv", "")
     wanted = [
-        Wanted(session_id, "openface", "e" * 64 if session_id == "old" else "f" * 64)
+        ExpectedVersion(session_id, "openface", "e" * 64 if session_id == "old" else "f" * 64)
         for session_id in ("done", "old", "kept", "lost", "bare", "new")
     ]
-    wanted += [Wanted("unknown", "openface", "", "no model"), Wanted("done", "glove", "f" * 64)]
+    wanted += [ExpectedVersion("unknown", "openface", "", "no model"), ExpectedVersion("done", "glove", "f" * 64)]
     matrix = build_matrix(["new"], record_status.scan(local(store_root)), wanted)
     states = {session: matrix.cells[session, "openface"].state for session in matrix.sessions}
     assert states == {

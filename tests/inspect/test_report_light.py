@@ -21,7 +21,7 @@ from tasks.inspect.report.chart import COLOURS, DARK_BACKGROUND, LIGHT_BACKGROUN
 from tasks.inspect.report.downsample import bucket_max, bucket_mean, thin
 from tasks.inspect.report.matrix import build_matrix
 from tasks.inspect.report.study_charts import bars, stacked
-from tasks.planning.wanted import Wanted
+from tasks.planning.plan import ExpectedVersion
 from tasks.study.load import Session, Study
 
 
@@ -94,7 +94,7 @@ def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) ->
 
     ids = [f"p{number // 7:02d}-s{number:03d}" for number in range(269)]
     sessions = {one: Session.model_construct(session_id=one, participant_id=one[:3], video="v.avi") for one in ids}
-    wanted = [Wanted(one, feature, "f" * 64) for one in ids for feature in FEATURES]
+    wanted = [ExpectedVersion(one, feature, "f" * 64) for one in ids for feature in FEATURES]
     matrix = build_matrix(ids, [], wanted)
     facts = study_facts(Study(tmp_path, sessions), [], None, matrix)
     page = render(

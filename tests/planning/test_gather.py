@@ -6,45 +6,67 @@ import math
 import pickle
 from collections import Counter
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.clusters.workers import at_the_same_time
-from flows.gather import AT_ONCE, MOST, PARTS, TRIES, WORTH_S, Bundle, Gather, WorkerLostError
+from flows.gather import AT_ONCE, MOST, PARTS, TRIES, WORTH_S, Bundle, Executor, Gather, WorkerLostError
 from storyframes.store.records import Status
-from tasks.extract import Outcome, Work
+from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings
 
+LOST = "every worker that tried it died, also when it ran alone (out of memory, or longer than a job may run?)"
 
-def unit(session_id: str, *features: str, after: tuple[str, ...] | None = None) -> Work:
+
+class FakeUnit(ExtractionUnit):
+    """A unit that knows what it left behind in a fake executor, or in none."""
+
+    __slots__ = ()
+    fake: ClassVar[Fake | None] = None
+
+    def left_behind(self) -> list[Outcome] | None:
+        return outcomes_of(self, "done") if self.fake and self.name in self.fake.published else None
+
+    def lost(self, reason: str) -> list[Outcome]:
+        return outcomes_of(self, reason)
+
+
+def outcomes_of(unit: ExtractionUnit, what: str) -> list[Outcome]:
+    status = Status.DONE if what == "done" else Status.FAILED
+    return [Outcome(unit.session_id, f, status, reason=what, transient=what == "transient") for f in unit.features]
+
+
+def unit(session_id: str, *features: str, after: tuple[str, ...] | None = None, cost: float = 0.0) -> FakeUnit:
     waits_for = (() if features == ("frames",) else ("frames",)) if after is None else after
-    return Work("store", Source(session_id, {}), features, ExtractorsSettings(), after=waits_for)
+    needs = {"GPU": 1} if "resnet50" in features else {"CPU": 1}
+    return FakeUnit("store", Source(session_id, {}), features, ExtractorsSettings(), {}, waits_for, needs, cost)
 
 
-def chain(session_id: str) -> tuple[Work, Work, Work]:
+def chain(session_id: str) -> tuple[ExtractionUnit, ExtractionUnit, ExtractionUnit]:
     """y needs what x gives, and x what frames gives; as planning may well order them."""
     return unit(session_id, "y", after=("x",)), unit(session_id, "x"), unit(session_id, "frames")
 
 
-class Fake:
-    """A workplace where a task ends at once, as ``behaviour`` says for each unit of it and the number of the try.
+class Fake(Executor[Outcome]):
+    """An executor whose tasks end at once, as ``behaviour`` says for each unit and the number of the try.
 
-    ``lost`` kills the worker before anything is told, ``published`` does so after the unit has published.
+    ``lost`` kills the worker before anything is said, ``published`` does so after the unit has published.
     """
 
     def __init__(
         self,
         behaviour=lambda unit, attempt: "done",
         at_once: int = AT_ONCE,
-        cost_s: float = math.inf,
+        cost: float = math.inf,
         workers: int = 1,
     ) -> None:
         self.behaviour = behaviour
         self.at_once = at_once
-        self.cost = cost_s
+        self.cost = cost  # of units that have none
         self.count = workers
         self.most: Counter[str] = Counter()  # tasks of a kind at the same time
         self.now: Counter[str] = Counter()
@@ -53,62 +75,45 @@ class Fake:
         self.tasks: list[list[str]] = []
         self.published: set[str] = set()
         self.open = 0
-        self.told: list[Outcome] = []
+        self.settled: list[Outcome] = []
 
-    def kind(self, work: Work) -> str:
-        return "GPU" if "resnet50" in work.features else "CPU"
-
-    def cost_s(self, work: Work) -> float:
-        return work.cost or self.cost
-
-    def workers(self, work: Work) -> int:
+    def capacity(self, needs) -> int:
         return self.count
 
-    def submit(self, bundle: Bundle[Work], rank: int):
+    def submit(self, bundle: Bundle[Outcome], rank: int) -> Ended:
         units = bundle.units
-        self.tries.update(work.name for work in units)
-        self.order += [work.name for work in units]
-        self.tasks.append([work.name for work in units])
+        (kind,) = {resource for unit in units for resource in unit.needs}
+        self.tries.update(unit.name for unit in units)
+        self.order += [unit.name for unit in units]
+        self.tasks.append([unit.name for unit in units])
         self.open += 1
-        self.now[self.kind(units[0])] += 1
+        self.now[kind] += 1
         self.most |= self.now
-        assert {self.kind(work) for work in units} == {self.kind(units[0])}
         happened = []
-        for work in units:
-            happened.append(self.behaviour(work, self.tries[work.name]))
+        for unit in units:
+            happened.append(self.behaviour(unit, self.tries[unit.name]))
             if happened[-1] != "lost":
-                self.published.add(work.name)
+                self.published.add(unit.name)
             if happened[-1] in ("lost", "published"):
                 break
         return Ended(happened)
 
-    def read(self, future, bundle: Bundle[Work]):
-        units = bundle.units
+    def read(self, future, bundle: Bundle[Outcome]):
         self.open -= 1
-        self.now[self.kind(units[0])] -= 1
+        (kind,) = {resource for unit in bundle.units for resource in unit.needs}
+        self.now[kind] -= 1
         if future.value[-1] in ("lost", "published"):
             raise WorkerLostError
-        return [self.outcomes(work, what) for work, what in zip(units, future.value, strict=True)]
+        return [outcomes_of(unit, what) for unit, what in zip(bundle.units, future.value, strict=True)]
 
-    def outcomes(self, work: Work, what: str):
-        status = Status.DONE if what == "done" else Status.FAILED
-        return [Outcome(work.session_id, f, status, reason=what, transient=what == "transient") for f in work.features]
-
-    def left(self, work: Work):
-        return self.outcomes(work, "done") if work.name in self.published else None
-
-    def lost(self, work: Work):
-        return [Outcome(work.session_id, feature, Status.FAILED, reason="lost alone") for feature in work.features]
-
-    def finished(self, outcome: Outcome) -> None:
-        self.told.append(outcome)
-
-    def run(self, *work: Work):
-        outcomes = Gather(self, self.at_once).run(work)
-        assert self.told == outcomes
+    def run(self, *units: ExtractionUnit):
+        units = tuple(replace(unit, cost=unit.cost or self.cost) for unit in units)
+        FakeUnit.fake = self
+        outcomes = Gather(self, self.settled.append, self.at_once).run(units)
+        assert self.settled == outcomes
         assert self.open == 0
         assert Counter(f"{outcome.session_id}/{outcome.feature}" for outcome in outcomes) == Counter(
-            f"{each.session_id}/{feature}" for each in work for feature in each.features
+            f"{unit.session_id}/{feature}" for unit in units for feature in unit.features
         )
         return {f"{outcome.session_id}/{outcome.feature}": outcome.reason for outcome in outcomes}
 
@@ -128,7 +133,7 @@ def test_a_sessions_clock_comes_before_its_other_features() -> None:
 
 
 def test_a_failed_clock_lets_its_features_say_so_themselves() -> None:
-    fake = Fake(lambda work, attempt: "failed" if work.features == ("frames",) else "done")
+    fake = Fake(lambda unit, attempt: "failed" if unit.features == ("frames",) else "done")
     assert fake.run(unit("a", "frames"), unit("a", "openface")) == {"a/frames": "failed", "a/openface": "done"}
 
 
@@ -139,30 +144,30 @@ def test_a_chain_of_features_runs_in_its_order_whatever_the_order_of_the_work() 
 
 
 def test_what_waits_for_a_middle_that_fails_begins_after_it() -> None:
-    fake = Fake(lambda work, attempt: "failed" if work.features == ("x",) else "done")
+    fake = Fake(lambda unit, attempt: "failed" if unit.features == ("x",) else "done")
     assert fake.run(*chain("a")) == {"a/frames": "done", "a/x": "failed", "a/y": "done"}
     assert fake.order == ["a/frames", "a/x", "a/y"]
 
 
 def test_what_waits_for_a_middle_that_is_tried_again_begins_after_its_last_try() -> None:
-    fake = Fake(lambda work, attempt: "transient" if work.features == ("x",) or attempt < TRIES else "done")
+    fake = Fake(lambda unit, attempt: "transient" if unit.features == ("x",) or attempt < TRIES else "done")
     assert fake.run(*chain("a")) == {"a/frames": "done", "a/x": "transient", "a/y": "done"}
     assert fake.order == ["a/frames"] * TRIES + ["a/x"] * TRIES + ["a/y"] * TRIES
 
 
 def test_what_waits_for_a_middle_whose_workers_die_begins_after_its_last_try() -> None:
-    fake = Fake(lambda work, attempt: "lost" if work.features == ("x",) else "done")
+    fake = Fake(lambda unit, attempt: "lost" if unit.features == ("x",) else "done")
     assert fake.run(*chain("a"), unit("b", "frames")) == {
         "a/frames": "done",
         "b/frames": "done",
-        "a/x": "lost alone",
+        "a/x": LOST,
         "a/y": "done",
     }
     assert fake.order == ["a/frames", "b/frames", "a/x", "a/x", "a/y"]
 
 
 def test_what_waits_for_several_begins_when_the_last_of_them_has_ended() -> None:
-    fake = Fake(lambda work, attempt: "transient" if work.features == ("z",) and attempt == 1 else "done")
+    fake = Fake(lambda unit, attempt: "transient" if unit.features == ("z",) and attempt == 1 else "done")
     fake.run(unit("a", "y", after=("x", "z", "nothing due")), unit("a", "x", "w", after=()), unit("a", "z", after=()))
     assert fake.order == ["a/x+w", "a/z", "a/z", "a/y"]
 
@@ -175,7 +180,7 @@ def test_what_waits_for_several_begins_when_the_last_of_them_has_ended() -> None
         (unit("a", "x", after=("x",)),),
     ],
 )
-def test_work_that_waits_for_itself_is_refused_before_anything_begins(work: tuple[Work, ...]) -> None:
+def test_units_that_wait_for_themselves_are_refused_before_anything_begins(work: tuple[ExtractionUnit, ...]) -> None:
     fake = Fake()
     with pytest.raises(ValueError, match="wait for each other") as refused:
         fake.run(unit("b", "frames"), *work)
@@ -184,40 +189,40 @@ def test_work_that_waits_for_itself_is_refused_before_anything_begins(work: tupl
 
 
 def test_what_may_pass_is_tried_again_when_the_rest_is_done() -> None:
-    fake = Fake(lambda work, attempt: "transient" if work.session_id == "a" and attempt < 3 else "done")
+    fake = Fake(lambda unit, attempt: "transient" if unit.session_id == "a" and attempt < 3 else "done")
     assert fake.run(unit("a", "openface"), unit("b", "openface")) == {"b/openface": "done", "a/openface": "done"}
     assert fake.order == ["a/openface", "b/openface", "a/openface", "a/openface"]
 
 
 def test_what_does_not_pass_stands_after_so_many_tries() -> None:
-    fake = Fake(lambda work, attempt: "transient")
+    fake = Fake(lambda unit, attempt: "transient")
     assert fake.run(unit("a", "openface")) == {"a/openface": "transient"}
     assert fake.tries == {"a/openface": TRIES}
 
 
 def test_bad_input_is_not_tried_again() -> None:
-    fake = Fake(lambda work, attempt: "failed")
+    fake = Fake(lambda unit, attempt: "failed")
     fake.run(unit("a", "openface"))
     assert fake.tries == {"a/openface": 1}
 
 
 def test_an_innocent_is_cleared_when_it_runs_alone_and_the_killer_is_not() -> None:
-    fake = Fake(lambda work, attempt: "lost" if work.session_id == "killer" or attempt == 1 else "done")
+    fake = Fake(lambda unit, attempt: "lost" if unit.session_id == "killer" or attempt == 1 else "done")
     reasons = fake.run(unit("killer", "openface"), unit("innocent", "openface"))
-    assert reasons == {"killer/openface": "lost alone", "innocent/openface": "done"}
+    assert reasons == {"killer/openface": LOST, "innocent/openface": "done"}
     assert fake.tries == {"killer/openface": 2, "innocent/openface": 2}
 
 
 def test_features_that_waited_for_a_lost_clock_run_after_it() -> None:
-    fake = Fake(lambda work, attempt: "lost" if work.features == ("frames",) and attempt == 1 else "done")
+    fake = Fake(lambda unit, attempt: "lost" if unit.features == ("frames",) and attempt == 1 else "done")
     assert fake.run(unit("a", "frames"), unit("a", "openface")) == {"a/frames": "done", "a/openface": "done"}
     assert fake.order == ["a/frames", "a/frames", "a/openface"]
 
 
 def test_a_feature_that_is_lost_after_its_lost_clock_still_ends() -> None:
-    fake = Fake(lambda work, attempt: "lost")
+    fake = Fake(lambda unit, attempt: "lost")
     reasons = fake.run(unit("a", "frames"), unit("a", "openface"))
-    assert reasons == {"a/frames": "lost alone", "a/openface": "lost alone"}
+    assert reasons == {"a/frames": LOST, "a/openface": LOST}
 
 
 def test_so_many_of_each_kind_are_submitted_at_once() -> None:
@@ -244,7 +249,7 @@ def test_nothing_to_do() -> None:
     assert Fake().run() == {}
 
 
-def short(count: int, cost: float = 0.0) -> list[Work]:
+def short(count: int, cost: float = 0.0) -> list[ExtractionUnit]:
     """A clock each of so many sessions."""
     return [replace(unit(f"s{number:05d}", "frames"), cost=cost) for number in range(count)]
 
@@ -264,7 +269,7 @@ def test_long_units_go_alone_beside_short_ones() -> None:
 
 
 def test_however_little_units_cost_no_task_has_them_all() -> None:
-    fake = Fake(cost_s=1e-9)
+    fake = Fake(cost=1e-9)
     fake.run(*short(1_500))
     assert max(len(task) for task in fake.tasks) == MOST
 
@@ -272,7 +277,7 @@ def test_however_little_units_cost_no_task_has_them_all() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 7, 100])
 @pytest.mark.parametrize("sessions", [1, 3, 40, 300])
 def test_few_units_are_shared_out_among_all_workers(workers: int, sessions: int) -> None:
-    fake = Fake(cost_s=0.01, workers=workers)
+    fake = Fake(cost=0.01, workers=workers)
     fake.run(*short(sessions))
     longest = max(len(task) for task in fake.tasks)
     assert longest <= max(1, sessions // (PARTS * workers))
@@ -280,13 +285,13 @@ def test_few_units_are_shared_out_among_all_workers(workers: int, sessions: int)
 
 
 def test_units_of_different_kinds_do_not_travel_together() -> None:
-    fake = Fake(cost_s=0.01)
+    fake = Fake(cost=0.01)
     fake.run(*(unit(f"s{number}", feature, after=()) for number in range(60) for feature in ("openface", "resnet50")))
     assert max(len(task) for task in fake.tasks) > 1  # each task is of one kind: the workplace sees to that
 
 
 def test_what_waits_for_units_of_a_task_begins_when_it_has_ended() -> None:
-    fake = Fake(cost_s=1.0)
+    fake = Fake(cost=1.0)
     sessions = [f"s{number:02d}" for number in range(32)]
     fake.run(*(unit(name, feature) for feature in ("frames", "openface") for name in sessions))
     place = {name: task for task, names in enumerate(fake.tasks) for name in names}
@@ -295,17 +300,17 @@ def test_what_waits_for_units_of_a_task_begins_when_it_has_ended() -> None:
 
 
 def test_of_a_task_only_the_unit_that_may_pass_is_tried_again() -> None:
-    fake = Fake(lambda work, attempt: "transient" if work.session_id == "s00003" else "done", cost_s=1.0)
+    fake = Fake(lambda unit, attempt: "transient" if unit.session_id == "s00003" else "done", cost=1.0)
     reasons = fake.run(*short(80))
     assert Counter(reasons.values()) == {"done": 79, "transient": 1}
     assert Counter(fake.tries.values()) == {1: 79, TRIES: 1}
 
 
 def test_of_a_task_whose_worker_dies_only_what_had_not_ended_is_tried_alone() -> None:
-    def behaviour(work: Work, attempt: int) -> str:
-        return "lost" if work.session_id == "s00005" else "done"
+    def behaviour(unit: ExtractionUnit, attempt: int) -> str:
+        return "lost" if unit.session_id == "s00005" else "done"
 
-    fake = Fake(behaviour, cost_s=1.0)
+    fake = Fake(behaviour, cost=1.0)
     reasons = fake.run(*short(80))
     assert {name for name, what in reasons.items() if what != "done"} == {"s00005/frames"}
     again = [name for name, tries in fake.tries.items() if tries == 2]
@@ -337,7 +342,7 @@ def test_every_unit_ends_exactly_once_whatever_happens(plan, at_once: int, worke
         feature = "resnet50" if gpu else "openface"
         group = f"g{number // 6}"  # those of one group make what others of it wait for
         name = {3: "frames", 5: "x"}.get(number % 6, f"{feature}{number}" if not gpu else feature)
-        each = Work("store", Source(group, {}), (name,), ExtractorsSettings(), after=after, cost=cost)
+        each = replace(unit(group, name, after=after, cost=cost), needs={"GPU": 1} if gpu else {"CPU": 1})
         if name not in ("frames", "x") and each.name not in ends:
             work.append(each)
         elif name in ("frames", "x"):
@@ -346,10 +351,10 @@ def test_every_unit_ends_exactly_once_whatever_happens(plan, at_once: int, worke
             continue
         ends[each.name] = happens
 
-    def behaviour(each: Work, attempt: int) -> str:
+    def behaviour(each: ExtractionUnit, attempt: int) -> str:
         return ends[each.name][min(attempt, len(ends[each.name])) - 1]
 
-    fake = Fake(behaviour, at_once, cost_s=2.5, workers=workers)
+    fake = Fake(behaviour, at_once, cost=2.5, workers=workers)
     fake.run(*work)
     assert all(tries <= TRIES + 1 for tries in fake.tries.values())
 
@@ -357,7 +362,7 @@ def test_every_unit_ends_exactly_once_whatever_happens(plan, at_once: int, worke
 def test_what_a_task_of_many_units_carries_is_flat() -> None:
     """The settings, the largest part, travel once with all the units of a task."""
     of_all = ExtractorsSettings()
-    alone = [Work("store", Source(f"s{number}", {}), ("openface",), of_all) for number in range(41)]
+    alone = [ExtractionUnit("store", Source(f"s{number}", {}), ("openface",), of_all) for number in range(41)]
     one, many = (len(pickle.dumps(Bundle(units))) for units in (alone[:1], alone))
     assert one < 4_000
     assert (many - one) / 40 < 0.1 * one

@@ -9,13 +9,12 @@ import pytest
 
 from storyframes.features import CLOCK
 from storyframes.store.layout import create_store
-from tasks.extract import Work
+from tasks.extract import ExtractionUnit
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.cost import cost_together, recording_s
-from tasks.planning.order import most_expensive_first
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import Selection
+from tasks.planning.units import most_expensive_first, price_of, recording_s
 from tasks.study.load import load_study
 
 
@@ -40,7 +39,7 @@ def planned(study: Path, root: Path, cpus: int = 1, *, sessions: tuple[str, ...]
 def test_clocks_first_then_the_most_expensive_feature_of_the_longest_session(
     uneven_study: Path, tmp_path: Path
 ) -> None:
-    work = planned(uneven_study, tmp_path / "features").work
+    work = planned(uneven_study, tmp_path / "features").units
     clocks = [unit.features == (CLOCK,) for unit in work]
     assert clocks == sorted(clocks, reverse=True)
     assert [unit.session_id for unit in work if unit.features == (CLOCK,)] == ["s0002", "s0001", "s0003"]
@@ -54,18 +53,17 @@ def test_clocks_first_then_the_most_expensive_feature_of_the_longest_session(
 
 
 def test_everything_waits_for_its_sessions_frames_alone(uneven_study: Path, tmp_path: Path) -> None:
-    work = planned(uneven_study, tmp_path / "features").work
+    work = planned(uneven_study, tmp_path / "features").units
     first = {(unit.session_id == "stories" or unit.features == ("frames",), unit.after) for unit in work}
     assert first == {(True, ()), (False, ("frames",))}
 
 
 def expected_cost(features: tuple[str, ...], settings: ExtractorsSettings, length_s: float) -> float:
-    cost = cost_together(features, settings)
-    return cost.start_s + length_s * cost.cpu_s_per_s
+    return price_of(features, settings).cost(length_s)
 
 
 def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: Path) -> None:
-    source = {unit.session_id: unit.source for unit in planned(uneven_study, tmp_path / "features").work}
+    source = {unit.session_id: unit.source for unit in planned(uneven_study, tmp_path / "features").units}
     assert [recording_s(source[name]) for name in ("s0001", "s0002", "s0003")] == [2.0, 4.0, 1.0]
     assert recording_s(source["stories"]) == 0
     settings = ExtractorsSettings()
@@ -80,11 +78,11 @@ def test_cost_follows_the_length_and_the_settings(uneven_study: Path, tmp_path: 
 
 
 def test_an_unreadable_recording_only_comes_last(uneven_study: Path, tmp_path: Path) -> None:
-    work = planned(uneven_study, tmp_path / "features").work
+    work = planned(uneven_study, tmp_path / "features").units
     broken = tmp_path / "broken.avi"
     broken.write_bytes(b"no video")
 
-    def damaged(unit: Work) -> Work:
+    def damaged(unit: ExtractionUnit) -> ExtractionUnit:
         file = replace(unit.source.files["video"], path=broken)
         return replace(unit, source=replace(unit.source, files={**unit.source.files, "video": file}))
 
@@ -100,12 +98,12 @@ def test_few_sessions_get_more_processors_each(
     uneven_study: Path, tmp_path: Path, cpus: int, sessions, expected: int | None
 ) -> None:
     plan = planned(uneven_study, tmp_path / "features", cpus, sessions=sessions)
-    assert {unit.settings.resnet50.cpus for unit in plan.work if unit.features == ("resnet50",)} == {expected}
-    assert {unit.settings.resnet50.cpus for unit in plan.work if unit.features != ("resnet50",)} == {None}
+    assert {unit.settings.resnet50.cpus for unit in plan.units if unit.features == ("resnet50",)} == {expected}
+    assert {unit.settings.resnet50.cpus for unit in plan.units if unit.features != ("resnet50",)} == {None}
 
 
 def test_what_is_set_stays_and_torch_does_not_spread(uneven_study: Path, tmp_path: Path) -> None:
     for number, section in enumerate(({"cpus": 1}, {"engine": "torch"})):
         plan = planned(uneven_study, tmp_path / str(number), 8, resnet50={"allow_untrained": True, **section})
-        (cpus,) = {unit.settings.resnet50.cpus for unit in plan.work if unit.features == ("resnet50",)}
+        (cpus,) = {unit.settings.resnet50.cpus for unit in plan.units if unit.features == ("resnet50",)}
         assert cpus == section.get("cpus")

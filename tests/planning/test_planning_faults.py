@@ -14,9 +14,8 @@ from tasks.extractors import registry
 from tasks.extractors.base import ExtractionError, Extractor, Input, MissingInputError
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.synthesize import SyntheticStudy, write_study
-from tasks.planning.plan import plan_extraction
+from tasks.planning.plan import expected_versions, plan_extraction
 from tasks.planning.selection import Selection
-from tasks.planning.wanted import wanted_versions
 from tasks.study.load import Study, load_study
 
 WORDS = "my sister left in May"
@@ -62,12 +61,14 @@ def test_it_costs_its_own_feature_and_tells_no_words(
     settings = ExtractorsSettings(features=("frames", "opensmile", "mumbling"))
     store = tmp_path / "features"
     plan = plan_extraction(study, store, settings, Selection(tuple(study.sessions)))
-    assert {work.name for work in plan.work} == {
+    assert {work.name for work in plan.units} == {
         f"{session}/{feature}" for session in study.sessions for feature in ("frames", "opensmile")
     }
     status = Status.MISSING if isinstance(error, MissingInputError) else Status.FAILED
     assert [(one.feature, one.status) for one in plan.settled] == [("mumbling", status)] * 2
-    wanted = {one.session_id: one.reason for one in wanted_versions(study, create_store(store), settings) if one.reason}
+    wanted = {
+        one.session_id: one.reason for one in expected_versions(study, create_store(store), settings) if one.reason
+    }
     assert wanted == {one.session_id: one.reason for one in plan.settled}
     records = [path.read_text() for path in store.glob("*/mumbling/attempt.json")]
     assert len(records) == 2

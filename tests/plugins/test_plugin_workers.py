@@ -34,7 +34,7 @@ settings = ExtractorsSettings(**{"features": features, "brightness": {"noise": 7
 plan = plan_extraction(load_study(Path(study)), create_store(store), settings, Selection(("p01-s01",)))
 connection = SimpleNamespace(client=lambda: contextlib.closing(Client(scheduler_file=scheduler)))
 try:
-    with only_able_workers(connection, plan.work, print):
+    with only_able_workers(connection, plan.units, print):
         print("they can")
 except ClusterError as error:
     print(error)

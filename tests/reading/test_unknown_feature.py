@@ -24,7 +24,7 @@ from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import ArrayCurves
 from tasks.inspect.stored_feature import StoredFeature
 from tasks.inspect.tolerances import Tolerances
-from tasks.planning.wanted import Wanted
+from tasks.planning.plan import ExpectedVersion
 
 ROWS, HOPS, WORDS, BODIES = 60, 90, 7, 11
 UNMEASURED = slice(20, 30)
@@ -308,7 +308,7 @@ def test_a_session_that_cannot_be_read_has_failed_and_is_no_feature() -> None:
     from tasks.inspect.report.matrix import CellState, build_matrix
 
     entries = [FeatureStatus.of("a", WHOLE_SESSION, None, None, "a: Permission denied")]
-    matrix = build_matrix(["a"], entries, [Wanted("a", "brightness", "f")])
+    matrix = build_matrix(["a"], entries, [ExpectedVersion("a", "brightness", "f")])
     assert matrix.features == ("brightness",)
     cell = matrix.cells["a", "brightness"]
     assert (cell.state, cell.reason) == (CellState.FAILED, "a: Permission denied")

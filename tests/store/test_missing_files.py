@@ -17,8 +17,8 @@ from storyframes.store.layout import open_storage
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import expected_versions
 from tasks.planning.selection import Selection
-from tasks.planning.wanted import wanted_versions
 from tasks.study.load import load_study
 
 DEMO = Path(__file__).parents[2] / "demo"
@@ -107,7 +107,7 @@ def test_openface_csvs_are_not_looked_for_where_openface_runs(study_copy: Path, 
     tool.chmod(0o755)
     openface = {"backend": "binary", "binary": tool, "loads": (tool,)}
     shutil.rmtree(study_copy / "openface")
-    wanted = wanted_versions(
+    wanted = expected_versions(
         load_study(study_copy), open_storage(store_root), ExtractorsSettings(openface=openface, **GLOVE)
     )
     assert {one.reason for one in wanted if one.feature == "openface"} == {""}

@@ -21,7 +21,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage, StorageError, may_pass
 from storyframes.store.storage.object_store import ObjectStorage
-from tasks.extract import Work, failed
+from tasks.extract import ExtractionUnit, failed
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 
@@ -122,7 +122,7 @@ def test_an_extraction_tries_again_only_what_may_pass(
     monkeypatch.setattr(_Answers, "status", status)
     with pytest.raises(StorageError) as caught:
         storage.digest("a/frames/x")
-    work = Work(str(store_root), Source("a", {}), ("frames",), ExtractorsSettings())
+    work = ExtractionUnit(str(store_root), Source("a", {}), ("frames",), ExtractorsSettings())
     frames = build_extractor(work.settings, "a", "frames")
     outcome = failed(local(store_root), work, frames, caught.value, "")
     assert outcome.transient is transient

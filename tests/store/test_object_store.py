@@ -209,12 +209,12 @@ def test_extraction_to_an_object_store_and_again(url: str, demo_study: Path) -> 
     def plan():
         return plan_extraction(load_study(demo_study), url, ExtractorsSettings(), Selection(only=("openface",)))
 
-    due = plan().work
+    due = plan().units
     sessions = ("p01-s01", "p01-s02", "p02-s01")
     assert {work.name for work in due} == {f"{s}/{f}" for s in sessions for f in ("frames", "openface")}
     due.sort(key=lambda work: work.features != ("frames",))  # a session's clock comes first
     assert {str(o.status) for work in due for o in extract(pickle.loads(pickle.dumps(work)))} == {"done"}
-    assert plan().work == []
+    assert plan().units == []
     assert FeatureStore(url).read("p02-s01", "openface").shape == (360, 714)
 
 

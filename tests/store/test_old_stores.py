@@ -120,7 +120,7 @@ def test_only_what_was_changed_on_purpose_is_due(old: Path) -> None:
     """
     study, settings = load_study(old.parent / "study"), load_settings(old.parent / "storyframes.toml")
     plan = plan_extraction(study, old, settings, Selection())
-    due = {(work.session_id, feature) for work in plan.work for feature in work.features}
+    due = {(work.session_id, feature) for work in plan.units for feature in work.features}
     skipped = {(outcome.session_id, outcome.feature) for outcome in plan.settled if outcome.skipped}
     changed = set()
     keys = [

@@ -17,9 +17,8 @@ from benchmarks.scaling.unchanged_study import SETTINGS, unchanged_study
 from storyframes.store.layout import create_store
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.models import digests
-from tasks.planning.plan import plan_extraction
+from tasks.planning.plan import StoreListing, plan_extraction
 from tasks.planning.selection import Selection
-from tasks.planning.up_to_date import StoreListing
 
 SESSIONS, FEATURES = 269, 6
 
@@ -48,7 +47,7 @@ def test_planning_many_new_sessions_asks_once_for_what_they_share(tmp_path: Path
     plan_extraction(study, create_store(tmp_path / "features"), NEW, Selection())
     with files_opened() as opened:
         plan = plan_extraction(study, create_store(tmp_path / "features"), NEW, Selection())
-    assert len(plan.work) == 12 * FEATURES
+    assert len(plan.units) == 12 * FEATURES
     assert sum(Path(path).name == "model-digests.json" for path in opened) <= 1
     assert not [path for path in opened if path.endswith("METADATA")]
     assert below(opened, study.root) == {}  # a header is FFmpeg's to open
@@ -85,7 +84,7 @@ def test_an_unchanged_study_of_269_sessions_is_settled_by_its_records_alone(stud
     storage = create_store(store)
     with files_opened() as opened:
         plan = plan_extraction(of_study, storage, SETTINGS, Selection())
-    assert plan.work == []
+    assert plan.units == []
     assert len(plan.settled) == SESSIONS * FEATURES
     assert below(opened, of_study.root) == {}
     read = below(opened, store)
@@ -121,5 +120,5 @@ def test_one_changed_input_is_read_once_and_makes_its_session_due(study) -> None
     for expected in (1, 0):  # the second time its digest is known
         with files_opened() as opened:
             plan = plan_extraction(of_study, store, SETTINGS, Selection())
-        assert sorted(work.name for work in plan.work) == ["s0100/glove", "s0100/sbert"]
+        assert sorted(work.name for work in plan.units) == ["s0100/glove", "s0100/sbert"]
         assert sum(below(opened, of_study.root).values()) == expected

@@ -81,7 +81,7 @@ def test_force_extracts_again_also_what_a_clock_ahead_published(
 
     def run(*, force: bool) -> list[str]:
         plan = plan_extraction(study, store_root, ExtractorsSettings(), Selection(only=("frames",), force=force))
-        return [str(outcome.skipped) for work in plan.work for outcome in extract(work)]
+        return [str(outcome.skipped) for work in plan.units for outcome in extract(work)]
 
     at(monkeypatch, AHEAD)
     assert run(force=False) == ["False"]
@@ -105,7 +105,7 @@ def test_forced_work_that_was_done_meanwhile_is_not_done_twice(
 
     study = load_study(one_session_study(tmp_path / "study", next((demo_study / "videos").iterdir())))
     forced = Selection(only=("frames",), force=True)
-    (work,) = plan_extraction(study, store_root, ExtractorsSettings(), forced).work
+    (work,) = plan_extraction(study, store_root, ExtractorsSettings(), forced).units
     assert [outcome.skipped for outcome in extract(work)] == [False]
     assert [outcome.skipped for outcome in extract(work)] == [True]
 

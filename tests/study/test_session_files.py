@@ -62,7 +62,7 @@ def test_planning_opens_no_file_that_nobody_reads(tmp_path: Path, only: tuple[st
     settings = ExtractorsSettings(features=("frames", "opensmile"))
     plan = plan_extraction(study, tmp_path / "features", settings, Selection(("s0001",), only))
     asked = "glove" in (only or ())
-    for work in plan.work:
+    for work in plan.units:
         assert ("transcript" in work.source.unusable) is asked
         assert "transcript" not in work.source.files
     assert bool(plan.settled) is asked

@@ -54,7 +54,7 @@ def call(arguments: list[str]) -> Result:
     if arguments[0] == "extract":  # the flow's own work, without its servers and processes
         study, features, _, config = arguments[1:]
         plan = plan_extraction(load_study(Path(study)), features, load_settings(Path(config)), Selection())
-        outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
+        outcomes = [*plan.settled, *(outcome for work in plan.units for outcome in do_work(work))]
         assert {outcome.status for outcome in outcomes} == {Status.DONE}, outcomes
         arguments = ["index", study, features, "--config", config]
     result = CliRunner().invoke(app, arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from support.studies import run
 from flows.cli.start import forecast_table, summary
 from flows.cli.tables.status import status_tables
 from flows.cli.tables.upkeep import repair_advice
-from flows.gather import Bundle, Gather
+from flows.gather import Bundle, Executor, Gather
 from flows.request import ExtractionRequest
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import FEATURES, OPENFACE_COLUMNS, in_order
@@ -28,17 +28,15 @@ from storyframes.store.maintenance import Finding
 from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
-from tasks.extract import Outcome, Work
+from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.index import build_clip_index
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.tolerances import parse_tolerances
-from tasks.planning.forecast import forecast
-from tasks.planning.measured_study import measure_study
-from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.forecast import forecast, measure_study
+from tasks.planning.plan import Plan, expected_versions, plan_extraction
 from tasks.planning.selection import Selection, SelectionError
-from tasks.planning.wanted import wanted_versions
 from tasks.study.load import load_study
 
 FEATURES_HERE = ("frames", "openface", "opensmile", "glove")
@@ -118,7 +116,7 @@ def planned(study: Path, root: Path, **selection: object) -> Plan:
 
 def keys(plan: Plan) -> set[str]:
     """By session, the features as the store calls them: of the work, and of what needs none."""
-    due = {f"{work.session_id}/{work.stored(feature)}" for work in plan.work for feature in work.features}
+    due = {f"{work.session_id}/{work.stored(feature)}" for work in plan.units for feature in work.features}
     return due | {f"{outcome.session_id}/{outcome.feature}" for outcome in plan.settled}
 
 
@@ -236,10 +234,10 @@ def test_what_a_session_has_already_is_not_extracted_again_when_tracks_come(
 def test_the_whole_study_again_is_no_work_and_nothing_is_stale(study: Path, store_root: Path, glove: dict) -> None:
     extracted(study, store_root, glove)
     settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
-    assert not plan_extraction(load_study(study), store_root, settings, Selection()).work
+    assert not plan_extraction(load_study(study), store_root, settings, Selection()).units
     entries = {(entry.session_id, entry.feature): entry for entry in record_status.scan(local(store_root))}
     wanted = {
-        (one.session_id, one.feature): one for one in wanted_versions(load_study(study), local(store_root), settings)
+        (one.session_id, one.feature): one for one in expected_versions(load_study(study), local(store_root), settings)
     }
     assert wanted.keys() == entries.keys()
     for key, entry in entries.items():
@@ -257,7 +255,7 @@ def test_tracks_can_be_chosen(study: Path, store_root: Path) -> None:
 def test_what_a_named_track_cannot_have_is_said(study: Path, store_root: Path) -> None:
     plan = planned(study, store_root, tracks=("lapel_a",), only=("openface",))
     (outcome,) = plan.settled
-    assert (plan.work, outcome.feature, outcome.status) == ([], "openface@lapel_a", Status.MISSING)
+    assert (plan.units, outcome.feature, outcome.status) == ([], "openface@lapel_a", Status.MISSING)
     assert "for this track" in outcome.reason
 
 
@@ -278,7 +276,7 @@ def test_a_request_carries_the_tracks(tmp_path: Path) -> None:
 def test_a_track_waits_for_its_own_frames_only(study: Path, store_root: Path) -> None:
     """Its frames begin first, whatever the other track is at; sound without frames waits for nothing."""
     begun: list[str] = []
-    work = planned(study, store_root, session_ids=("dyad",)).work
+    work = planned(study, store_root, session_ids=("dyad",)).units
     recorder = _AtOnce(begun)
     Gather(recorder).run([unit for unit in work if unit.name != "dyad/frames"])
     assert begun.index("dyad/frames@child_b") < begun.index("dyad/openface@child_b")
@@ -286,38 +284,23 @@ def test_a_track_waits_for_its_own_frames_only(study: Path, store_root: Path) ->
     assert "dyad/openface@child_b" not in recorder.together[0]
 
 
-class _AtOnce:
-    """A workplace that notes which units begin before any has ended, and does nothing."""
+class _AtOnce(Executor[Outcome]):
+    """An executor that notes which units begin before any has ended, and does nothing."""
 
     def __init__(self, begun: list[str]) -> None:
         self.begun = begun
         self.together: list[set[str]] = []
 
-    def kind(self, unit: Work) -> str:
-        return "any"
+    def capacity(self, needs: Mapping[str, float]) -> int:
+        return 1_000  # so each unit is a task of its own
 
-    def cost_s(self, unit: Work) -> float:
-        return math.inf
-
-    def workers(self, unit: Work) -> int:
-        return 1
-
-    def submit(self, bundle: Bundle[Work], rank: int) -> _Ended:
+    def submit(self, bundle: Bundle[Outcome], rank: int) -> _Ended:
         self.begun.append(bundle.name)
         return _Ended()
 
-    def read(self, future: object, bundle: Bundle[Work]) -> tuple[tuple[()]]:
+    def read(self, future: object, bundle: Bundle[Outcome]) -> tuple[tuple[()]]:
         self.together.append(set(self.begun))
         return ((),)
-
-    def left(self, unit: Work) -> None:
-        """Nothing dies here."""
-
-    def lost(self, unit: Work) -> tuple[()]:
-        return ()
-
-    def finished(self, outcome: object) -> None:
-        """Nobody watches."""
 
 
 class _Ended:

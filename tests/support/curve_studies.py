@@ -60,7 +60,7 @@ def extracted(study: Path, root: Path, *only: str, **rules: LabelRule) -> dict[s
     plan = plan_extraction(
         loaded, root, ExtractorsSettings(features=()), Selection(only=only or None), rules=rules or {}
     )
-    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
+    outcomes = [*plan.settled, *(outcome for work in plan.units for outcome in do_work(work))]
     catalogue.compact(local(root))
     return {f"{outcome.session_id}/{outcome.feature}": outcome for outcome in outcomes}
 

@@ -49,7 +49,7 @@ def extract(study: Path, root: Path, session_id: str, **openface: object) -> Out
     settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), ("openface",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes |= {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     return outcomes["openface"]
 
 

@@ -27,8 +27,24 @@ def request(study: Path, root: Path, sections=None, **parameters):
 
 
 def extract(study: Path, root: Path, sections=None, **parameters):
-    from flows.cluster_work import result_of
+    from flows.run import result_of
     from flows.study import extract_study
 
     state = extract_study(request(study, root, sections, **parameters), return_state=True)
     return state, result_of(state)
+
+
+def extract_in_a_flow(*arguments):
+    """:func:`flows.study.extract_units`, within a flow as it has to be."""
+    from prefect import flow
+
+    from flows.study import extract_units
+
+    outcomes = []
+
+    @flow(name="extract-units")
+    def run() -> None:
+        outcomes.extend(extract_units(*arguments))
+
+    run()
+    return outcomes

@@ -33,7 +33,7 @@ def extract_session(
         create_store(root)
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), Selection((session_id,), only))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
-    outcomes |= {outcome.feature: outcome for work in plan.work for outcome in do_work(work)}
+    outcomes |= {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}
     return FeatureStore(root), outcomes
 
 
@@ -41,7 +41,7 @@ def run(study: Path, root: Path, selection: Selection | None = None, **settings)
     """All the work that is due, done here; the outcomes by session/feature."""
     selection = selection or Selection(only=("openface", "opensmile"))
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection)
-    outcomes = [*plan.settled, *(outcome for work in plan.work for outcome in do_work(work))]
+    outcomes = [*plan.settled, *(outcome for work in plan.units for outcome in do_work(work))]
     return {f"{outcome.session_id}/{outcome.feature}": outcome for outcome in outcomes}
 
 

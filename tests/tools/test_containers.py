@@ -219,11 +219,11 @@ def test_two_sessions_at_once_do_not_disturb_each_other(engine, image_of, study_
     plan = plan_extraction(
         load_study(study_copy), store_root, ExtractorsSettings(openface=openface), Selection(only=("openface",))
     )
-    for work in plan.work:
+    for work in plan.units:
         if work.features == ("frames",):
             do_work(work)
     with ThreadPoolExecutor(3) as pool:
-        outcomes = list(pool.map(do_work, [work for work in plan.work if work.features == ("openface",)]))
+        outcomes = list(pool.map(do_work, [work for work in plan.units if work.features == ("openface",)]))
     assert [str(outcome.status) for (outcome,) in outcomes] == ["done"] * 3
 
 

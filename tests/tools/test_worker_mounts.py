@@ -19,7 +19,7 @@ from flows.clusters.address import existing_scheduler
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import load_cluster
 from storyframes.store.layout import create_store
-from tasks.extract import Work, extract, not_in_store
+from tasks.extract import ExtractionUnit, extract, not_in_store
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings
 
@@ -55,7 +55,7 @@ def test_a_worker_that_sees_another_folder_is_refused_before_any_work(
 @pytest.mark.slow
 def test_a_worker_that_joins_later_and_sees_another_folder_takes_no_work(workers: Workers, store_root: Path) -> None:
     workers.join("seeing")
-    work = [Work(str(store_root), Source("s1", {}), ("frames",), ExtractorsSettings())]
+    work = [ExtractionUnit(str(store_root), Source("s1", {}), ("frames",), ExtractorsSettings())]
     warnings: list[str] = []
     pause, has_plug_in = _imported_nowhere()
     with contextlib.ExitStack() as stack:
@@ -91,11 +91,11 @@ import os, sys
 from flows.clusters.address import existing_scheduler
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import load_cluster
-from tasks.extract import Work
+from tasks.extract import ExtractionUnit
 from tasks.extractors.base import Source
 from tasks.extractors.registry import ExtractorsSettings
 
-work = [Work(sys.argv[2], Source("s1", {}), ("frames",), ExtractorsSettings())]
+work = [ExtractionUnit(sys.argv[2], Source("s1", {}), ("frames",), ExtractorsSettings())]
 with existing_scheduler(load_cluster(sys.argv[1]), [{"CPU": 1}]) as connection:
     with only_able_workers(connection, work, print):
         os.kill(os.getpid(), 9)
@@ -140,7 +140,7 @@ def test_what_a_worker_says_is_done_counts_where_the_store_has_it(
     storage, elsewhere = create_store(store_root), create_store(tmp_path / "elsewhere")
     settings = ExtractorsSettings(features=("frames",))
     plan = plan_extraction(load_study(demo_study), storage, settings, Selection(("p01-s01",)))
-    (work,) = plan.work
+    (work,) = plan.units
     (there,) = extract(replace(work, store=elsewhere.location))
     (doubted,) = (doubts := not_in_store(storage, [there]))
     assert doubted == there

@@ -21,7 +21,7 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
 from tasks.label_rules import LabelRule
-from tasks.planning.wanted import wanted_versions
+from tasks.planning.plan import expected_versions
 from tasks.study.load import Study, Timepoint
 
 
@@ -96,7 +96,7 @@ def read_facts(
 ) -> StudyFacts:
     """The study page's content, from records and tables alone; ``rules`` name the raters whose curves are features."""
     entries = list(record_status.scan(store.storage))
-    matrix = build_matrix(study.sessions, entries, wanted_versions(study, store.storage, settings, rules))
+    matrix = build_matrix(study.sessions, entries, expected_versions(study, store.storage, settings, rules))
     return study_facts(study, entries, read_clips(store), matrix)
 
 

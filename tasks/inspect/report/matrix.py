@@ -15,7 +15,7 @@ from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import measured_rows, without_folders
 
 if TYPE_CHECKING:
-    from tasks.planning.wanted import Wanted
+    from tasks.planning.plan import ExpectedVersion
 
 
 class CellState(StrEnum):
@@ -82,7 +82,9 @@ class Matrix:
         return tracks
 
 
-def build_matrix(session_ids: Iterable[str], entries: Iterable[FeatureStatus], wanted: Iterable[Wanted]) -> Matrix:
+def build_matrix(
+    session_ids: Iterable[str], entries: Iterable[FeatureStatus], wanted: Iterable[ExpectedVersion]
+) -> Matrix:
     """The matrix of a study.
 
     Args:
@@ -102,7 +104,7 @@ def build_matrix(session_ids: Iterable[str], entries: Iterable[FeatureStatus], w
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
-def _cell(entry: FeatureStatus | None, wanted: Wanted | None) -> Cell:
+def _cell(entry: FeatureStatus | None, wanted: ExpectedVersion | None) -> Cell:
     if entry is None:
         return Cell(CellState.ABSENT, reason=without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
     current = entry.current

@@ -1,0 +1,293 @@
+"""One run, from what is asked for to its result: a value that each step is given.
+
+``open_run`` checks and reads, ``planned`` compares with the store, :func:`flows.study.perform` does the units that are
+due, ``conclude`` writes the tables. Nothing here imports Prefect: the command line opens and plans a run before it
+starts a server, and where nothing is due it needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pandas as pd
+
+from flows.clusters.settings import ClusterSettings, LocalCluster
+from flows.request import ExtractionRequest
+from flows.settings import Settings, check_labels
+from storyframes.store import catalogue
+from storyframes.store.clip_table import ClipFormatError
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError, create_store, open_store
+from storyframes.store.records import Status
+from storyframes.store.storage import Storage, StorageError, scratch
+from tasks.extract import Outcome
+from tasks.extractors.required_tools import check_tools
+from tasks.index import ClipIndex, update_clip_index
+from tasks.planning.plan import Plan, plan_extraction
+from tasks.planning.selection import check_selection
+from tasks.planning.sources import curve_features
+from tasks.study.load import Study, load_study
+from tasks.study.study_identity import remember_study
+
+if TYPE_CHECKING:
+    from prefect.states import State
+
+_NAMED = 5  # sessions in a sentence
+
+
+class Progress:
+    """Where a run reports its progress; this one reports it nowhere."""
+
+    def planning(self, session_id: str, number: int, count: int) -> None:
+        """This session is being planned."""
+
+    def planned(self, due: int, idle: int, impossible: int) -> None:
+        """So many features are due, so many need nothing done, and so many cannot be made: a file is missing."""
+
+    def finished(self, outcome: Outcome) -> None:
+        """An outcome is final."""
+
+    def warned(self, line: str) -> None:
+        """Something is wrong, and the run goes on; called from any thread."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of extraction.
+
+    Attributes:
+        request: what it is asked to do.
+        settings: the configuration, as it was when the run was opened.
+        study: the tables, as they were then.
+        storage: the feature store.
+        progress: where it reports its progress.
+        plan: what is due and what is not; empty until the run is planned.
+        began: by :func:`time.monotonic`, when planning began.
+    """
+
+    request: ExtractionRequest
+    settings: Settings
+    study: Study
+    storage: Storage
+    progress: Progress
+    plan: Plan = field(default_factory=Plan)
+    began: float = 0.0
+
+    @property
+    def cluster(self) -> ClusterSettings:
+        """What its units are done on."""
+        return self.settings.cluster
+
+
+def open_run(request: ExtractionRequest, progress: Progress | None = None) -> Run:
+    """Read and check what a run needs; makes the feature store where there is none, and notes which study it is of.
+
+    Raises:
+        StudyError, SettingsError, ClusterSettingsError, SelectionError, MissingToolError, StoreError, StorageError:
+            what is asked for cannot be done; nothing was started.
+    """
+    settings, study = request.load_settings(), load_study(request.study)
+    check_labels(settings, study)
+    check_selection(study, settings, request.selection, curve_features(study, settings.labels))
+    check_tools(settings, request.selection.only)
+    storage = create_store(request.features)
+    folder = storage.local("")
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        raise StoreError(f"{folder} cannot be written to: it is another user's, or on a read-only file system")
+    remember_study(storage, study, replace=request.replace_study)
+    return Run(request, settings, study, storage, progress or Progress())
+
+
+def planned(run: Run) -> Run:
+    """The run with its plan.
+
+    What is due is so at this moment: a unit looks again before it extracts anything, so nothing is lost if another run
+    makes it meanwhile.
+
+    Raises:
+        StorageError: the feature store cannot be read.
+    """
+    began = time.monotonic()
+    scratch.sweep()  # what an earlier run left on this machine when it was killed
+    settings, selection = run.settings, run.request.selection
+    cpus = run.cluster.processors if isinstance(run.cluster, LocalCluster) else 1
+    plan = plan_extraction(run.study, run.storage, settings, selection, run.progress.planning, cpus, settings.labels)
+    return replace(run, plan=plan, began=began)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run did.
+
+    Attributes:
+        outcomes: one for each session and feature asked for.
+        submitted: how many units were submitted for those that were due.
+        clips: rows of the clip index after it.
+        seconds: how long it took.
+        problem: why the catalogue or the clip index could not be written; empty if they could.
+        excluded: sessions asked for that give no clips because something is wrong with them, and what it is.
+        warnings: by session, what is odd about its clips.
+        remarks: about the clip index as a whole.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    submitted: int
+    clips: int
+    seconds: float
+    problem: str = ""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.failed)
+
+    @property
+    def good(self) -> bool:
+        """Nothing failed."""
+        return not self.failed and not self.problem and not self.excluded
+
+    @property
+    def extracted(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and not outcome.skipped)
+
+    @property
+    def up_to_date(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.DONE and outcome.skipped)
+
+    @property
+    def without_input(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.status is Status.MISSING)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.extracted)} extracted, {len(self.up_to_date)} up to date, "
+            f"{len(self.without_input)} without input, {len(self.failed)} failed"
+            f"{self._without_clips()}{f'; {self.problem}' if self.problem else ''}"
+        )
+
+    def _without_clips(self) -> str:
+        if not self.excluded:
+            return ""
+        named = ", ".join(sorted(self.excluded)[:_NAMED])
+        more = f" and {len(self.excluded) - _NAMED} more" if len(self.excluded) > _NAMED else ""
+        return f"; no clips of {named}{more}"
+
+    def state(self) -> State:
+        """Completed; PartialSuccess where some features failed or sessions have no clips; Failed where all failed.
+
+        The result is its data.
+        """
+        return end_state(self, good=self.good, in_part=len(self.failed) < len(self.outcomes))
+
+
+def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] = lambda _: None) -> RunResult:
+    """Write the tables of what is published by now, and say what the run did.
+
+    Args:
+        run: a planned run.
+        outcomes: of the units that were due.
+        warn: called with everything that is odd about the clips.
+    """
+    index, problem = write_tables(run)
+    for session_id, reason in index.excluded.items():
+        warn(f"{session_id} gives no clips: {reason}")
+    for session_id, reason in index.warnings.items():
+        warn(f"{session_id}: {reason}")
+    for remark in index.remarks:
+        warn(remark)
+    asked = run.request.session_ids or tuple(run.study.sessions)
+    excluded = {session_id: reason for session_id, reason in index.excluded.items() if session_id in asked}
+    return RunResult(
+        outcomes=(*run.plan.settled, *outcomes),
+        submitted=len(run.plan.units),
+        clips=len(index.clips),
+        seconds=time.monotonic() - run.began,
+        problem=problem,
+        excluded=excluded,
+        warnings=index.warnings,
+        remarks=index.remarks,
+    )
+
+
+def write_tables(run: Run) -> tuple[ClipIndex, str]:
+    """Write the catalogue and the clip index; gives the index, and why they could not be written."""
+    features = run.request.features
+    try:
+        storage = open_store(features)  # it may have gone meanwhile, after days
+        catalogue.compact(storage, (made for unit in run.plan.units for made in unit.makes))
+        index = update_clip_index(run.study, run.settings.clips, FeatureStore(features), run.settings.labels)
+    except ClipFormatError as error:
+        return ClipIndex(pd.DataFrame(), {}, {}), str(error)
+    except (OSError, StorageError) as error:  # a full disk; what was published stays, readers keep the older tables
+        problem = f"the catalogue and the clip index could not be written ({error}): extract again"
+        return ClipIndex(pd.DataFrame(), {}, {}), problem
+    return index, ""
+
+
+def end_state(result: object, *, good: bool, in_part: bool) -> State:
+    """The state that a run ends in; its message is the result as text, its data the result.
+
+    Args:
+        result: what the run did.
+        good: nothing failed.
+        in_part: not all failed.
+    """
+    from prefect.states import Completed, Failed  # a second, which a run without a flow does not wait for
+
+    if good:
+        return Completed(message=str(result), data=result)
+    name = "PartialSuccess" if in_part else "Failed"
+    return Failed(name=name, message=str(result), data=IncompleteError(result))
+
+
+class IncompleteError(Exception):
+    """What a run that failed, or did in part, ends with.
+
+    An exception, because a failed flow that Prefect runs as a process ends with its data as its error: of anything else
+    the log gets a TypeError that spells out every outcome.
+    """
+
+    def __init__(self, result: object) -> None:
+        super().__init__(str(result))
+        self.result = result
+
+
+def result_of(state: State) -> Any:
+    """The data of a state of this process, whatever the state's type."""
+    data = getattr(state.data, "result", state.data)
+    return data.result if isinstance(data, IncompleteError) else data
+
+
+_open_runs: dict[str, Any] = {}
+
+
+@contextmanager
+def registered(run: Any) -> Iterator[str]:
+    """The id under which :func:`registered_run` finds a run of this process while the block runs.
+
+    A flow's parameters go to Prefect's server, which must hold neither a study nor a terminal: so a flow that goes on
+    with a run of its process is given the run's id.
+    """
+    run_id = str(uuid4())
+    _open_runs[run_id] = run
+    try:
+        yield run_id
+    finally:
+        del _open_runs[run_id]
+
+
+def registered_run(run_id: str) -> Any:
+    """The run that :func:`registered` holds under this id.
+
+    Raises:
+        KeyError: this process has none.
+    """
+    return _open_runs[run_id]

@@ -1,0 +1,149 @@
+"""From due features to units: what shares a pass over the frames, what a unit needs and costs, and their order.
+
+The figures of costs are of one processor, measured with ``make bench``; only their order matters here. What a whole
+study takes on this machine is measured, not looked up: see ``tasks/planning/forecast.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import av
+
+from storyframes.features import CLOCK, STORIES
+from tasks.extract import ExtractionUnit
+from tasks.extractors.base import Extractor, Input, Source
+from tasks.extractors.frame_pass import FrameExtractor
+from tasks.extractors.registry import ExtractorsSettings, build_extractor
+from tasks.extractors.settings import ExtractorSettings
+from tasks.media.container import RecordingError, open_container
+from tasks.media.video_header import promised_length_s
+
+_MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, are what the network waits for
+
+
+@dataclass(frozen=True)
+class Price:
+    """What extracting features in one go takes of a worker.
+
+    Attributes:
+        needs: Dask's resources: the most that any of the features needs, as they share the worker.
+        cpu_s_per_s: CPU-seconds for each second of a recording.
+        start_s: CPU-seconds for a recording of any length.
+    """
+
+    needs: Mapping[str, float]
+    cpu_s_per_s: float
+    start_s: float
+
+    def cost(self, length_s: float) -> float:
+        """CPU-seconds for a recording of this length; 0 where the length is not known."""
+        return self.start_s + length_s * self.cpu_s_per_s if length_s else 0.0
+
+
+def price_of(features: Iterable[str], settings: ExtractorsSettings, session_id: str = "") -> Price:
+    """What extracting these features of a session (or of the stories) in one go takes."""
+    extractors = [build_extractor(settings, session_id, feature) for feature in features]
+    needs: dict[str, float] = {}
+    for extractor in extractors:
+        for resource, amount in extractor.needs.items():
+            needs[resource] = max(amount, needs.get(resource, 0))
+    costs = [extractor.cost for extractor in extractors]
+    return Price(needs, sum(cost.cpu_s_per_s for cost in costs), max(cost.start_s for cost in costs))
+
+
+def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor]) -> list[ExtractionUnit]:
+    """The units with those made one that want the same decoded frames and may begin at the same time."""
+    passes: dict[tuple[tuple[str, ...], bool], list[ExtractionUnit]] = {}
+    for unit in due:
+        if isinstance(extractors[unit.features[0]], FrameExtractor):
+            passes.setdefault((unit.after, bool(unit.since)), []).append(unit)
+    for sharing in passes.values():
+        since = {feature: count for unit in sharing for feature, count in unit.since.items()}
+        together = replace(sharing[0], features=tuple(unit.features[0] for unit in sharing), since=since)
+        due = [together if unit is sharing[0] else unit for unit in due if unit not in sharing[1:]]
+    return due
+
+
+def spread_over_processors(units: list[ExtractionUnit], cpus: int) -> list[ExtractionUnit]:
+    """The units, with several processors for a feature that can use them where sessions are fewer than processors.
+
+    A unit that shares a pass over the frames gets one: further processors would wait for the other features.
+    """
+    sessions = 0
+    for unit in units:
+        sessions += any(_widened(unit.settings, feature, 2) for feature in unit.features)
+        if 2 * sessions > cpus:
+            return units
+    share = min(cpus // sessions, _MOST_CPUS) if sessions else 1
+    if share < 2:
+        return units
+
+    def widened(unit: ExtractionUnit) -> ExtractionUnit:
+        section = _widened(unit.settings, unit.features[0], share) if len(unit.features) == 1 else None
+        return replace(unit, settings=unit.settings.with_section(unit.features[0], section)) if section else unit
+
+    return [widened(unit) for unit in units]
+
+
+def _widened(settings: ExtractorsSettings, feature: str, cpus: int) -> ExtractorSettings | None:
+    """The feature's section for so many processors; None where that changes nothing."""
+    section = settings.section(feature)
+    widened = section.with_cpus(cpus)
+    return widened if widened != section else None
+
+
+def most_expensive_first(units: Iterable[ExtractionUnit]) -> list[ExtractionUnit]:
+    """The units in the order in which they should begin, with what they need and cost.
+
+    The clocks come first, as others wait for them. Then the most expensive features, so those of the longest sessions;
+    the cheap ones fill what is left at the end. So no worker is left alone with a long unit.
+    """
+    lengths: dict[tuple[str, str], float] = {}
+    prices: dict[tuple[int, tuple[str, ...], bool], tuple[ExtractorsSettings, Price]] = {}
+
+    def priced(unit: ExtractionUnit) -> ExtractionUnit:
+        recording = unit.session_id, unit.track
+        if recording not in lengths:
+            lengths[recording] = recording_s(unit.source)
+        # A hundred thousand sessions have a few prices; the settings are kept, so that no others get their id.
+        key = id(unit.settings), unit.features, unit.session_id == STORIES
+        if key not in prices:
+            prices[key] = unit.settings, price_of(unit.features, unit.settings, unit.session_id)
+        _, price = prices[key]
+        return replace(unit, needs=price.needs, cost=price.cost(lengths[recording]))
+
+    clocks: list[ExtractionUnit] = []
+    others: list[ExtractionUnit] = []
+    waiting: dict[tuple[str, str], float] = defaultdict(float)
+    for unit in map(priced, units):
+        (clocks if unit.features == (CLOCK,) else others).append(unit)
+        waiting[unit.session_id, unit.track] += unit.cost
+    clocks.sort(key=lambda unit: -waiting[unit.session_id, unit.track])
+    others.sort(key=lambda unit: -unit.cost)
+    return clocks + others
+
+
+def recording_s(source: Source) -> float:
+    """How long the recording should be by its video's header, else its sound's, seconds; 0 where that does not say."""
+    try:
+        if Input.VIDEO in source.files:
+            return promised_length_s(source.files[Input.VIDEO].path)
+        if Input.AUDIO in source.files:
+            return sound_length_s(source.files[Input.AUDIO].path)
+    except (RecordingError, OSError):  # the extractor will say so
+        pass
+    return 0.0
+
+
+def sound_length_s(path: Path) -> float:
+    """How long a sound file should be by its header, seconds; 0 where it does not say.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    with open_container(path) as container:
+        return (container.duration or 0) / av.time_base
