@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from av.stream import Disposition
-
 from flows.gather import Bundle, Executor, Gather, Unit
 from flows.settings import Settings, load_settings
 from storyframes.features import CLOCK
@@ -34,19 +32,16 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.locks import locked
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
 from tasks.extract import ExtractionUnit, Outcome
-from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Scope, Source
+from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, extractor_classes, unknown_feature
-from tasks.media.container import RecordingError, open_container
+from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
 from tasks.planning.selection import SelectionError, selected_extractors
-from tasks.planning.sources import input_file
+from tasks.planning.sources import RECORDING, FileSource, file_source
 from tasks.planning.units import sharing_a_pass, spread_over_processors
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SESSION = "file"
-"""What the recording is called in its store: its own name may say whose it is."""
 
 _READERS_S = 7 * 24 * 3600.0  # for so long whoever looks at features of other settings may go on
 
@@ -155,7 +150,7 @@ def _view(store: FeatureStore, name: str, asked: Mapping[str, str], outcomes: Ma
     if len(failed) == len(asked):
         reasons = [f"  {one}: {reason}" for one, reason in failed.items()]
         raise ExtractFileError("\n".join([f"{name}: nothing that was asked for came of it:", *reasons]))
-    return ExtractedFile(store, SESSION, name, [one for one in asked if one not in failed], there, failed)
+    return ExtractedFile(store, RECORDING, name, [one for one in asked if one not in failed], there, failed)
 
 
 def write_table(table: pd.DataFrame, target: Path) -> None:
@@ -186,53 +181,6 @@ def _as_in_a_worker() -> Iterator[None]:
             os.umask(umask)
 
 
-@dataclass(frozen=True)
-class FileSource(Source):
-    """The recording and what was given with it, as an extractor sees it."""
-
-    name: str = ""
-
-    def file(self, kind: str) -> InputFile:
-        try:
-            return super().file(kind)
-        except MissingInputError:
-            if kind == Input.VIDEO:
-                raise MissingInputError(f"{self.name} has no picture") from None
-            raise MissingInputError(
-                f"it is made of a {kind}, and none was given: {kind}=PATH, or --{kind} PATH on the command line"
-            ) from None
-
-
-def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCache) -> FileSource:
-    """The recording as extractors are given it.
-
-    Args:
-        recording: a video, or a file of sound alone.
-        others: by kind of input, what comes with it: a transcript, say.
-        digests: of files that have not changed.
-
-    Raises:
-        RecordingError: it is no recording.
-        OSError: a file is not there, or cannot be read.
-    """
-    for path in (recording, *others.values()):
-        path.open("rb").close()  # a file that is not there is its caller's mistake, no fault of a recording
-        try:
-            str(path.absolute()).encode()
-        except UnicodeEncodeError:  # the cache notes in JSON which files it knows
-            raise RecordingError(f"{ascii(os.fsencode(path.name))[1:]}: its path is not UTF-8: rename it") from None
-    frameless = not _has_picture(recording)
-    paths = {str(Input.AUDIO if frameless else Input.VIDEO): recording, **others}
-    files = {kind: input_file(path.absolute(), digest=digests.sha256) for kind, path in paths.items()}
-    return FileSource(SESSION, files, frameless=frameless, name=recording.name)
-
-
-def _has_picture(path: Path) -> bool:
-    """Whether it is a video; the cover of a record is none."""
-    with open_container(path) as container:
-        return any(not stream.disposition & Disposition.attached_pic for stream in container.streams.video)
-
-
 def extract_file(
     storage: Storage,
     source: FileSource,
@@ -253,13 +201,13 @@ def extract_file(
         The outcome of each, by feature, in the order in which they ran.
     """
     settings = settings.resolved()
-    extractors = selected_extractors(build_extractors(settings, SESSION), tuple(features))
+    extractors = selected_extractors(build_extractors(settings, RECORDING), tuple(features))
     outcomes = {}
     if source.frameless:
         possible = _without_picture(extractors)
         reason = f"{source.name} has no picture"
         lacking = (name for name in extractors if name not in possible)
-        outcomes = {name: Outcome(SESSION, name, Status.MISSING, skipped=True, reason=reason) for name in lacking}
+        outcomes = {name: Outcome(RECORDING, name, Status.MISSING, skipped=True, reason=reason) for name in lacking}
         extractors = possible
     due = [
         ExtractionUnit(storage.location, source, (name,), settings, after=extractor.after)

@@ -1,20 +1,24 @@
-"""The files of a study's sessions, as their extractors are given them, and why one of them cannot be used."""
+"""Files as extractors are given them: of a study's sessions, and of one recording by itself."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from av.stream import Disposition
+
 from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule, of_scheme
 from storyframes.store.storage.files import sha256_file
 from storyframes.tracks import MAIN
-from tasks.extractors.base import Extractor, Input, InputFile, Source
+from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles
 from tasks.label_rules import LabelRule, curves_by_column
+from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
 from tasks.planning.units import recording_s
@@ -210,3 +214,54 @@ def track_length_s(study: Study, track: Track) -> float:
             file = input_file(study.path(relative), relative, lambda _: "")  # its digest is not needed
             return recording_s(Source(track.session_id, {kind: file}))
     return 0.0 if track.name == MAIN else track_length_s(study, study.tracks[track.session_id][MAIN])
+
+
+RECORDING = "file"
+"""The session id of a recording by itself in its store: its own name may say who is in it."""
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """The recording and what was given with it, as an extractor sees it."""
+
+    name: str = ""
+
+    def file(self, kind: str) -> InputFile:
+        try:
+            return super().file(kind)
+        except MissingInputError:
+            if kind == Input.VIDEO:
+                raise MissingInputError(f"{self.name} has no picture") from None
+            raise MissingInputError(
+                f"it is made of a {kind}, and none was given: {kind}=PATH, or --{kind} PATH on the command line"
+            ) from None
+
+
+def file_source(recording: Path, others: Mapping[str, Path], digests: DigestCache) -> FileSource:
+    """The recording as extractors are given it.
+
+    Args:
+        recording: a video, or a file of sound alone.
+        others: by kind of input, what comes with it: a transcript, say.
+        digests: of files that have not changed.
+
+    Raises:
+        RecordingError: it is no recording.
+        OSError: a file is not there, or cannot be read.
+    """
+    for path in (recording, *others.values()):
+        path.open("rb").close()  # a file that is not there is its caller's mistake, no fault of a recording
+        try:
+            str(path.absolute()).encode()
+        except UnicodeEncodeError:  # the cache notes in JSON which files it knows
+            raise RecordingError(f"{ascii(os.fsencode(path.name))[1:]}: its path is not UTF-8: rename it") from None
+    frameless = not _has_picture(recording)
+    paths = {str(Input.AUDIO if frameless else Input.VIDEO): recording, **others}
+    files = {kind: input_file(path.absolute(), digest=digests.sha256) for kind, path in paths.items()}
+    return FileSource(RECORDING, files, frameless=frameless, name=recording.name)
+
+
+def _has_picture(path: Path) -> bool:
+    """Whether it is a video; the cover of a record is none."""
+    with open_container(path) as container:
+        return any(not stream.disposition & Disposition.attached_pic for stream in container.streams.video)
