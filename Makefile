@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick docs lint format bench soak lock clean
+.PHONY: demo test quick docs lint format bench soak lock release clean
 
 demo: $(VENV)/.pipeline ## extract the demo study
 	$(BIN)/storyframes demo storyframes-demo
@@ -44,6 +44,9 @@ lock: ## deploy/requirements.txt: what the pipeline needs, at the versions of co
 	echo hatchling | uv pip compile pyproject.toml - --extra pipeline --constraints constraints.txt --universal \
 		--python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command 'make lock' --output-file deploy/requirements.txt --quiet
+
+release: $(VENV)/.dev ## build all distributions into dist/ and check them: metadata, each in an empty environment, the demo
+	@$(BIN)/python .ci/release.py $(if $(OFFLINE),--offline)
 
 clean:
 	rm -rf $(VENV) storyframes-demo docs/_build

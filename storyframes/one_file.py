@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storyframes.features import in_order
+from storyframes.installation import install_line
 from storyframes.plug_ins import load_pipeline
 from storyframes.store.feature_store import SessionView, part_frame
 
@@ -83,7 +84,7 @@ def extract(
         if error.name is None or error.name.partition(".")[0] in ("flows", "tasks", "storyframes"):
             raise
         raise PipelineMissingError(
-            f"extract() needs {error.name}: pip install 'storyframes[pipeline]'", name=error.name
+            f"extract() needs {error.name}: {install_line('pipeline')}", name=error.name
         ) from None
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     extracted: ExtractedFile = extract_one(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from flows import interruption
+from storyframes.installation import install_line
 
 # What the extra "pipeline" brings beyond the others, by the names under which it is imported.
 _PIPELINE = {
@@ -44,7 +45,7 @@ def main() -> None:
         missing = (error.name or "").partition(".")[0]
         if missing not in _PIPELINE:
             raise
-        print(f"error this command needs {missing}: pip install 'storyframes[pipeline]'", file=sys.stderr)  # noqa: T201
+        print(f"error this command needs {missing}: {install_line('pipeline')}", file=sys.stderr)  # noqa: T201
         sys.exit(2)
     except RuntimeError:
         if _has_home():

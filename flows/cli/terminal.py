@@ -15,6 +15,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from storyframes.installation import install_line
+
 if TYPE_CHECKING:
     from tasks.study.load import StudyError
 
@@ -100,7 +102,7 @@ def listed(option: str, given: Iterable[str] | None) -> tuple[str, ...]:
 def need(module: str, extra: str) -> None:
     """End the command if a package is not installed that only this command needs."""
     if find_spec(module) is None:
-        fail(f"this needs {module}: pip install 'storyframes[{extra}]'", 2)
+        fail(f"this needs {module}: {install_line(extra)}", 2)
 
 
 def cannot_write(target: Path, error: OSError) -> NoReturn:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flows.doctor import install, machine
 from flows.doctor.findings import Finding, State
+from storyframes.installation import install_line
 
 
 def examine(features: str | None = None, config: Path | None = None) -> list[Finding]:
@@ -44,4 +45,4 @@ def _of_the_pipeline(look: Callable[[], Iterable[Finding]], about: str, *, asked
     except ModuleNotFoundError as error:
         state = State.FAULT if asked else State.GAP
         what = f"the pipeline is not installed ({error.name} is not there): this installation reads and keeps stores"
-        return [Finding(about, state, what, "pip install 'storyframes[pipeline]', on the machine that extracts")]
+        return [Finding(about, state, what, f"{install_line('pipeline')}, on the machine that extracts")]

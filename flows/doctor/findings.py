@@ -50,5 +50,5 @@ def _without_home(text: str) -> str:
     except RuntimeError:  # this user has none
         return text
     for folder in {home, home.resolve()} - {Path("/")}:
-        text = text.replace(str(folder), "~")
+        text = text.replace(f"'{folder}/", "~/'").replace(str(folder), "~")  # a shell expands no ~ between quotes
     return text

@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 
 import storyframes
 from flows.doctor.findings import Finding, State
+from storyframes.installation import install_line
 
 _FOR_DEVELOPERS = {"dev", "docs"}
 
@@ -19,7 +20,7 @@ def look() -> Iterator[Finding]:
     try:
         own = distribution("storyframes")
     except PackageNotFoundError:
-        advice = "pip install it, or the folder that it is in"
+        advice = install_line()
         yield Finding("extras", State.GAP, "storyframes runs from a folder and is not installed", advice)
         return
     whole, lacking = [], {}
@@ -35,7 +36,7 @@ def look() -> Iterator[Finding]:
     yield Finding("extras", State.HERE, ", ".join(whole) or "none")
     for extra, missing in lacking.items():
         what = f"lacks {', '.join(missing)}"
-        yield Finding(f"extra {extra}", State.GAP, what, f"pip install 'storyframes[{extra}]', if you want it")
+        yield Finding(f"extra {extra}", State.GAP, what, f"{install_line(extra)}, if you want it")
 
 
 def _is_installed(wanted: Requirement) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from storyframes.clips.dataset import BatchBuffers, ClipDataset
 from storyframes.clips.readers import Batch
 from storyframes.clips.samplers import ClipSampler, SequentialSampler
+from storyframes.installation import install_line
 
 if TYPE_CHECKING:
     import torch
@@ -169,5 +170,5 @@ def _import_torch() -> Any:
     try:
         import torch
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("ClipLoader needs PyTorch: pip install 'storyframes[loader]'") from error
+        raise ModuleNotFoundError(f"ClipLoader needs PyTorch: {install_line('loader')}") from error
     return torch

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from storyframes.installation import install_line
 from storyframes.store.layout import StoreError
 from storyframes.store.tables import Table
 
@@ -46,6 +47,6 @@ def writer(wanted: Format) -> Write:
     """
     module, name, needed = _WRITERS[wanted]
     if needed and find_spec(needed) is None:
-        raise ExportError(f"exporting to {wanted} needs {needed}: pip install 'storyframes[export]'")
+        raise ExportError(f"exporting to {wanted} needs {needed}: {install_line('export')}")
     write: Write = getattr(import_module(f"storyframes.export.{module}"), name)
     return write

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import STORIES, in_order
+from storyframes.installation import install_line
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
@@ -158,9 +159,7 @@ class SessionView:
         except ModuleNotFoundError as error:
             if error.name != "xarray":
                 raise
-            raise ModuleNotFoundError(
-                "to_xarray needs xarray: pip install 'storyframes[explore]'", name="xarray"
-            ) from None
+            raise ModuleNotFoundError(f"to_xarray needs xarray: {install_line('explore')}", name="xarray") from None
 
         nodes = {feature: self._dataset(feature) for feature in self._features()}
         return xarray.DataTree.from_dict(nodes, name=self.session_id)
@@ -274,7 +273,7 @@ def polars_frame(table: Table) -> pl.DataFrame:
     try:
         import polars as pl
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("to_polars needs polars: pip install 'storyframes[export]'", name="polars") from None
+        raise ModuleNotFoundError(f"to_polars needs polars: {install_line('export')}", name="polars") from None
     columns = named_columns(table, table.read(0, table.rows))
     texts = {name for name, values in columns.items() if values.dtype == object}
     return pl.DataFrame(

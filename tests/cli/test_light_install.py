@@ -19,6 +19,7 @@ from support.runs import leave_runs
 from support.synthetic_features import StudySpec, write_features
 
 import storyframes
+from storyframes.installation import install_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,12 +160,12 @@ def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> 
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     shape, matlab, *told = result.stdout.splitlines()
-    assert matlab == "exporting to mat needs scipy: pip install 'storyframes[export]'"
+    assert matlab == f"exporting to mat needs scipy: {install_line('export')}"
     assert shape == "(13, 2762) True"
     assert told == [
-        "ClipLoader needs PyTorch: pip install 'storyframes[loader]'",
-        "to_xarray needs xarray: pip install 'storyframes[explore]'",
-        "to_polars needs polars: pip install 'storyframes[export]'",
+        f"ClipLoader needs PyTorch: {install_line('loader')}",
+        f"to_xarray needs xarray: {install_line('explore')}",
+        f"to_polars needs polars: {install_line('export')}",
     ]
 
 
@@ -205,7 +206,7 @@ def test_a_store_is_read_and_kept_by_the_command_with_the_declared_dependencies_
     assert "the pipeline is not installed (av is not there): this installation reads and keeps stores" in result.stdout
     told = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("error")]
     extras = ["pipeline"] * len(pipeline) + [f"pipeline,{extra}" for extra in beside]  # all that is missing, at once
-    assert told == [f"pip install 'storyframes[{extra}]'" for extra in extras], result.stderr
+    assert told == [install_line(extra) for extra in extras], result.stderr
 
 
 def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp
     assert ends == [*unloaded, "ended with 0 loaded ['torch']"], result.stderr
     (told,) = [line for line in result.stderr.splitlines() if line.startswith("error")]
     assert told.startswith("error this command needs ")
-    assert told.endswith(": pip install 'storyframes[pipeline]'")
+    assert told.endswith(f": {install_line('pipeline')}")
     assert (tmp_path / "trained/story_share/ef_lstm/v+a+t/0/predictions.parquet").exists()
 
 
@@ -261,11 +262,11 @@ def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None
     ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
     assert ends == (["ended with 2"] if missing else ["ended with 0"] * 5), result.stderr
     told = [line for line in result.stderr.splitlines() if line.startswith("error")]
-    assert told == (["error this needs statsmodels: pip install 'storyframes[statistics]'"] if missing else [])
+    assert told == ([f"error this needs statsmodels: {install_line('statistics')}"] if missing else [])
 
 
 def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
     modules = light_modules("train") - {"scipy"}
     command = [sys.executable, "-c", RUN_COMMANDS, str(tmp_path), ",".join(sorted(modules | {"flows", "tasks"}))]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert "error this needs scipy: pip install 'storyframes[train]'" in result.stderr.splitlines()
+    assert f"error this needs scipy: {install_line('train')}" in result.stderr.splitlines()

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.request import ExtractionRequest
 from flows.settings import SettingsError, load_settings
+from storyframes.installation import install_line
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
@@ -237,7 +238,7 @@ def test_a_package_that_is_missing_is_told_with_the_line_that_installs_it(
 ) -> None:
     monkeypatch.setattr(Embedding, "packages", ("no_such_package",))
     (told,) = missing_tools(ExtractorsSettings(embed=[of_folder(bert)]), ("tiny",))
-    assert "needs the package no_such_package: pip install 'storyframes[embed]'" in told
+    assert f"needs the package no_such_package: {install_line('embed')}" in told
 
 
 # --- fingerprints ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import tarfile
 import tomllib
@@ -31,6 +32,12 @@ def test_the_demo_runs_from_the_wheel(installed: Installed, extracted_demo) -> N
     assert len(ours) == 3, asked.stderr
     assert [path for path in ours if not path.is_relative_to(installed.environment)] == []
     assert not torch.is_relative_to(installed.environment)
+
+
+def test_a_message_of_the_wheel_names_the_wheel(installed: Installed) -> None:
+    code = "from storyframes.installation import install_line; print(install_line('s3'))"
+    asked = subprocess.run([installed.python, "-c", code], env=clean(), capture_output=True, text=True)
+    assert shlex.split(asked.stdout) == ["pip", "install", f"{installed.wheel}[s3]"], asked.stderr
 
 
 def test_the_wheel_holds_what_is_imported_and_nothing_else(installed: Installed) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zarr.storage import ObjectStore
 
+from storyframes.installation import install_line
 from storyframes.store.storage import Content, FileInfo, StorageError, Tail, Unreadable, Update
 from storyframes.store.storage.scratch import make_scratch_folder
 from storyframes.store.storage.zarr_folder import present
@@ -289,7 +290,7 @@ def _connect(url: str, options: Mapping[str, Any]) -> ObstoreStore:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
     except ModuleNotFoundError:
-        raise StorageError(f"{url} needs the package obstore: pip install 'storyframes[s3]'") from None
+        raise StorageError(f"{url} needs the package obstore: {install_line('s3')}") from None
     try:
         return from_url(url, **options)
     except (BaseError, ValueError) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from storyframes.features import FeatureSpec
+from storyframes.installation import install_line
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, ExtractionError, Extractor, Tolerance
 from tasks.extractors.embed.fetch import fetch_source
@@ -17,7 +18,6 @@ from tasks.extractors.embed.settings import EmbedSettings, Origin
 
 E = TypeVar("E", bound=EmbedSettings)
 
-EXTRA = "pip install 'storyframes[embed]'"
 _NEEDS = {
     Origin.TIMM: "timm",
     Origin.HF: "transformers",
@@ -111,7 +111,7 @@ class Embedding(Extractor[E]):
         """
         for package in self.packages:
             if find_spec(package) is None:
-                raise ExtractionError(f"[[embed]] {self.name} needs the package {package}: {EXTRA}")
+                raise ExtractionError(f"[[embed]] {self.name} needs the package {package}: {install_line('embed')}")
         _ = self.model, self.spec
 
     @property

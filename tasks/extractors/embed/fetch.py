@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from storyframes.installation import install_line
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.embed.hub_cache import hub_folder, hub_repository, snapshot_of
 from tasks.extractors.embed.model_files import PICKLE, READ, SAFETENSORS
@@ -75,7 +76,7 @@ def _fetch_from_hub(source: str, repository: str, revision: str) -> Fetched:
         from huggingface_hub import HfApi, errors, snapshot_download
         from huggingface_hub.utils import disable_progress_bars
     except ModuleNotFoundError:
-        raise ExtractionError("huggingface_hub is not installed: pip install 'storyframes[embed]'") from None
+        raise ExtractionError(f"huggingface_hub is not installed: {install_line('embed')}") from None
     disable_progress_bars()
     try:
         there = HfApi().model_info(repository, revision=revision or None)

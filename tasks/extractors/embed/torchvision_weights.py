@@ -9,6 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from storyframes.installation import install_line
 from tasks.extractors.base import ExtractionError
 from tasks.models.weights import torch_hub_folder
 
@@ -67,7 +68,7 @@ def _weights_of(model: str) -> Mapping[str, str]:
     """The URLs of a model's weights, by their names."""
     spec = find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
-        raise ExtractionError("torchvision is not installed: pip install 'storyframes[pipeline]'")
+        raise ExtractionError(f"torchvision is not installed: {install_line('pipeline')}")
     for path in sorted((Path(spec.submodule_search_locations[0]) / "models").glob("*.py")):
         text = path.read_text(encoding="utf-8")
         if f"\ndef {model}(" not in text:
