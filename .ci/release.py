@@ -3,7 +3,8 @@
 1. The source distribution and the wheel of storyframes and of each plug-in, by the build backend of each.
 2. Their metadata: ``twine check``, where twine is installed.
 3. Each wheel, installed into an empty environment of its own, plug-ins together with storyframes: every entry point is
-   loaded, and ``storyframes demo`` runs from storyframes' wheel. Dependencies are those of the environment that runs this.
+   loaded, and ``storyframes demo`` runs from storyframes' wheel. Dependencies are those of the environment that runs
+   this.
 4. Storyframes' wheel with its own dependencies from the package index (not with ``--offline``): ``storyframes --help``.
 
 Nothing is uploaded.
