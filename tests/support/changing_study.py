@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class ChangingStudy:
             left = {one: session for one, session in self.study.sessions.items() if one != session_id}
             self.study = replace(self.study, sessions=left, excluded={})
             for name in ("tracks", "clocks"):
-                table = {one: of for one, of in getattr(self.study, name).items() if one != session_id}
+                table: Any = {one: of for one, of in getattr(self.study, name).items() if one != session_id}
                 self.study = replace(self.study, **{name: table})
             self.give_phases(session_id)
             self.rate(session_id)

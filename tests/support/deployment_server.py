@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from support.processes import HANG_S
 
@@ -57,7 +58,7 @@ def postgres(programs: Path) -> Iterator[Database]:
     (folder / "password").chmod(0o644)
 
     def run(program: str, *arguments: str) -> None:
-        as_user = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
+        as_user: dict[str, Any] = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
         command = [str(programs / program), "-D", str(folder / "data"), *arguments]
         done = subprocess.run(
             command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **as_user
@@ -138,7 +139,7 @@ def prefect_server_on(database: str, folder: Path, changes: Mapping[str, str]) -
         "PREFECT_API_AUTH_STRING": password,
     }
     secret = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database, "PREFECT_SERVER_API_AUTH_STRING": password}
-    environment = common | settings_of("prefect-server.env") | secret | changes
+    environment = common | settings_of("prefect-server.env") | secret | dict(changes)
     arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
     command = [sys.executable, "-m", "prefect", *arguments]
     with contextlib.ExitStack() as stack:

@@ -109,23 +109,23 @@ class Recording:
             name = str(self.folder / path.relative_to(self.before))
             self._live[name] = None if path.is_dir() else _File(path.read_bytes(), path.stat().st_size)
         self._durable = dict(self._live)
-        for what, path, *rest in steps:
+        for what, name, *rest in steps:
             match what:
                 case "create":
-                    self._live[path] = _File()
+                    self._live[name] = _File()
                 case "write":
-                    self._live[path].content += bytes.fromhex(rest[0])
+                    _file(self._live, name).content += bytes.fromhex(rest[0])
                 case "fsync":
-                    self._live[path].flushed = int(rest[0])
+                    _file(self._live, name).flushed = int(rest[0])
                 case "mkdir":
-                    self._live[path] = None
+                    self._live[name] = None
                 case "rename":
-                    self._live[rest[0]] = self._live.pop(path)
+                    self._live[rest[0]] = self._live.pop(name)
                 case "unlink" | "rmdir":
-                    del self._live[path]
+                    del self._live[name]
                 case "fsync-folder":
-                    self._durable = {k: v for k, v in self._durable.items() if str(Path(k).parent) != path}
-                    self._durable |= {k: v for k, v in self._live.items() if str(Path(k).parent) == path}
+                    self._durable = {k: v for k, v in self._durable.items() if str(Path(k).parent) != name}
+                    self._durable |= {k: v for k, v in self._live.items() if str(Path(k).parent) == name}
 
     def is_complete(self) -> bool:
         """Whether the steps lead to what the folder is: nothing went past the recording.
@@ -146,3 +146,9 @@ def recorded(library: Path, folder: Path, code: str, *arguments: str, more: Mapp
     result = run(library, code, *arguments, RECORD=str(file), RECORD_UNDER=f"{folder}/", **more)
     assert result.returncode == 0, result.stderr
     return Recording.read(file, folder, before)
+
+
+def _file(files: dict[str, _File | None], path: str) -> _File:
+    file = files[path]
+    assert file is not None, f"{path} is a folder"
+    return file

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]  # it has no type hints
 from distributed.comm import connect
 from distributed.security import Security
 

@@ -41,5 +41,7 @@ def one_server(state: Path) -> Iterator[Mapping[str, str]]:
         text=True,
     )
     with serving:
+        assert serving.stdin
+        assert serving.stdout
         yield json.loads(serving.stdout.readline())
         serving.stdin.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +42,13 @@ def replaying_tool(folder: Path, csv: Path, *, exit_code: int = 0, keep_lines: i
     )
 
 
-def extract(study: Path, root: Path, session_id: str, **openface: object) -> Outcome:
+def extract(study: Path, root: Path, session_id: str, **openface: Any) -> Outcome:
     """What became of the feature openface of a session, extracted with these settings."""
     if (tool := openface.get("binary")) and openface["backend"] == "binary":
         openface = {"loads": [tool]} | openface  # a script: what it runs is named
 
-    settings = ExtractorsSettings(openface=OpenFaceSettings(**openface))
+    sections: dict[str, Any] = {"openface": OpenFaceSettings(**openface)}
+    settings = ExtractorsSettings(**sections)
     plan = plan_extraction(load_study(study), root, settings, Selection((session_id,), ("openface",)))
     outcomes = {outcome.feature: outcome for outcome in plan.settled}
     outcomes |= {outcome.feature: outcome for work in plan.units for outcome in do_work(work)}

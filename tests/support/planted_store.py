@@ -159,9 +159,9 @@ def _write_session(root: Path, session: str, number: int) -> None:
             out.caveats |= {"interlaced video", "ask Hugo about Anna", "greta"}
             out.publish(f"f00df00d{feature}", provenance)
     with FeatureWriter(local(root), session, PLUG_IN) as out:
-        values = np.random.default_rng(number).normal(size=(60, 3)).astype(np.float32)
-        values[:, 2] = BEFORE
-        out.write("values", values)
+        readings = np.random.default_rng(number).normal(size=(60, 3)).astype(np.float32)
+        readings[:, 2] = BEFORE
+        out.write("values", readings)
         out.write("hugo_was_there", np.arange(60, dtype=np.uint8) % 2)
         out.write("diary", np.tile(np.frombuffer(b"SECRET!!", np.uint8), (60, 1)))
         out.publish("f00df00d", {"inputs": {"video": {}}, "private": False})

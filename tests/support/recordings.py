@@ -5,6 +5,7 @@ from __future__ import annotations
 import wave
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -35,11 +36,11 @@ def write_recording(
 ) -> Path:
     """A video of ``frames`` frames; picture and (n, channels) int16 sound begin at these times of its container."""
     with av.open(str(path), "w") as container:
-        picture = container.add_stream("mpeg4", rate=FPS)
+        picture: Any = container.add_stream("mpeg4", rate=FPS)
         picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
         picture.codec_context.time_base = Fraction(1, 1000)
         if sound is not None:
-            track = container.add_stream(codec, rate=rate, layout=LAYOUTS[sound.shape[1]])
+            track: Any = container.add_stream(codec, rate=rate, layout=LAYOUTS[sound.shape[1]])
             track.codec_context.time_base, track.bit_rate = Fraction(1, rate), 64_000
         for number in range(frames):
             image = np.full((48, 64, 3), 3 * number % 256, np.uint8)
@@ -62,7 +63,7 @@ def write_recording(
 def write_video(path: Path, codec: str, milliseconds: list[int], size: tuple[int, int] = (64, 48)) -> Path:
     """A video whose frames are shown at these times; frame i is of grey level 4 i."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=15)
+        stream: Any = container.add_stream(codec, rate=15)
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         stream.codec_context.time_base = Fraction(1, 1000)

@@ -88,8 +88,8 @@ def root_archive(mode: str) -> bytes:
             video = DEMO / "videos" / f"{csv.name.removesuffix('.csv.gz')}.avi"
             digest = hashlib.md5(video.read_bytes(), usedforsecurity=False).hexdigest()
             add(f"recorded/{digest}.csv.gz", csv.read_bytes())
-        for path, csv in _recorded_clips():
-            add(path, csv)
+        for path, content in _recorded_clips():
+            add(path, content)
     return buffer.getvalue()
 
 

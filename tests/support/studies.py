@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -26,7 +27,7 @@ def make_study(folder: Path, **files: str) -> Path:
 
 
 def extract_session(
-    study: Path, root: Path, *only: str, session_id: str = "s", **settings: object
+    study: Path, root: Path, *only: str, session_id: str = "s", **settings: Any
 ) -> tuple[FeatureStore, dict[str, Outcome]]:
     """Extract these features; the store as it is then, and what came of each."""
     if not root.exists():
@@ -37,7 +38,7 @@ def extract_session(
     return FeatureStore(root), outcomes
 
 
-def run(study: Path, root: Path, selection: Selection | None = None, **settings) -> dict[str, Outcome]:
+def run(study: Path, root: Path, selection: Selection | None = None, **settings: Any) -> dict[str, Outcome]:
     """All the work that is due, done here; the outcomes by session/feature."""
     selection = selection or Selection(only=("openface", "opensmile"))
     plan = plan_extraction(load_study(study), root, ExtractorsSettings(**settings), selection)
@@ -60,7 +61,8 @@ def one_session_study(folder: Path, video: Path, csv: Path | None = None, transc
     return folder
 
 
-def plan_of(study: Path, root: Path, session_id: str, feature: str, **settings: object) -> Plan:
+def plan_of(study: Path, root: Path, session_id: str, feature: str, **settings: Any) -> Plan:
     """What is due of one feature of one session, with these settings of it."""
-    asked = ExtractorsSettings(**{feature: settings})
+    sections: dict[str, Any] = {feature: settings}
+    asked = ExtractorsSettings(**sections)
     return plan_extraction(load_study(study), root, asked, Selection((session_id,), (feature,)))

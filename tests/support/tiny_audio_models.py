@@ -39,7 +39,7 @@ def sound_model(folder: Path, family: str, *, do_normalize: bool = True, mixing:
     import transformers as t
 
     torch.manual_seed(0)
-    kinds = {
+    kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         "wav2vec2": (t.Wav2Vec2Config, t.Wav2Vec2Model, _LAYER),
         "hubert": (t.HubertConfig, t.HubertModel, _LAYER),
         "wavlm": (t.WavLMConfig, t.WavLMModel, _LAYER),
@@ -83,7 +83,7 @@ def sound_model(folder: Path, family: str, *, do_normalize: bool = True, mixing:
     return folder
 
 
-def _telling(model: torch.nn.Module, mixing: float) -> torch.nn.Module:
+def _telling(model: Any, mixing: float) -> Any:
     """Weights so large that sounds are told apart, and positions no louder than what is heard."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():

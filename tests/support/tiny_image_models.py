@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,7 +22,7 @@ _VIT = {
 }
 
 
-def _telling(model: torch.nn.Module) -> torch.nn.Module:
+def _telling(model: Any) -> Any:
     """Weights so large that pictures are told apart."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -43,7 +45,7 @@ def transformers_model(folder: Path, family: str) -> Path:
     size = {"height": SIDE, "width": SIDE}
     bytes_ = {"image_mean": [0.4, 0.45, 0.5], "image_std": [0.2, 0.25, 0.3]}
     cropped = {"size": {"shortest_edge": 36}, "crop_size": size, **bytes_}
-    model, processor = {
+    families: dict[str, Callable[[], tuple[Any, Any]]] = {
         "vit": lambda: (t.ViTModel(t.ViTConfig(**_VIT)), t.ViTImageProcessor(size=size)),
         "vit_without_pooler": lambda: (
             t.ViTModel(t.ViTConfig(**_VIT), add_pooling_layer=False),
@@ -77,7 +79,8 @@ def transformers_model(folder: Path, family: str) -> Path:
             t.ConvNextImageProcessor(size={"shortest_edge": SIDE}, crop_pct=0.875),
         ),
         "vit_mae": lambda: (t.ViTMAEModel(t.ViTMAEConfig(**_VIT)), t.ViTImageProcessor(size=size)),
-    }[family]()
+    }
+    model, processor = families[family]()
     _telling(model).save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
@@ -94,7 +97,7 @@ def timm_model(folder: Path, family: str) -> Path:
 
     torch.manual_seed(0)
     vit = {"img_size": SIDE, "patch_size": 8, "embed_dim": 16, "depth": 3, "num_heads": 2}
-    name, arguments, data = {
+    models: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         "vit": ("vit_tiny_patch16_224", vit, {"crop_pct": 0.9}),
         "vit_registers": (
             "vit_small_patch14_reg4_dinov2",
@@ -108,7 +111,8 @@ def timm_model(folder: Path, family: str) -> Path:
             {"img_size": SIDE, "embed_dim": 8, "depths": [1, 1, 1], "num_heads": [2, 2, 2], "window_size": 2},
             {"crop_mode": "border", "crop_pct": 0.9},
         ),
-    }[family]
+    }
+    name, arguments, data = models[family]
     model = _telling(timm.create_model(name, num_classes=7, **arguments))
     save_for_hf(
         model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from tasks.models.libraries import import_torchvision
 V1 = ResNet50Weights.V1
 
 
-def transform(which: ResNet50Weights):
+def transform(which: ResNet50Weights) -> Any:
     return import_torchvision().models.get_weight(f"ResNet50_Weights.{which}").transforms()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +42,7 @@ def clock_of(offset_s: float = OFFSET_S, drift: float = DRIFT) -> Clock:
     return Clock("c", (0.0, 3600 * (1 + drift)), (offset_s, 3600 + offset_s))
 
 
-def write(root: Path, arrays: Arrays, session: str, feature: str, track: str, rows: dict[str, np.ndarray]) -> None:
+def write(root: Path, arrays: Arrays, session: str, feature: str, track: str, rows: Mapping[str, Any]) -> None:
     with FeatureWriter(local(root), session, FEATURES[feature], track=track, frames=track != "lapel") as out:
         for name, values in rows.items():
             out.write(name, values)
@@ -69,7 +71,7 @@ def write_lapel(root: Path, arrays: Arrays, session: str) -> None:
     write(root, arrays, session, "opensmile", "lapel", sound)
     for feature, width, count in (("glove", 300, 30), ("sbert", 384, 6)):
         start = np.sort(generator.uniform(0, 5, count))
-        spoken = {
+        spoken: dict[str, Any] = {
             "values": generator.normal(size=(count, width)).astype(np.float32),
             "start": start,
             "end": start + generator.uniform(0.05, 0.8, count),
@@ -97,7 +99,7 @@ def study_of(clock: Clock | None = None, sessions: tuple[str, ...] = tuple(RATES
         phases=tuple(Phase(session_id=one, phase="all", start_s=0, end_s=LENGTH_S) for one in sessions),
         tracks=tracks,
         clocks={session: {"c": clock or clock_of()} for session in sessions},
-        persons=tuple(Person(session_id=session, person_id="child_b") for session in sessions),
+        persons=tuple(Person(session_id=session, person_id="child_b", transcript_name=None) for session in sessions),
     )
 
 
