@@ -14,6 +14,7 @@ ratings) · `training` (short runs on a small one) · `planted_topics` (embeddin
 Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
 `one_server` (a Prefect server for many commands) · `terminals` (the command in a terminal) · `processes` (those
 of a run: what they listen on, whether they live) · `opened_files` (what this process opens) ·
+`called_files` (in which files of ours a function is called) ·
 `work` (how much it does) ·
 `prefect_runs` (extractions through the flows).
 

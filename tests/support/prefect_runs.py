@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 DEMO = Path(__file__).parents[2] / "demo"
 
 
-def request(
-    study: Path, root: Path, sections: Mapping[str, Any] | None = None, **parameters: Any
-) -> ExtractionRequest:
+def request(study: Path, root: Path, sections: Mapping[str, Any] | None = None, **parameters: Any) -> ExtractionRequest:
     """A request with its configuration written beside the store; ``sections`` change those of the configuration."""
     from flows.request import ExtractionRequest
 
