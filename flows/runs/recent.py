@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storyframes.store.storage.locks import Owner
+from storyframes.store.storage.locks import ProcessIdentity
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -44,7 +44,7 @@ class Run:
 
 def own_tag() -> str:
     """What marks the runs of this process, so that another one can tell later whether it is dead."""
-    return f"{_TAG}{_machine()}:{Owner.this_process().text()}"
+    return f"{_TAG}{_machine()}:{ProcessIdentity.this_process().text()}"
 
 
 def recent_runs(limit: int) -> list[Run]:
@@ -104,7 +104,7 @@ def end_dead_runs() -> int:
 def _is_dead(run: FlowRun) -> bool:
     for tag in run.tags:
         machine, _, owner_text = tag.removeprefix(_TAG).partition(":")
-        owner = Owner.parse(owner_text) if tag.startswith(_TAG) else None
+        owner = ProcessIdentity.parse(owner_text) if tag.startswith(_TAG) else None
         if owner:
             # Ids of processes mean nothing in another machine or container; no process outlives a restart.
             restarted = bool(machine) and machine == _machine() and bool(owner.boot) and not owner.is_of_this_boot

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from storyframes.store.feature_store import named_columns
-from storyframes.store.tables import MASK, Block, Table
+from storyframes.store.tables import MASK, Block, Table, named_columns
 
 
 def write_parquet(table: Table, path: Path) -> None:

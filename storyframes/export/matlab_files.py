@@ -17,8 +17,7 @@ import scipy.io
 
 from storyframes.export.array_files import array_name
 from storyframes.export.formats import ExportError
-from storyframes.store.feature_store import flat_arrays
-from storyframes.store.tables import Block, Table
+from storyframes.store.tables import Block, Table, flat_arrays
 
 LIMIT = 2**31 - 1
 """Bytes of the largest matrix that version 5 holds."""

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from storyframes.store.storage.files import sha256_file
-from storyframes.store.storage.locks import Owner
+from storyframes.store.storage.locks import ProcessIdentity
 from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"
@@ -205,7 +205,7 @@ class _OciEngine(Engine):
         removed = []
         for container in listed.stdout.split():
             owner = self._ask("inspect", "--format", f'{{{{index .Config.Labels "{_OWNER_LABEL}"}}}}', container)
-            if owner.returncode == 0 and _is_dead(Owner.parse(owner.stdout.strip())):
+            if owner.returncode == 0 and _is_dead(ProcessIdentity.parse(owner.stdout.strip())):
                 self._ask(*self.removal, container)
                 removed.append(container)
         return removed
@@ -215,7 +215,7 @@ class _OciEngine(Engine):
         memory = f"{round(limits.memory_gib * 1024)}m"
         options = {
             "--name": job.name,
-            "--label": f"{_OWNER_LABEL}={Owner.this_process().text()}",
+            "--label": f"{_OWNER_LABEL}={ProcessIdentity.this_process().text()}",
             "--network": "none",
             "--cap-drop": "all",
             "--pull": "never",
@@ -353,7 +353,7 @@ def why_not_started(result: ToolResult) -> str:
     return (said[1] or said[2]).strip() if said else ""
 
 
-def _is_dead(owner: Owner | None) -> bool:
+def _is_dead(owner: ProcessIdentity | None) -> bool:
     """Engines keep containers of this machine only, so the owner of another boot is dead."""
     return owner is not None and (not owner.is_of_this_boot or owner.is_gone)
 

@@ -122,7 +122,7 @@ def test_a_writer_and_gc_meet_in_every_way(place: Callable[[], Storage]) -> None
         for during in range(1, removing + 8)  # as many more as it takes to remove what the writer writes
     }
     # In a folder a living writer is known; in an object store it may have to begin again.
-    assert outcomes == ({str} if again().knows_the_living else {str, RemovedError})
+    assert outcomes == ({str} if again().knows_writers else {str, RemovedError})
 
 
 def meet(storage: Storage, order: list[int]) -> type:

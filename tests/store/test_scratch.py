@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from storyframes.store.storage.locks import Owner
+from storyframes.store.storage.locks import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "version", "prefect", "plan", "check", "dask"]
@@ -44,7 +44,7 @@ def start_owner(purpose: str = "openface") -> tuple[subprocess.Popen[str], Path]
     return process, Path(process.stdout.readline().strip())
 
 
-def leave(owner: Owner, purpose: str = "openface", *, idle_s: float = 0) -> Path:
+def leave(owner: ProcessIdentity, purpose: str = "openface", *, idle_s: float = 0) -> Path:
     """A folder with something in it, as a process of that name would have made it."""
     folder = Path(tempfile.gettempdir()) / f"storyframes-{purpose}-{owner.text('.')}-abcd_123"
     (folder / "output").mkdir(parents=True)
@@ -89,8 +89,8 @@ def test_one_that_has_ended_and_that_nobody_has_asked_after_is_dead() -> None:
 
 
 def test_an_id_that_was_used_again_is_not_the_owner() -> None:
-    us = Owner.this_process()
-    left = leave(Owner(us.boot, us.namespace, us.pid, "1"))
+    us = ProcessIdentity.this_process()
+    left = leave(ProcessIdentity(us.boot, us.namespace, us.pid, "1"))
     alive = leave(us)
     assert [leftover.path for leftover in sweep()] == [left]
     assert alive.exists()
@@ -98,8 +98,10 @@ def test_an_id_that_was_used_again_is_not_the_owner() -> None:
 
 @pytest.mark.parametrize("field", ["boot", "namespace"])
 def test_whom_nobody_here_can_ask_after_is_left_alone_for_a_week(field: str) -> None:
-    us = Owner.this_process()
-    stranger = Owner("0-0" if field == "boot" else us.boot, "1" if field == "namespace" else us.namespace, 2, "3")
+    us = ProcessIdentity.this_process()
+    stranger = ProcessIdentity(
+        "0-0" if field == "boot" else us.boot, "1" if field == "namespace" else us.namespace, 2, "3"
+    )
     left = leave(stranger, idle_s=WEEK_S - 100)
     assert sweep() == []
     age(left, WEEK_S + 100)
@@ -131,9 +133,11 @@ def test_a_link_is_not_followed(temporary: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("kept")
-    us = Owner.this_process()
-    (temporary / f"storyframes-openface-{Owner(us.boot, us.namespace, 1, '2').text('.')}-abcd1234").symlink_to(precious)
-    inside = leave(Owner(us.boot, us.namespace, us.pid, "1"))
+    us = ProcessIdentity.this_process()
+    (
+        temporary / f"storyframes-openface-{ProcessIdentity(us.boot, us.namespace, 1, '2').text('.')}-abcd1234"
+    ).symlink_to(precious)
+    inside = leave(ProcessIdentity(us.boot, us.namespace, us.pid, "1"))
     (inside / "link").symlink_to(precious)
     assert [leftover.path for leftover in sweep()] == [inside]
     assert (precious / "file").exists()
@@ -141,8 +145,8 @@ def test_a_link_is_not_followed(temporary: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_another_users_folder_stays() -> None:
-    us = Owner.this_process()
-    foreign = leave(Owner(us.boot, us.namespace, us.pid, "1"))
+    us = ProcessIdentity.this_process()
+    foreign = leave(ProcessIdentity(us.boot, us.namespace, us.pid, "1"))
     os.chown(foreign, 12345, 12345)
     assert sweep() == []
     assert foreign.exists()
@@ -271,10 +275,10 @@ def test_what_the_living_are_making_stays(tmp_path: Path) -> None:
 
 
 def test_a_name_is_read_back() -> None:
-    us = Owner.this_process()
+    us = ProcessIdentity.this_process()
     for separator in ":.":
-        assert Owner.parse(us.text(separator), separator) == us
-    assert us.can_be_asked_after
+        assert ProcessIdentity.parse(us.text(separator), separator) == us
+    assert us.is_checkable
     assert not us.is_gone
     for text in ("", "a", "a:b:c", "a:b:c:d", "a:b:1:d:e"):
-        assert Owner.parse(text) is None
+        assert ProcessIdentity.parse(text) is None

@@ -1,7 +1,7 @@
 """The archive profile: the current versions of a store, compressed with zstd, as a store of its own.
 
-Smaller and still plain Zarr, but no longer to be mapped: for keeping and for sending. Everything that reads a feature
-store reads an archive.
+An archive is smaller and still plain Zarr, but cannot be mapped: it is for keeping and for sending. Everything that
+reads a feature store reads an archive.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's le
 
 
 def archive(source: Storage, target: Storage) -> Iterator[Current]:
-    """Copy every current version of ``source`` into ``target``, compressed; what is there already is left alone.
+    """Copy every current version of ``source`` into ``target``, compressed; those that it has already are left alone.
 
     Yields:
         The record of each version in the archive, as it is made.
 
     Raises:
-        StoreError: ``target`` is of another study, which study ``source`` is of is damaged, or a version does not say
-            what it holds.
-        PublishError: one cannot be read back as it was written.
+        StoreError: ``target`` is of another study, the study record of ``source`` is damaged, or a version has no
+            description of itself.
+        PublishError: a copy cannot be read back as it was written.
     """
-    _carry_study(source, target)
-    for entry in scan(source):
-        if current := entry.record:
-            yield _there(target, current) or _copy(source, target, current)
+    _copy_study(source, target)
+    for status in scan(source):
+        if record := status.record:
+            yield _archived(target, record) or _copy(source, target, record)
     compact(target)
     if (clips := read_table(source, CLIPS)) is not None:
         table = parse_table(clips, CLIPS)
         replace_table(target, CLIPS, lambda: table)
 
 
-def _carry_study(source: Storage, target: Storage) -> None:
-    """The archive remembers of which study it is, as the store does; nothing of another study is mixed in."""
+def _copy_study(source: Storage, target: Storage) -> None:
+    """Copy the record of which study the store is of; an archive of another study is refused."""
     content = source.read(STUDY)
     try:
         ours, theirs = (unseal(record, STUDY) for record in (content, target.read(STUDY)))
     except RecordError as error:
         raise StoreError(f"{error}: 'storyframes index STUDY STORE --replace-study' writes it again") from None
-    if content is None or ours is None:  # a store from before stores remembered their study
+    if content is None or ours is None:  # a store of an older version, which had no such record
         return
     for record in (ours, theirs):
         if record and not isinstance(record.get("sessions"), dict):
@@ -64,7 +64,8 @@ def _carry_study(source: Storage, target: Storage) -> None:
         target.replace(STUDY, content)
 
 
-def _there(target: Storage, current: Current) -> Current | None:
+def _archived(target: Storage, current: Current) -> Current | None:
+    """The archive's record of the same values, None where it has none."""
     path = current_path(current.session_id, current.feature)
     archived = Current.parse(target.read(path), path)
     return archived if archived and archived.fingerprint == current.fingerprint else None

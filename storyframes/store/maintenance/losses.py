@@ -1,6 +1,6 @@
-"""What a store had and has no more, by its own tables and by the study's.
+"""What a store had and has no longer, according to its own tables and the study's.
 
-A folder that is gone leaves no damaged file behind: only what names it can tell.
+A folder that was removed leaves no damaged file: only the tables that name it show that it existed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MOST_NAMED = 20
 
 @dataclass
 class LookedAt:
-    """What there was to verify.
+    """What a store has to verify, and remarks on what could not be compared.
 
     Attributes:
-        published: by session and feature, the version that is current; empty where the record is damaged.
-        unpublished: by session and feature, why there is no version: nothing of it can be sound or damaged.
+        published: by session and feature, the current version; empty where the record is damaged.
+        unpublished: by session and feature, why it has no version, so that nothing of it can be sound or damaged.
         remarks: what could not be compared, a sentence each.
-        is_complete: false where sessions of the study are not here, and no table says whether they ever were.
+        is_complete: false where sessions of the study are absent, and no table says whether they ever had features.
     """
 
     published: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class LookedAt:
 
 @dataclass(frozen=True)
 class Loss:
-    """A session, or one feature of it, that is gone; the feature is empty for all of a session."""
+    """A session or a feature that is lost; the feature is empty where it is a whole session."""
 
     session_id: str
     feature: str
@@ -52,18 +52,18 @@ class Loss:
 def find_losses(
     storage: Storage, looked_at: LookedAt, session_id: str, study_sessions: Collection[str], unread: Collection[str]
 ) -> Iterator[Loss]:
-    """What the catalogue, the clip index and the study name and the store has no more.
+    """What the catalogue, the clip index or the study names and the store has no longer.
 
     Args:
         storage: the store.
-        looked_at: what is there; remarks are added.
-        session_id: only of this session; empty for all.
-        study_sessions: of the study's tables, where they are known.
-        unread: paths that could not be listed: what is below them may be there.
+        looked_at: what the store has; remarks are added.
+        session_id: only this session; empty for all.
+        study_sessions: the sessions of the study's tables, where these are known.
+        unread: paths that could not be listed: what is below them may exist.
     """
     named = _named_by_catalogue(storage, session_id)
     lost = _gone(storage, looked_at, named or {})
-    if lost:  # a run beside may have published, and gc removed: what is named is asked for again
+    if lost:  # meanwhile a run may have published, and gc removed: the catalogue is read again
         still = _named_by_catalogue(storage, session_id) or {}
         lost = {key: problem for key, problem in lost.items() if still.get(key) == (named or {}).get(key)}
     if not session_id:
@@ -72,12 +72,12 @@ def find_losses(
                 lost[key] = f"is gone: {CLIPS} has windows that have it"
     blocked = {"/".join(path.split("/")[:2]) for path in unread}
     lost = {key: problem for key, problem in lost.items() if not {key[0], "/".join(key)} & blocked}
-    there = {session for session, _ in (*looked_at.published, *looked_at.unpublished)}
+    present = {session for session, _ in (*looked_at.published, *looked_at.unpublished)}
     by_session: dict[str, list[str]] = {}
     for session, feature in sorted(lost):
         by_session.setdefault(session, []).append(feature)
     for session, features in by_session.items():
-        if session not in there:
+        if session not in present:
             yield Loss(session, "", "", f"the session is gone, and with it {', '.join(features)}")
             continue
         for feature in features:
@@ -87,11 +87,11 @@ def find_losses(
             f"There is no sound {CATALOGUE}, so what is gone altogether is not known; 'storyframes index' writes it "
             "of what is there."
         )
-    for session in sorted({*study_sessions} - there - by_session.keys() - blocked):
+    for session in sorted({*study_sessions} - present - by_session.keys() - blocked):
         if session_id in ("", session):
             yield Loss(session, "", "", "nothing of the session is here, and it is in the study's tables")
-    remembered = set() if session_id or study_sessions else _remembered(storage)
-    if absent := sorted(remembered - there - by_session.keys() - blocked):
+    recorded = set() if session_id or study_sessions else _study_sessions(storage)
+    if absent := sorted(recorded - present - by_session.keys() - blocked):
         looked_at.is_complete = named is not None
         shown = ", ".join(absent[:_MOST_NAMED]) + (" …" if len(absent) > _MOST_NAMED else "")
         since = "or lost before the catalogue was last written" if named is not None else "or lost with the catalogue"
@@ -101,11 +101,11 @@ def find_losses(
 
 
 def _gone(storage: Storage, looked_at: LookedAt, named: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Of what the catalogue names, what is not there, and why."""
+    """Of what the catalogue names, what does not exist, and why."""
     gone = {}
     for key, version in named.items():
         current = looked_at.published.get(key)
-        if current in (version, ""):  # "": the record is damaged, which is said of itself
+        if current in (version, ""):  # "": the record is damaged, which is a finding of its own
             continue
         if current is None and _is_gone(storage, key):
             gone[key] = f"is gone: the catalogue has the version {version} of it"
@@ -118,14 +118,14 @@ def _gone(storage: Storage, looked_at: LookedAt, named: Mapping[tuple[str, str],
 
 
 def _is_gone(storage: Storage, key: tuple[str, str]) -> bool:
-    """Whether there is no record, asked for by its name: a listing may lag behind."""
+    """Whether no record exists; it is asked for by its name, because a listing may lag behind."""
     try:
         return (
             storage.info(current_path(*key)) is None
             or (unseal(storage.read(current_path(*key)), "") or {}).get("version") is None
         )
     except (RecordError, OSError):
-        return False  # it is there; what is wrong with it is said elsewhere
+        return False  # it exists; what is wrong with it is another finding
 
 
 def _named_by_catalogue(storage: Storage, session_id: str) -> dict[tuple[str, str], str] | None:
@@ -162,8 +162,8 @@ def _named_by_clips(storage: Storage) -> Iterator[tuple[str, str]]:
                 yield str(session), feature
 
 
-def _remembered(storage: Storage) -> set[str]:
-    """The sessions of the study that the store remembers."""
+def _study_sessions(storage: Storage) -> set[str]:
+    """The sessions in the study record of the store."""
     try:
         content = unseal(storage.read(STUDY), STUDY) or {}
     except (RecordError, OSError):

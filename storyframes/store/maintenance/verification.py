@@ -32,11 +32,11 @@ class Finding:
     """One thing that is not as it was published.
 
     Attributes:
-        session_id, feature: where, empty for what belongs to none.
+        session_id, feature: of the damaged file; empty where it belongs to none.
         path: below the feature (or below the store).
         problem: what is wrong.
-        unreadable: whether it is sound is not known, because it cannot be read.
-        lost: it was there, by the store's tables or the study's, and is gone; without a feature: all of a session.
+        unreadable: it cannot be read, so whether it is sound is not known.
+        lost: by the store's tables or the study's it existed, and does not now; without a feature: a whole session.
     """
 
     session_id: str
@@ -58,15 +58,15 @@ def verify(
     """Compare everything that readers use with what was recorded when it was published.
 
     Every byte of every current version is hashed; missing files, files that do not belong, shapes, the Zarr groups,
-    the records and the tables are checked, and whatever cannot be read is named. Superseded versions are not. What the
-    catalogue, the clip index or the study name and the store has no more is lost.
+    the records and the tables are checked, and what cannot be read is named. Superseded versions are not checked. What
+    the catalogue, the clip index or the study names and the store has no longer is lost.
 
     Args:
         storage: the store.
         progress: called with (session_id, feature) before each.
-        session_id: only this session (nothing else is listed); of the tables, only the catalogue is looked at then.
-        looked_at: filled with what there was to verify, and what has no version.
-        study_sessions: of the study's tables: one of which the store has nothing is lost.
+        session_id: only this session (nothing else is listed); of the tables, only the catalogue is read then.
+        looked_at: filled with what the store has to verify, and what has no version.
+        study_sessions: of the study's tables; one of which the store has nothing is lost.
     """
     looked_at = LookedAt() if looked_at is None else looked_at
     unreadable: dict[str, str] = {}
@@ -94,7 +94,7 @@ def verify(
 
 
 def repair(storage: Storage, session_id: str = "") -> list[str]:
-    """Write what is always the same, the Zarr groups above the versions (of one session), where missing or changed.
+    """Write the Zarr groups above the versions (of one session), which are always the same, where missing or changed.
 
     Returns:
         The paths that were written.
@@ -131,7 +131,7 @@ def _verify_attempt(storage: Storage, session_id: str, feature: str) -> Iterator
 def _verify_feature(
     storage: Storage, files: Mapping[str, FileInfo], session_id: str, feature: str, looked_at: LookedAt
 ) -> Iterator[Finding]:
-    """What is wrong with the current version; looked at again where another became current meanwhile."""
+    """What is wrong with the current version; checked again where another became current meanwhile."""
     path = f"{session_id}/{feature}/{CURRENT}"
     checked, findings = "", list[Finding]()
     while True:
@@ -162,7 +162,7 @@ def _why_unpublished(storage: Storage, session_id: str, feature: str) -> str:
     try:
         attempt = Attempt.parse_of(session_id, feature, storage.read(f"{session_id}/{feature}/{ATTEMPT}"), ATTEMPT)
     except (RecordError, OSError):
-        attempt = None  # said of itself
+        attempt = None  # which is a finding of its own
     if attempt:
         return f"{attempt.status}: {attempt.reason}"
     return f"no {CURRENT}: a writer is at work, or was killed, or the record is lost; 'storyframes extract' makes it"
@@ -173,29 +173,29 @@ def _verify_version(storage: Storage, files: Mapping[str, FileInfo], current: Cu
         return Finding(current.session_id, current.feature, f"{current.version}/{name}", problem, unreadable)
 
     version = f"{current.session_id}/{current.feature}/{current.version}"
-    sound = True
+    is_sound = True
     for name, file in current.files.items():
         try:
             problem = _compare(storage, files.get(f"{version}/{name}"), f"{version}/{name}", file)
         except OSError as error:
-            sound = False
+            is_sound = False
             yield finding(name, _why(error), unreadable=True)
             continue
         if problem:
-            sound = False
+            is_sound = False
             yield finding(name, problem)
-    there = {path.removeprefix(f"{version}/") for path in files if path.startswith(f"{version}/")}
-    for name in sorted(there - current.files.keys()):
+    stored = {path.removeprefix(f"{version}/") for path in files if path.startswith(f"{version}/")}
+    for name in sorted(stored - current.files.keys()):
         yield finding(name, "this file was not published with the version")
-    if not sound:
+    if not is_sound:
         return
     try:
         read_attributes(storage, current.session_id, current.feature, version)
     except StoreError as error:
         yield finding(ZARR_JSON, str(error))
-    for name, stored in current.arrays.items():
+    for name, array in current.arrays.items():
         try:
-            open_array(storage, f"{version}/{name}", stored)
+            open_array(storage, f"{version}/{name}", array)
         except StoreError as error:
             yield finding(name, str(error))
 
@@ -228,7 +228,7 @@ def _verify_tables(storage: Storage) -> Iterator[Finding]:
             elif content is not None and name == CLIPS:
                 to_frame(parse_table(content, name))
         except ClipFormatError:
-            continue  # newer code wrote it; its checksum is right
+            continue  # a newer storyframes wrote it, and its checksum is right
         except StoreError as error:
             yield Finding("", "", name, str(error))
         except OSError as error:
@@ -255,10 +255,10 @@ def _verify_record(storage: Storage, name: str, damaged: str) -> Iterator[Findin
 
 
 def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] | None = None) -> bool:
-    """Whether every file of the current version is there as published.
+    """Whether every file of the current version is as it was published.
 
     A file whose size and modification time are as recorded is not read again; any other is hashed. One that a listing
-    does not show is asked for by its name.
+    leaves out is asked for by its name.
 
     Args:
         storage: the store.

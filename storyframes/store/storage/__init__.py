@@ -1,9 +1,9 @@
 """Where a feature store lies: a folder of this machine, or a prefix of an S3-compatible object store.
 
-The rest of the library speaks of paths below the store ("s1/openface/current.json") and does with them what
-:class:`Storage` lists. What makes publishing safe is the same in both places: a version's files are written where
-nothing refers to them, and one small file is replaced in one step. A folder has atomic renames and locks for it, an
-object store has conditional puts (``If-Match``, ``If-None-Match``).
+The rest of the library uses paths below the store ("s1/openface/current.json") and the methods of :class:`Storage`.
+Publishing is safe in both for the same reason: a version's files are written where nothing refers to them, and one
+small file is replaced in one step. A folder has atomic renames and locks for that step, an object store has
+conditional puts (``If-Match``, ``If-None-Match``).
 
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
 files only, and writes files that survive a crash; ``locks`` are freed however their process ends; ``scratch`` folders
@@ -24,7 +24,7 @@ _MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.ECONN
 
 
 class StorageError(OSError):
-    """The place cannot be reached or used; the message says what to do.
+    """The storage cannot be reached or used; the message says what to do.
 
     Attributes:
         transient: trying again later may help.
@@ -36,7 +36,7 @@ class StorageError(OSError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether an error is of the kind that is gone when the same is tried again later."""
+    """Whether the same operation may succeed when it is tried again later."""
     if isinstance(error, OSError) and not isinstance(error, StorageError):
         return error.errno in _MAY_PASS
     return bool(getattr(error, "transient", False))
@@ -52,22 +52,22 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class Content:
-    """A small file and what tells this state of it from any other."""
+    """A small file and a tag that no other state of it has."""
 
     data: bytes | None
     tag: str | None
 
 
 Update = Callable[[bytes | None], bytes | None]
-"""Makes the new content of a file from the old one; None leaves it. May be called again when somebody was faster."""
+"""Makes the new content of a file from the old one; None leaves it. Called again when another writer was faster."""
 
 Unreadable = Callable[[str, str], None]
-"""Told of a path that is there and cannot be read, and why. Where none is given, such a path is an error."""
+"""Called with a path that exists and cannot be read, and the reason. Without it, such a path is an error."""
 
 
 @dataclass(frozen=True)
 class Tail:
-    """The end of a file, and what there is to know of all of it."""
+    """The end of a file, with the size and the tag of the whole file."""
 
     content: bytes
     size: int
@@ -75,55 +75,55 @@ class Tail:
 
 
 class Ranges(Protocol):
-    """A place whose files can be read in parts."""
+    """Storage whose files can be read in parts."""
 
     def tail(self, path: str, length: int) -> Tail:
         """The last bytes of a file, all of it where it is shorter.
 
         Raises:
-            StorageError: it is not there, or cannot be read.
+            StorageError: it does not exist, or cannot be read.
         """
 
     def part(self, path: str, start: int, stop: int) -> Any:
         """The bytes [start, stop) of a file, as a buffer; fewer where it ends before.
 
         Raises:
-            StorageError: it is not there, or cannot be read.
+            StorageError: it does not exist, or cannot be read.
         """
 
 
 class Storage(Protocol):
-    """A place for a feature store. All paths are relative to it, with forward slashes, and only regular files are read.
+    """Where a feature store is. Paths are relative to it, with forward slashes, and only regular files are read.
 
     What cannot be read is never taken for absent: every method that reads or lists raises :class:`StorageError`, or
-    reports the path where it is given ``unreadable``.
+    reports the path to ``unreadable`` where it is given.
     """
 
     @property
     def location(self) -> str:
-        """The place, as :func:`open_storage` takes it."""
+        """The path or the URL, as :func:`~storyframes.store.layout.open_storage` takes it."""
 
     @property
-    def knows_the_living(self) -> bool:
-        """Whether :meth:`unused` is certain. Where it is a guess, ``gc`` has to forbid a version before removing it."""
+    def knows_writers(self) -> bool:
+        """Whether :meth:`unused` is certain. If not, ``gc`` has to forbid a version before removing it."""
 
     @property
     def ranges(self) -> Ranges | None:
-        """How parts of files are read where they lie far away; None where files can be mapped."""
+        """How parts of files are read on another machine; None where files can be mapped."""
 
     @property
     def flushes_folders(self) -> bool:
-        """Whether a name that was made survives a loss of power once it is flushed."""
+        """Whether a new file name survives a loss of power once the folder is flushed."""
 
     def prepare(self) -> None:
-        """Make the place, and see that a store can be written there.
+        """Make the folder where it is missing, and check that a store can be written.
 
         Raises:
-            StorageError: it cannot, for instance because the file system has no locks.
+            StorageError: none can, for instance because the file system has no locks.
         """
 
     def read(self, path: str) -> bytes | None:
-        """The content of a small file, None where there is none."""
+        """The content of a small file, None where it does not exist."""
 
     def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
         """The contents of many small files, without those that were unreadable."""
@@ -135,80 +135,80 @@ class Storage(Protocol):
         """Replace ``path`` by what ``change`` makes of it, so that no other update in between is lost."""
 
     def info(self, path: str) -> FileInfo | None:
-        """One file, asked for by its name: true also where a listing lags behind. None where there is none."""
+        """One file, asked for by its name, so right also where a listing lags behind. None where it does not exist."""
 
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
         """Every file below a folder, by its path below the store."""
 
     def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
-        """Every file, and every folder with nothing in it where the place knows such a thing, by its path.
+        """Every file, and every empty folder where there are folders, by its path.
 
-        A session's are in one piece. Where the place can, a piece is no more than a session, so that who goes through
-        all needs memory for one.
+        All of a session are in one piece. Where possible a piece is no more than a session, so that going through all
+        of them needs memory for one.
         """
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         """The paths ``<session>/<feature>/<name>`` that exist, sorted."""
 
     def states(self, names: Iterable[str], unreadable: Unreadable | None = None) -> Iterator[tuple[str, str]]:
-        """The paths that :meth:`records` has, in any order, and of each what its content is known by.
+        """The paths that :meth:`records` gives, in any order, each with a state.
 
-        As long as that stays the same, so does the content. It is empty where nothing is certain to tell this content
-        from another that the file may get, or got just now: then it has to be read.
+        As long as the state stays the same, so does the content. It is empty where nothing is certain to distinguish
+        this content from another that the file may get, or got a moment ago: then the file has to be read.
         """
 
     def digest(self, path: str) -> str:
-        """SHA-256 of a file as the place gives it back, past any cache of this machine's.
+        """SHA-256 of a file as it is stored, without any cache of this machine.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: it does not exist.
         """
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files and empty folders, and the folders of a version that become empty by it."""
+        """Remove files and empty folders, and the folders of a version that become empty."""
 
     def abandoned(self, path: str) -> AbstractContextManager[bool]:
-        """Whether a temporary or a lock file is a dead writer's; nobody takes it as long as the context lasts."""
+        """Whether the writer of a temporary or lock file has ended; none takes it as long as the context lasts."""
 
     def kept(self, path: str, data: bytes) -> AbstractContextManager[None]:
-        """Have a small temporary file at ``path`` as long as the context lasts, and show that its writer lives.
+        """Keep a small temporary file at ``path`` as long as the context lasts, as a sign that its writer is alive.
 
         Raises:
             StorageError: it cannot be written.
         """
 
     def writing(self, path: str) -> AbstractContextManager[None]:
-        """Tell the place, as long as the context lasts, that a version is being written at ``path``."""
+        """Mark the version at ``path`` as being written, as long as the context lasts."""
 
     def unused(self, path: str, newest_ns: int) -> AbstractContextManager[bool]:
         """Whether nobody writes the version at ``path``, and nobody begins to as long as the context lasts.
 
         Args:
             path: the version's.
-            newest_ns: when its newest file was changed.
+            newest_ns: modification time of its newest file.
         """
 
     def work_folder(self, path: str) -> Path:
-        """A new folder of this machine for what will be ``path``: there already, or to be sent by :meth:`commit`."""
+        """A new folder of this machine for the files of ``path``: ``path`` itself, or one that :meth:`commit` sends."""
 
     def commit(self, folder: Path, path: str) -> None:
         """Make everything in a work folder durable at ``path``."""
 
     def release(self, folder: Path) -> None:
-        """The work folder has been committed and published: remove it unless it is the place itself."""
+        """Remove the work folder of a published version, unless it is the version itself."""
 
     def discard(self, folder: Path, path: str) -> None:
-        """Remove a work folder and whatever of it has reached ``path``."""
+        """Remove a work folder and what of it was sent to ``path``."""
 
     def local(self, path: str) -> Path | None:
-        """Where a file of the store (or itself: an empty path) lies on this machine's disk, None where it does not.
+        """The path of a file (or with an empty path, of the store) on this machine's disk, None where there is none.
 
         Raises:
             StorageError: it is no regular file, or not in the store.
         """
 
     def zarr(self, path: str) -> Any:
-        """What zarr-python opens for the node at ``path``, to read it, as keyword arguments.
+        """Keyword arguments with which zarr-python opens the node at ``path`` for reading.
 
-        Zarr reads an absent chunk as the fill value; no shard of ours is ever absent, so there it is an error.
+        An absent shard is an error: zarr-python alone would read it as the fill value, and ours are never absent.
         """

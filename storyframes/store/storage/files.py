@@ -29,12 +29,12 @@ AS_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe w
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content`` in one step, durable when this returns; private to the owner.
+    """Replace ``path`` by ``content`` in one step, with mode 0600; durable when this returns.
 
-    The temporary file is locked until it has its name, so that ``gc`` knows it from a killed writer's.
+    The temporary file is locked until it has its name, so that ``gc`` can distinguish it from a killed writer's.
     """
     while not _write(path, path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}"), content):
-        """Somebody took the temporary file for a dead one's before it was locked."""
+        """gc took the temporary file for a killed writer's, and removed it before it was locked."""
     flush_folder(path.parent)
 
 
@@ -55,7 +55,7 @@ def _write(path: Path, temporary: Path, content: bytes) -> bool:
 
 
 def flush_folder(folder: Path) -> bool:
-    """Make the names in ``folder`` durable; whether the file system can (SMB shares and some in user space cannot)."""
+    """Make the names in ``folder`` durable; False where the file system cannot (SMB shares, some in user space)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -83,8 +83,9 @@ def flush_tree(folder: Path) -> None:
 def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
     """SHA-256 of a file's content as 64 hexadecimal digits.
 
-    ``path`` may be the descriptor of an open file, which is closed. ``from_disk`` asks the kernel to forget its cached
-    copy first, so that what is hashed is what the disk gives back.
+    Args:
+        path: the file, or the descriptor of an open one, which is closed.
+        from_disk: ask the kernel to drop its cached copy first, so that what the disk gives back is hashed.
     """
     digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:
@@ -96,7 +97,7 @@ def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
 
 
 def open_regular(root: Path, path: str) -> int:
-    """Open a file of a store to read it: no pipe or device, which may never end, and nothing that lies elsewhere.
+    """Open a file of a store to read it: no pipe, no device, and nothing outside the store.
 
     Args:
         root: the store's folder.
@@ -133,17 +134,17 @@ def open_regular(root: Path, path: str) -> int:
 
 
 def check_path(path: str) -> None:
-    """See that a path is one below the store.
+    """Check that a path is below the store.
 
     Raises:
-        StorageError: it is none.
+        StorageError: it is not.
     """
     if not path or path.startswith("/") or {"..", "."} & {*path.split("/")} or "\0" in path:
         raise StorageError(f"{shown(path)}: cannot be used: no path below the store")
 
 
 def is_in_place(root: Path, folder: str, real: str) -> bool:
-    """Whether a folder below the root really lies at ``real``; the root itself may be behind links."""
+    """Whether ``real`` is the real path of a folder below the root; the root itself may be behind links."""
     return real == os.path.join(root, folder).rstrip("/") or real == os.path.normpath(
         os.path.join(os.path.realpath(root), folder)
     )

@@ -34,12 +34,16 @@ _SETTLED_NS = 10_000_000_000  # the coarsest clock of a file system has ticks of
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A folder."""
+    """A folder; see :class:`~storyframes.store.storage.Storage` for the methods.
+
+    Attributes:
+        root: the store's folder.
+    """
 
     root: Path
 
     ranges = None
-    knows_the_living = True  # the kernel frees a lock however its process ends
+    knows_writers = True  # the kernel frees a lock however its process ends
 
     @property
     def location(self) -> str:
@@ -74,12 +78,11 @@ class LocalStorage:
         return contents
 
     def replace(self, path: str, data: bytes) -> None:
-        target = self._place(path)
-        write_atomically(target, data)
+        write_atomically(self._target(path), data)
 
     def update(self, path: str, change: Update) -> None:
-        """Updates of one file wait for each other (a lock beside it)."""
-        target = self._place(path)
+        """A lock beside the file makes its updates wait for each other."""
+        target = self._target(path)
         with locked(target.with_name(f".{target.name}{LOCK_SUFFIX}")):
             if (data := change(self.read(path))) is not None:
                 self.replace(path, data)
@@ -96,14 +99,14 @@ class LocalStorage:
         return FileInfo(status.st_size, status.st_mtime_ns)
 
     def files(self, prefix: str = "", unreadable: Unreadable | None = None) -> dict[str, FileInfo]:
-        found = {}
+        infos = {}
         for folder, names in self._walk(prefix, unreadable):
             for name in names:
                 path = _join(folder, name)
                 with _reporting(path, unreadable):
                     if info := self.info(path):  # None: removed since it was listed
-                        found[path] = info
-        return found
+                        infos[path] = info
+        return infos
 
     def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
         own, sessions = {}, []
@@ -139,7 +142,7 @@ class LocalStorage:
                 yield path, state
 
     def _now_ns(self) -> int:
-        """The time by the file system's own clock, which may be a server's; 0 where it does not say."""
+        """The time of the file system's own clock, which may be a server's; 0 where it cannot be had."""
         try:
             os.utime(self.root)
             return self.root.stat().st_mtime_ns
@@ -151,7 +154,7 @@ class LocalStorage:
         for session in sessions:
             for feature in self._folders_in(session, unreadable):
                 yield from (
-                    _join(feature, each.name) for each in self._entries(feature, unreadable) if each.name in names
+                    _join(feature, entry.name) for entry in self._entries(feature, unreadable) if entry.name in names
                 )
 
     def digest(self, path: str) -> str:
@@ -168,7 +171,7 @@ class LocalStorage:
             if not target.is_dir():
                 target.unlink(missing_ok=True)
                 target = target.parent
-            # As far up as folders are empty, up to the version's: a feature's is where others are about to write.
+            # Empty folders go too, up to the version's: in a feature's folder another writer may be about to write.
             with contextlib.suppress(OSError):
                 while len(target.relative_to(self.root).parts) > 2:
                     target.rmdir()
@@ -183,7 +186,7 @@ class LocalStorage:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(held(target))
-                target.write_bytes(data)  # closed at once: only then does a network file system show it to others
+                target.write_bytes(data)  # and closed, before which a network file system may not show it to others
             except StorageError:
                 raise
             except OSError as error:
@@ -197,7 +200,7 @@ class LocalStorage:
         return if_free(self._lease(path))
 
     def work_folder(self, path: str) -> Path:
-        folder = self._place(path)
+        folder = self._target(path)
         folder.mkdir(mode=0o700)
         return folder
 
@@ -206,7 +209,7 @@ class LocalStorage:
         flush_folder(folder.parent)
 
     def release(self, folder: Path) -> None:
-        """It is the place itself."""
+        """It is the version itself."""
 
     def discard(self, folder: Path, path: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -227,11 +230,11 @@ class LocalStorage:
         version = self.root / path
         return version.with_name(f".{version.name}{LOCK_SUFFIX}")
 
-    def _place(self, path: str) -> Path:
-        """Where a path of the store is written; the folders above it are made.
+    def _target(self, path: str) -> Path:
+        """The file to write for a path of the store; the folders above it are made.
 
         Raises:
-            StorageError: it leads out of the store.
+            StorageError: it is outside the store.
         """
         check_path(path)
         self._check_folder(path.rpartition("/")[0])
@@ -239,7 +242,7 @@ class LocalStorage:
         return self.root / path
 
     def _check_folder(self, path: str) -> None:
-        """See that a folder of the store is in it, and not where a link leads."""
+        """Check that a folder of the store is inside it, and not behind a link."""
         if not is_in_place(self.root, path, os.path.realpath(self.root / path)):
             raise StorageError(f"{path}: {LINK}")
 
@@ -264,15 +267,15 @@ class LocalStorage:
         yield folder, names
 
     def _folders_in(self, folder: str, unreadable: Unreadable | None) -> list[str]:
-        found = []
+        folders = []
         for entry in self._entries(folder, unreadable):
             path = _join(folder, entry.name)
             with _reporting(path, unreadable):
                 if entry.is_dir(follow_symlinks=False):
-                    found.append(path)
+                    folders.append(path)
                 elif unreadable is not None and entry.is_dir():
                     raise irregular(path)
-        return found
+        return folders
 
     def _entries(self, folder: str, unreadable: Unreadable | None) -> list[os.DirEntry[str]]:
         with _reporting(folder, unreadable):
@@ -280,21 +283,21 @@ class LocalStorage:
                 with os.scandir(f"{self.root}/{folder}") as entries:
                     return [entry for entry in entries if not (_is_foreign(entry.name) and entry.is_dir())]
             except (FileNotFoundError, NotADirectoryError):
-                """Removed since it was listed, or never there."""
+                """Removed since it was listed, or never made."""
         return []
 
 
 def state_of(status: os.stat_result, now_ns: int) -> str:
-    """What tells a file's content from any other that it had or gets, empty where nothing does.
+    """What distinguishes a file's content from any other that it had or gets; empty where nothing is certain to.
 
-    A file that is replaced is another inode, changed at another time, and nobody can set the time of a change: a copy
-    or a backup has its own. But an inode may be used again, and a clock stands still within its tick, so a file that
-    changed a moment ago, or later than now, may become another without a sign. Whole seconds are the time of a file
-    system that has no finer one, or of one that stands for an object store and makes its inodes up.
+    A replaced file has another inode and another ``ctime``, which cannot be set: a copy or a backup has its own. But
+    inodes are reused, and a clock does not change within its tick, so a file that changed a moment ago (or in the
+    future) may change again unnoticed. Times in whole seconds are those of a file system without finer ones, or of one
+    in front of an object store, whose inodes are made up.
 
     Args:
-        status: of the file, or of what was opened.
-        now_ns: the file system's time before that.
+        status: of the file.
+        now_ns: the file system's time before ``status`` was asked for.
     """
     times = status.st_mtime_ns, status.st_ctime_ns
     if now_ns - max(times) < _SETTLED_NS or not all(time_ns % 1_000_000_000 for time_ns in times):
@@ -303,7 +306,7 @@ def state_of(status: os.stat_result, now_ns: int) -> str:
 
 
 def _status_when_opened(path: str) -> os.stat_result:
-    """Of a file by opening it, for which a network file system asks its server; by name it may tell what it knew."""
+    """The status of a file from opening it, for which a network file system asks its server instead of its cache."""
     descriptor = os.open(path, AS_FILE)
     try:
         return os.fstat(descriptor)
@@ -312,7 +315,7 @@ def _status_when_opened(path: str) -> os.stat_result:
 
 
 def _is_foreign(name: str) -> bool:
-    """Folders of the file system's own, of snapshots and of what was lost; none of a store begins with a dot."""
+    """Whether it is the file system's own folder (snapshots, lost+found); none of a store begins with a dot."""
     return name.startswith(".") or name == "lost+found"
 
 
@@ -334,11 +337,11 @@ def _unwritable(path: Path, error: OSError) -> StorageError:
 
 @contextlib.contextmanager
 def _reporting(path: str, unreadable: Unreadable | None) -> Iterator[None]:
-    """Tell ``unreadable`` of an error, or raise it as a :class:`StorageError`."""
+    """Report an error to ``unreadable``, or raise it as a :class:`StorageError`."""
     try:
         yield
     except OSError as error:
-        known = _unreadable(path, error)
+        reported = _unreadable(path, error)
         if unreadable is None:
-            raise known from None
-        unreadable(path, str(known))
+            raise reported from None
+        unreadable(path, str(reported))

@@ -1,7 +1,7 @@
 """Locks on files that the kernel frees when their process ends, also where several machines mount the file system.
 
-A lock file says who holds it, and the names of temporary folders say whose they are (:class:`Owner`). A process id
-alone is not enough for that: ids are reused, and mean nothing after a restart or in another container.
+A lock file names its holder, and a temporary folder its process (:class:`ProcessIdentity`). A process id alone is not
+enough for that: ids are reused, and mean nothing after a restart or in another container.
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ from typing import Self
 
 from storyframes.store.storage import StorageError
 
-WAIT_S = 120.0  # for whoever holds a lock: writing a table takes seconds
+WAIT_S = 120.0  # for the holder of a lock: writing a table takes seconds
 _LOOK_EVERY_S = 0.05
-_AS_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # no lock is made where a link leads, none waits for a pipe
+_AS_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # no lock behind a link, no wait for a pipe
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 _SEPARATOR = ":"
 _STOPPED = "Tt"
-_ENDED = "ZX"  # a zombie has ended; only its parent has not asked yet
+_ENDED = "ZX"  # a zombie has ended; its parent has not yet asked for its exit code
 
 
 @contextmanager
 def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
-    """Hold an exclusive lock on ``path`` (made if absent, and kept); freed by the kernel however the process ends.
-
-    While it is held, the file says by whom.
+    """Hold an exclusive lock on ``path``, which is made where absent and kept. Meanwhile the file names the holder.
 
     Args:
-        path: the lock.
-        wait_s: seconds to wait for whoever holds it; :data:`WAIT_S` without it.
+        path: the lock file.
+        wait_s: seconds to wait for another holder; None waits :data:`WAIT_S`.
 
     Raises:
-        StorageError: the file system has no locks; or somebody holds it for longer than that.
+        StorageError: the file system has no locks; or another process holds it for longer than that.
     """
     descriptor = _opened(path, os.O_CREAT)
     try:
@@ -48,22 +46,22 @@ def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
         deadline = time.monotonic() + wait_s
         while not _lock(descriptor, path, wait=False):
             if time.monotonic() > deadline:
-                raise StorageError(f"{path} has been locked for {wait_s:.0f} s {_by_whom(descriptor)}")
+                raise StorageError(f"{path} has been locked for {wait_s:.0f} s {_holder(descriptor)}")
             time.sleep(_LOOK_EVERY_S)
-        with contextlib.suppress(OSError):  # on a full disk nobody is told who it was
+        with contextlib.suppress(OSError):  # on a full disk the holder stays unnamed
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, Owner.this_process().text().encode(), 0)
+            os.pwrite(descriptor, ProcessIdentity.this_process().text().encode(), 0)
         yield
     finally:
         os.close(descriptor)
 
 
-def _by_whom(descriptor: int) -> str:
-    """Who holds a lock, and what to do about it."""
-    owner = Owner.parse(os.pread(descriptor, 1000, 0).decode(errors="replace"))
-    if owner is None or not owner.can_be_asked_after:
+def _holder(descriptor: int) -> str:
+    """The process that holds a lock, and what to do about it, for a message."""
+    owner = ProcessIdentity.parse(os.pread(descriptor, 1000, 0).decode(errors="replace"))
+    if owner is None or not owner.is_checkable:
         return "by a process of another machine or container: end it if it hangs, then run this again"
-    if owner.is_gone:  # it has passed its lock on to a child
+    if owner.is_gone:  # a child process inherited the lock
         return f"by a child of process {owner.pid}: end it, then run this again"
     if owner.is_stopped:
         return f"by process {owner.pid}, which is stopped: let it go on (kill -CONT {owner.pid}) or end it"
@@ -72,7 +70,7 @@ def _by_whom(descriptor: int) -> str:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock on a file that is made for it and removed at the end: it shows others that this process lives."""
+    """Hold a lock on a file that exists only meanwhile, which shows others that this process is alive."""
     descriptor = _take(path)
     try:
         yield
@@ -83,9 +81,9 @@ def held(path: Path) -> Iterator[None]:
 
 @contextmanager
 def if_free(path: Path) -> Iterator[bool]:
-    """Whether nobody holds ``path``; where it is there, nobody will as long as the context lasts.
+    """Whether nobody holds ``path``; where the file exists, nobody can take it as long as the context lasts.
 
-    A lock file that is not there belongs to somebody who has ended: it is made before what it protects.
+    Where it does not exist, its process has ended: a lock file is made before what it protects.
     """
     try:
         descriptor = _opened(path, 0)
@@ -99,10 +97,10 @@ def if_free(path: Path) -> Iterator[bool]:
 
 
 def lock_new_file(descriptor: int) -> bool:
-    """Lock a file that was just made; False where somebody removed it before the lock was there.
+    """Lock a file that was just made; False where it was removed before it was locked.
 
-    A file system without locks is not an error here: that a store needs them is checked when a store is opened to be
-    written, and others write files as well.
+    A file system without locks is no error here: stores, which need them, check that when they are opened for writing,
+    and other files are written as well.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -126,7 +124,7 @@ def _take(path: Path) -> int:
         descriptor = _opened(path, os.O_CREAT)
         try:
             _lock(descriptor, path)
-            if os.fstat(descriptor).st_nlink:  # else it was taken for a dead one's, before it was locked
+            if os.fstat(descriptor).st_nlink:  # else it was removed as a dead process's, before it was locked
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -151,11 +149,11 @@ def _lock(descriptor: int, path: Path, *, wait: bool = True) -> bool:
 
 
 @dataclass(frozen=True)
-class Owner:
-    """One process.
+class ProcessIdentity:
+    """A process, named so that another process can find out later whether it has ended.
 
     Attributes:
-        boot: id of the kernel's boot; empty where the system tells none.
+        boot: id of the kernel's boot; empty where the system has none.
         namespace: of process ids: containers have their own.
         pid: in that namespace.
         started: when, in the kernel's ticks.
@@ -188,19 +186,19 @@ class Owner:
         return self.boot == _boot()
 
     @property
-    def can_be_asked_after(self) -> bool:
-        """Whether this process can tell at all if that one lives: same boot, same ids."""
+    def is_checkable(self) -> bool:
+        """Whether this process can find out if that one is alive: same boot, same namespace of ids."""
         return bool(self.boot) and self.is_of_this_boot and self.namespace == _pid_namespace()
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process is known to have ended; False where that cannot be told from here."""
-        return self.can_be_asked_after and _started(self.pid) != self.started
+        """Whether the process is known to have ended; False where it is not :attr:`is_checkable`."""
+        return self.is_checkable and _started(self.pid) != self.started
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the process is there and does not run, by SIGSTOP, Ctrl-Z or a debugger."""
-        return self.can_be_asked_after and not self.is_gone and _stat(self.pid)[0] in _STOPPED
+        """Whether the process exists and is stopped, by SIGSTOP, Ctrl-Z or a debugger."""
+        return self.is_checkable and not self.is_gone and _stat(self.pid)[0] in _STOPPED
 
 
 @cache
@@ -222,7 +220,7 @@ def _started(pid: int) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc tells of a process, from its state on; ``X``, as of a dead one, where there is none."""
+    """The fields of /proc/PID/stat from the state on; ``X``, the state of a dead process, where there is none."""
     return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split() or ["X"]
 
 

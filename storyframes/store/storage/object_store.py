@@ -25,15 +25,20 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as ObstoreStore
 
 _REQUESTS_AT_ONCE = 32
-# Between the last object of a version and its publication lies the reading back, which this is enough for.
+# A version is read back between its last object and its publication; this is long enough for that.
 _SPARED_S = 3600.0
 _LONGEST_RUN_S = 30 * 24 * 3600.0
 
 
 class ObjectStorage:
-    """A prefix of an S3-compatible object store, through obstore."""
+    """A prefix of an S3-compatible object store; see :class:`~storyframes.store.storage.Storage` for the methods.
 
-    knows_the_living = False  # an object store has no locks
+    Args:
+        url: ``s3://bucket/prefix``.
+        options: as obstore takes them.
+    """
+
+    knows_writers = False  # it has no locks
     flushes_folders = True  # a put is durable when it returns
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
@@ -71,7 +76,7 @@ class ObjectStorage:
                 raise MissingObjectError(f"{path} does not exist: was its version removed by gc?") from None
 
     def prepare(self) -> None:
-        """Nothing: the bucket is there or not, and writing tells."""
+        """Nothing to do: writing fails where the bucket does not exist."""
 
     def read(self, path: str) -> bytes | None:
         return self._get(path).data
@@ -86,13 +91,13 @@ class ObjectStorage:
         contents: dict[str, bytes | None] = {}
         paths = list(paths)
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            for path, found in zip(paths, pool.map(read, paths), strict=True):
-                if not isinstance(found, StorageError):
-                    contents[path] = found
+            for path, content in zip(paths, pool.map(read, paths), strict=True):
+                if not isinstance(content, StorageError):
+                    contents[path] = content
                 elif unreadable is None:
-                    raise found
+                    raise content
                 else:
-                    unreadable(path, f"{path}: cannot be read: {found}")
+                    unreadable(path, f"{path}: cannot be read: {content}")
         return contents
 
     def replace(self, path: str, data: bytes) -> None:
@@ -100,7 +105,7 @@ class ObjectStorage:
             self._put(path, data)
 
     def update(self, path: str, change: Update) -> None:
-        """A conditional put that starts over where somebody else was faster."""
+        """A conditional put that starts over where another writer was faster."""
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         while True:
@@ -134,7 +139,7 @@ class ObjectStorage:
                 yield from page
 
     def pieces(self, unreadable: Unreadable | None = None) -> Iterator[dict[str, FileInfo]]:
-        yield self.files(unreadable=unreadable)  # nothing promises that a session's objects are listed side by side
+        yield self.files(unreadable=unreadable)  # a session's objects need not be listed side by side
 
     def records(self, names: Iterable[str], session_id: str = "*", unreadable: Unreadable | None = None) -> list[str]:
         return sorted(item["path"] for item in self._records(set(names), "" if session_id == "*" else session_id))
@@ -170,7 +175,7 @@ class ObjectStorage:
                 obstore.delete(self._store, paths)
 
     def abandoned(self, path: str) -> AbstractContextManager[bool]:
-        """Nothing says whether a writer lives: what is there is a run's mark, and no run lasts this long."""
+        """Nothing says whether a writer is alive. Such a file is a run's mark, and no run lasts longer than this."""
         info = self.info(path)
         return contextlib.nullcontext(info is None or time.time() - info.mtime_ns / 1e9 > _LONGEST_RUN_S)
 
@@ -211,7 +216,7 @@ class ObjectStorage:
         return None
 
     def zarr(self, path: str) -> Any:
-        return {"store": _Prefix(self._store, read_only=True, location=self.location), "path": path}
+        return {"store": _ZarrObjects(self._store, read_only=True, location=self.location), "path": path}
 
     def _put(self, path: str, data: bytes | Path, mode: Any = "overwrite") -> None:
         import obstore
@@ -234,17 +239,17 @@ class ObjectStorage:
 
 
 class MissingObjectError(StorageError, FileNotFoundError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
-class _Prefix(ObjectStore[Any]):
-    """Objects for zarr-python to read, with errors as the rest of the library has them."""
+class _ZarrObjects(ObjectStore[Any]):
+    """Objects for zarr-python to read, with this library's errors; an absent shard is one."""
 
     def __init__(self, store: Any, *, read_only: bool = False, location: str = "") -> None:
         super().__init__(store, read_only=read_only)
         self.location = location
 
-    def with_read_only(self, read_only: bool = False) -> _Prefix:
+    def with_read_only(self, read_only: bool = False) -> _ZarrObjects:
         return type(self)(self.store, read_only=read_only, location=self.location)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
@@ -258,21 +263,21 @@ class _Prefix(ObjectStore[Any]):
 
 @contextlib.contextmanager
 def errors(location: str) -> Iterator[None]:
-    """Every error of obstore as a :class:`StorageError`: with the place, without debugging output, transient or not."""
+    """Every error of obstore as a :class:`StorageError`: with the location, without debugging output."""
     from obstore.exceptions import BaseError
 
     try:
         yield
     except StorageError:
         raise
-    except (FileNotFoundError, ValueError) as error:  # a put where there is no bucket; a path that is none
+    except (FileNotFoundError, ValueError) as error:  # a put without a bucket; an invalid path
         raise StorageError(f"{location}: {_first_line(error)}") from None
     except BaseError as error:
         raise StorageError(f"{location}: {_first_line(error)}", transient=_may_pass(error)) from None
 
 
 def _may_pass(error: Exception) -> bool:
-    """A connection that broke and a server that was busy; not what it refused, nor what it does not know."""
+    """Whether a connection broke or the server was busy; not where it refused, or does not have the object."""
     from obstore.exceptions import GenericError, JoinError
 
     status = re.search(r"status code: (\d{3})", str(error))

@@ -1,8 +1,8 @@
 """Private temporary folders, removed by the process that made them, or by a later one where that was killed.
 
-What lies in them is a person's: landmarks, a cut of a recording, features that are being written. Nobody can catch
-SIGKILL, so the folder's name says which process it belongs to, and every new folder is made after those of dead
-processes have been removed. ``storyframes gc`` removes them as well.
+They hold personal data: landmarks, a cut of a recording, features that are being written. SIGKILL cannot be caught, so
+a folder's name says which process it belongs to, and folders of dead processes are removed before a new one is made.
+``storyframes gc`` removes them as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.locks import Owner
+from storyframes.store.storage.locks import ProcessIdentity
 
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read
@@ -40,7 +40,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
     """A private folder of this process below ``TMPDIR``, removed at the end of the block.
 
     Raises:
-        OSError: it cannot be made; the disk is full, perhaps.
+        OSError: it cannot be made, for instance on a full disk.
     """
     folder = make_scratch_folder(purpose)
     try:
@@ -50,32 +50,31 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 
 def make_scratch_folder(purpose: str) -> Path:
-    """The same without a block: whoever asked removes it. First removes what dead processes left here."""
+    """The same without a block: the caller removes it. Folders of dead processes are removed first."""
     sweep()
-    return Path(tempfile.mkdtemp(prefix=f"storyframes-{purpose}-{Owner.this_process().text(_SEPARATOR)}-"))
+    return Path(tempfile.mkdtemp(prefix=f"storyframes-{purpose}-{ProcessIdentity.this_process().text(_SEPARATOR)}-"))
 
 
 def sweep(*, dry_run: bool = False) -> list[Leftover]:
-    """Remove this user's folders of processes that are gone; gives back what was (or, ``dry_run``, would be) removed.
+    """Remove this user's folders of processes that have ended; returns those removed (with ``dry_run``, to remove).
 
-    Where that cannot be told from here (another boot, machine or container; the folders of older versions name no
-    process), a folder goes when nothing in it was touched for a week.
+    Where this process cannot find out (another boot, machine or container; folders of older versions name no process),
+    a folder is removed when nothing in it was changed for a week.
     """
     return _sweep(Path(tempfile.gettempdir()), _NAME, dry_run=dry_run)
 
 
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
-    """A private hidden folder in which ``target`` is made, so that it can be renamed to where it belongs.
+    """A private hidden folder beside ``target`` in which it is made, so that it can be renamed to its place.
 
-    Removed at the end of the block unless it was renamed itself. First removes what dead processes left in this way
-    in the same folder, whatever they were making.
+    Removed at the end of the block unless it was renamed itself. Folders of dead processes beside it are removed first.
 
     Raises:
         OSError: it cannot be made.
     """
     _sweep(target.parent, _BESIDE)
-    owner = Owner.this_process().text(_SEPARATOR)
+    owner = ProcessIdentity.this_process().text(_SEPARATOR)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-{owner}-", dir=target.parent))
     try:
         yield folder
@@ -84,23 +83,23 @@ def scratch_beside(target: Path) -> Iterator[Path]:
 
 
 def _sweep(parent: Path, pattern: re.Pattern[str], *, dry_run: bool = False) -> list[Leftover]:
-    found = []
+    leftovers = []
     for path, owner in _folders(parent, pattern):
-        gone = owner.is_gone if owner and owner.can_be_asked_after else _idle_s(path) > _FOREIGN_AGE_S
-        if gone:
-            found.append(Leftover(path, sum(status.st_size for status in _statuses(path))))
+        is_gone = owner.is_gone if owner and owner.is_checkable else _idle_s(path) > _FOREIGN_AGE_S
+        if is_gone:
+            leftovers.append(Leftover(path, sum(status.st_size for status in _statuses(path))))
             if not dry_run:
                 shutil.rmtree(path, ignore_errors=True)
-    return found
+    return leftovers
 
 
-def _folders(parent: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, Owner | None]]:
-    """This user's scratch folders, and whose they are."""
+def _folders(parent: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path, ProcessIdentity | None]]:
+    """This user's scratch folders, each with the process it belongs to."""
     with os.scandir(parent) as entries:
         for entry in entries:
             name = pattern.fullmatch(entry.name)
             if name and entry.is_dir(follow_symlinks=False) and _is_ours(entry):
-                yield Path(entry.path), Owner.parse(name[1], _SEPARATOR) if name[1] else None
+                yield Path(entry.path), ProcessIdentity.parse(name[1], _SEPARATOR) if name[1] else None
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:

@@ -1,4 +1,7 @@
-"""A folder of the store as zarr-python reads it: a shard that is not there is an error, and so is a pipe or a link."""
+"""A folder of the store for zarr-python to read: an absent shard is an error, and so is a pipe or a link.
+
+Apart from :mod:`storyframes.store.storage.local_folder`, because zarr-python takes half a second to import.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from zarr.storage import LocalStore
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.files import open_regular
 
-_SHARD = re.compile(r"(^|/)c(/\d+)+$")  # a session may be called "c" as well
+_SHARD = re.compile(r"(^|/)c(/\d+)+$")  # the slash, because a session may be called "c" as well
 
 
 class ZarrFolder(LocalStore):
@@ -27,17 +30,17 @@ class ZarrFolder(LocalStore):
         return present(key, super().get_sync(key, **arguments))
 
     def _check(self, key: str) -> None:
-        """See that it is a regular file, where it is there at all: zarr-python opens whatever it is."""
+        """Check that it is a regular file, if it exists: zarr-python opens anything."""
         with suppress(FileNotFoundError, NotADirectoryError):
             os.close(open_regular(self.root, key))
 
 
-def present(key: str, found: Any) -> Any:
-    """What one of zarr-python's stores found at ``key``: every shard of ours was written, so one is never absent.
+def present(key: str, content: Any) -> Any:
+    """The content that one of zarr-python's stores has at ``key``, if that is no shard: every shard was written.
 
     Raises:
-        StorageError: ``key`` is a shard's, and nothing was found: it was removed or lost.
+        StorageError: ``key`` is a shard's and has no content: it was removed or lost.
     """
-    if found is None and _SHARD.search(key):
+    if content is None and _SHARD.search(key):
         raise StorageError(f"{key} does not exist: was its version removed by gc?")
-    return found
+    return content
