@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -28,16 +29,17 @@ from storyframes.store.shards import ShardLayout
 
 SUFFIX = ".rows"
 _ENTRY_BYTES = 8
-_THERE = 1 << 32  # a chunk's entry: this, and its crc32c below
-_RECOUNTED_BYTES = 256 * 2**20  # written by this process, before it looks again how much all of them keep
+_WRITTEN = 1 << 32  # a chunk's entry is this, with its crc32c in the lower half
+_RECOUNTED_BYTES = 256 * 2**20  # written by this process, before it counts again what all copies take
+_instances: weakref.WeakSet[Any] = weakref.WeakSet()  # to reset in a forked process
 
 
 class CopyFolder:
     """The folder of the copies, and how much may be in it. Threads and processes may share one.
 
     Args:
-        folder: made where it is missing; its owner's alone, since recordings are intimate.
-        max_bytes: what all copies may take of the disk; None: as much as there is.
+        folder: made where it is missing, with mode 0700, since recordings are personal data.
+        max_bytes: what all copies may take of the disk; None: as much as is free.
 
     Raises:
         StoreError: the folder cannot be made or written.
@@ -49,7 +51,8 @@ class CopyFolder:
         self._opened: set[Path] = set()
         self._used = 0
         self._uncounted = 0
-        self._has_told = False
+        self._has_warned = False
+        reset_after_fork(self)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._count()
@@ -59,14 +62,14 @@ class CopyFolder:
             raise StoreError(f"cache = {str(folder)!r}: cannot be written")
 
     def after_fork(self) -> None:
-        """A lock that another thread held would never be released here."""
+        """Take a new lock: another thread may have held the old one."""
         self._lock = threading.Lock()
 
     def copy(self, name: str, layout: ShardLayout) -> LocalCopy | None:
         """The copy of one array; None where the disk has no room for another.
 
         Args:
-            name: tells this content from any other: place, version and state of the object.
+            name: of this content alone: location, version and state of the object.
             layout: of the shard.
         """
         digest = sha256(f"{name}\n{layout.shape}\n{layout.dtype}\n{layout.chunk_rows}".encode()).hexdigest()
@@ -76,23 +79,23 @@ class CopyFolder:
             return LocalCopy(path, layout, self)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                self.tell_once(error)
+                self.warn_once(error)
                 return None
             raise StoreError(f"{path}: the copy cannot be opened: {error.strerror or error}") from None
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether so many bytes more may be kept; they count as kept then. Copies that nobody here uses make room."""
+        """Whether this many more bytes may be kept; they then count as kept. Copies not used by this process go."""
         try:
             with self._lock:
                 return self._find_room(nbytes)
         except OSError as error:
-            self.tell_once(error)
+            self.warn_once(error)
             return False
 
-    def tell_once(self, error: OSError) -> None:
-        """Warn that what is read is not kept any more, and is fetched again; the values are none the worse."""
-        if not self._has_told:
-            self._has_told = True
+    def warn_once(self, error: OSError) -> None:
+        """Warn that what is read is no longer kept, and is fetched again; the values are the same."""
+        if not self._has_warned:
+            self._has_warned = True
             warnings.warn(
                 f"cache = {str(self.folder)!r}: cannot be written any more ({error.strerror or error}): until it can, "
                 "what is read is fetched anew each time",
@@ -119,7 +122,7 @@ class CopyFolder:
     def _make_room(self, nbytes: int) -> None:
         """Remove the copies that were opened longest ago, but none that this process reads from.
 
-        Whoever else has one mapped keeps what is mapped: only the name goes.
+        Another process that has one mapped keeps what is mapped: only the name goes.
         """
         for path, status in sorted(self._copies(), key=lambda copy: copy[1].st_mtime_ns):
             if nbytes <= 0:
@@ -136,7 +139,7 @@ class CopyFolder:
 
 
 class LocalCopy:
-    """The chunks of one array that were read before.
+    """The chunks of one array that were read before, on this machine's disk.
 
     Attributes:
         rows: the array, mapped; only rows of chunks that :meth:`has` are values.
@@ -149,7 +152,7 @@ class LocalCopy:
         self._path, self._layout, self._folder = path, layout, folder
         self._chunk_bytes = layout.chunk_rows * layout.row_bytes
         self._inode = _make(path, layout.data_bytes, _ENTRY_BYTES * layout.chunks)
-        # Writable, because only such a map is shared: what others write must be seen. Arrow's holds no descriptor.
+        # Writable, because only such a map is shared and shows what others write. Arrow's map holds no descriptor.
         with pa.memory_map(str(path), "r+") as file:
             content = np.frombuffer(file.read_buffer(), np.uint8)
         content.flags.writeable = False
@@ -160,7 +163,7 @@ class LocalCopy:
         self._sound = np.zeros(layout.chunks, bool)  # checked by this process
 
     def has(self, first: int, stop: int) -> bool:
-        """Whether the chunks [first, stop) are all there."""
+        """Whether the copy has all chunks [first, stop)."""
         return bool(self._sound[first:stop].all()) or all(self._check(number) for number in range(first, stop))
 
     def put(self, first: int, content: memoryview) -> bool:
@@ -170,22 +173,23 @@ class LocalCopy:
         size = self._chunk_bytes
         numbers = range(first, first + len(content) // size)
         sums = [
-            _THERE | int(google_crc32c.value(bytes(content[place * size :][:size]))) for place in range(len(numbers))
+            _WRITTEN | int(google_crc32c.value(bytes(content[start : start + size])))
+            for start in range(0, len(content), size)
         ]
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
         except OSError as error:
             if not isinstance(error, FileNotFoundError) or not self._folder.folder.is_dir():
-                self._folder.tell_once(error)
-            return False  # where the file alone is gone, another process made room
+                self._folder.warn_once(error)
+            return False  # where only the file is gone, another process made room
         try:
-            if os.fstat(descriptor).st_ino != self._inode:  # and a third one made the copy anew
+            if os.fstat(descriptor).st_ino != self._inode:  # and a third process made the copy anew
                 return False
             if os.pwrite(descriptor, content, first * size) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.pwrite(descriptor, np.array(sums, "<u8").tobytes(), self._layout.data_bytes + _ENTRY_BYTES * first)
         except OSError as error:  # the disk is full, or broken
-            self._folder.tell_once(error)
+            self._folder.warn_once(error)
             return False
         finally:
             os.close(descriptor)
@@ -201,14 +205,14 @@ class LocalCopy:
 
 
 def _entry(chunk: np.ndarray) -> int:
-    """What stands for a chunk that is there; without a copy of the chunk, which has to be read-only for that."""
-    return _THERE | int(google_crc32c.value(chunk))
+    """The entry of a chunk that was written. The chunk is not copied for it, so it has to be read-only."""
+    return _WRITTEN | int(google_crc32c.value(chunk))
 
 
 def _make(path: Path, rows_bytes: int, entries_bytes: int) -> int:
-    """Make the file where it is missing; tells which file it is.
+    """Make the file where it is missing; returns its inode.
 
-    The entries have their room on the disk from the start, the rows when they come: to look at an entry without room
+    Disk space for the entries is allocated at once, for the rows when they come: reading an entry without disk space
     would kill the process where a file system in memory is full.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -225,8 +229,7 @@ def _make(path: Path, rows_bytes: int, entries_bytes: int) -> int:
 class ChunkCache:
     """Chunks by key, those used last, as many as fit into ``max_bytes``. Threads may share one.
 
-    A forked process begins with an empty one and a lock of its own: a lock that another thread held at the moment of
-    the fork would never be released there.
+    A forked process begins with an empty one.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -234,7 +237,7 @@ class ChunkCache:
         self._chunks: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
-        _caches.add(self)
+        reset_after_fork(self)
 
     def get(self, key: Hashable) -> np.ndarray | None:
         """The chunk, or None."""
@@ -245,7 +248,7 @@ class ChunkCache:
             return chunk
 
     def put(self, key: Hashable, chunk: np.ndarray) -> None:
-        """Keep the chunk, instead of those that were not used for longest."""
+        """Keep the chunk, and drop those that were not used for longest."""
         with self._lock:
             self._forget(key)
             self._chunks[key] = chunk
@@ -259,18 +262,20 @@ class ChunkCache:
             self._nbytes -= chunk.nbytes
 
     def after_fork(self) -> None:
-        """Begin anew: another thread may have been in the middle of changing it."""
+        """Begin empty: another thread may have been in the middle of a change."""
         self._lock = threading.Lock()
         self._chunks = OrderedDict()
         self._nbytes = 0
 
 
-_caches: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
+def reset_after_fork(instance: Any) -> None:
+    """Have ``instance.after_fork()`` called in forked processes, where a lock that another thread held stays locked."""
+    _instances.add(instance)
 
 
 def _after_fork() -> None:
-    for cache in list(_caches):
-        cache.after_fork()
+    for instance in list(_instances):
+        instance.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,13 +1,12 @@
-"""Rows of an array on an object store, whose shard holds them as they are: fetched by ranges, many at a time.
+"""Rows of an array on an object store, whose shard holds them uncompressed: fetched by ranges, many at a time.
 
-What is fetched are whole chunks. They are kept in a copy on this machine's disk, where there is one, else in memory.
+Whole chunks are fetched, and kept in a copy on this machine's disk where there is one, else in memory.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,26 +16,26 @@ from typing import Any
 import numpy as np
 import zarr
 
-from storyframes.store.caches import ChunkCache, LocalCopy
+from storyframes.store.caches import ChunkCache, LocalCopy, reset_after_fork
 from storyframes.store.layout import StoreError
 from storyframes.store.shards import ShardLayout
 from storyframes.store.storage import Ranges, Tail
 
 REQUESTS_AT_ONCE = 64
-_MOST_OF_A_REQUEST = 4 * 2**20  # bytes: longer runs of chunks are fetched in parts, side by side
+_MOST_OF_A_REQUEST = 4 * 2**20  # bytes: longer runs of chunks are fetched by several requests at once
 ArrayKey = tuple[str, str, str]
 """The session, the feature and the name of an array."""
 OpenArray = Callable[[str, str, str], Any]
-_FETCHED_WHOLE = 2**20  # bytes: arrays up to this size are one request, whatever is read of them
+_FETCHED_WHOLE = 2**20  # bytes: arrays up to this size are fetched whole, by one request
 
 
 class Fetchers:
-    """The threads that fetch, made when they are first needed and again after a fork."""
+    """The threads that fetch, started when they are first needed and again after a fork."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        _fetchers.add(self)
+        reset_after_fork(self)
 
     def submit(self, work: Any, *arguments: Any) -> Future[Any]:
         with self._lock:
@@ -45,29 +44,29 @@ class Fetchers:
             return self._pool.submit(work, *arguments)
 
     def after_fork(self) -> None:
-        """Threads are not there after a fork."""
+        """Start new threads: a forked process has none."""
         self._pool, self._lock = None, threading.Lock()
 
 
 class Opening:
-    """Arrays of a far store that are being opened: each once, however many threads want it.
+    """Arrays of a far store that are being opened, each once, however many threads need it.
+
+    The function that opens comes with each call: kept here, it would keep a store and its maps alive.
 
     Args:
         fetchers: the threads that open.
     """
 
     def __init__(self, fetchers: Fetchers) -> None:
-        self._fetchers = (
-            fetchers  # what opens comes with each call: kept here, it would keep a store and its maps alive
-        )
+        self._fetchers = fetchers
         self._under_way: dict[ArrayKey, Future[Any]] = {}
         self._process, self._lock = os.getpid(), threading.Lock()
 
     def begin(self, open_array: OpenArray, array: ArrayKey, start: int, stop: int) -> None:
-        """Open the array meanwhile, and then fetch rows of it."""
+        """Open the array in the background, and then fetch rows of it."""
 
         def fetch(opened: Future[Any]) -> None:
-            if opened.exception() is None:  # an error is told to who reads
+            if opened.exception() is None:  # an error is raised when the array is read
                 opened.result().will_need(start, stop)
 
         self._future(open_array, array).add_done_callback(fetch)
@@ -85,7 +84,7 @@ class Opening:
             self._under_way.pop(array, None)
 
     def _future(self, open_array: OpenArray, array: ArrayKey) -> Future[Any]:
-        if self._process != os.getpid():  # forked: those who were opening are not here
+        if self._process != os.getpid():  # forked, without the threads that were opening
             self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
         with self._lock:
             if array not in self._under_way:
@@ -93,26 +92,15 @@ class Opening:
             return self._under_way[array]
 
 
-_fetchers: weakref.WeakSet[Fetchers] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for fetchers in list(_fetchers):
-        fetchers.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def shard_tail(place: Ranges, path: str, layout: ShardLayout) -> Tail | None:
-    """The end of a shard whose chunks all lie in row order, uncompressed; None where they do not.
+def shard_tail(ranges: Ranges, path: str, layout: ShardLayout) -> Tail | None:
+    """The end of a shard whose chunks are uncompressed and in row order; None where they are not.
 
     Raises:
-        StoreError: it is gone.
-        StorageError: the place cannot be reached.
+        StoreError: the shard is gone.
+        StorageError: the object store cannot be reached.
     """
     try:
-        tail = place.tail(path, layout.file_bytes - layout.data_bytes)
+        tail = ranges.tail(path, layout.file_bytes - layout.data_bytes)
     except FileNotFoundError as error:
         raise StoreError(str(error)) from None
     is_as_long = tail.size == layout.file_bytes == layout.data_bytes + len(tail.content)
@@ -121,17 +109,17 @@ def shard_tail(place: Ranges, path: str, layout: ShardLayout) -> Tail | None:
 
 @dataclass(frozen=True)
 class FarArray:
-    """Where the rows are, and how they are got.
+    """Where the rows of an array are, and how they are fetched.
 
     Attributes:
-        place: the object store.
+        ranges: reads parts of files of the object store.
         key: the shard's path.
         layout: of the shard.
         fetchers: the threads that fetch.
-        zarr: what zarr-python opens for the array.
+        zarr: keyword arguments with which zarr-python opens the array.
     """
 
-    place: Ranges
+    ranges: Ranges
     key: str
     layout: ShardLayout
     fetchers: Fetchers
@@ -139,11 +127,11 @@ class FarArray:
 
 
 class FarRows:
-    """Rows of an array on an object store. Threads may share one; a chunk that several want is fetched once.
+    """Rows of an array on an object store. Threads may share one; a chunk that several need is fetched once.
 
     Args:
-        far: where they are.
-        cache: for chunks, where there is no copy or no room in it.
+        far: where the rows are.
+        cache: for chunks that are not in the copy.
         copy: of the array on this machine's disk.
     """
 
@@ -161,7 +149,7 @@ class FarRows:
         return zarr.open_array(mode="r", **self._far.zarr)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows [start, stop), which have to be there; mapped and read-only where all are in the copy.
+        """The rows [start, stop), which have to exist; mapped and read-only where all are in the copy.
 
         Raises:
             StoreError: the object is damaged or gone.
@@ -172,13 +160,13 @@ class FarRows:
         if self._copy and self._copy.has(first, last):
             return self._copy.rows[start:stop]
         fetched: dict[int, np.ndarray] = {}
-        for arrival in self._ask(first, last, here=True):
+        for arrival in self._ask(first, last, is_waiting=True):
             fetched |= arrival.result()
         if self._copy and self._copy.has(first, last):
             return self._copy.rows[start:stop]
         values = np.empty((stop - start, *self.shape[1:]), self._far.layout.dtype)
         for number in range(first, last):
-            chunk = fetched[number] if number in fetched else self._one(number)
+            chunk = fetched[number] if number in fetched else self._chunk(number)
             low, high = max(start, number * size), min(stop, number * size + len(chunk))
             values[low - start : high - start] = chunk[low - number * size : high - number * size]
         return values
@@ -188,30 +176,30 @@ class FarRows:
         size = self._far.layout.chunk_rows
         self._ask(start // size, -(-stop // size))
 
-    def _one(self, number: int) -> np.ndarray:
-        """A chunk that was there when it was looked for."""
+    def _chunk(self, number: int) -> np.ndarray:
+        """A chunk that was in the copy or the cache when it was looked for."""
         if self._copy and self._copy.has(number, number + 1):
             size = self._far.layout.chunk_rows
             return self._copy.rows[number * size : (number + 1) * size]
         kept = self._cache.get((self._far.key, number))
         return self._fetch(number, number + 1)[number] if kept is None else kept
 
-    def _ask(self, first: int, stop: int, *, here: bool = False) -> set[Future[dict[int, np.ndarray]]]:
-        """Begin to fetch those of the chunks that are not here; what is under way for them.
+    def _ask(self, first: int, stop: int, *, is_waiting: bool = False) -> set[Future[dict[int, np.ndarray]]]:
+        """Begin to fetch the chunks that are neither in the copy nor in the cache; returns their futures.
 
         Args:
             first, stop: the chunks [first, stop).
-            here: whoever asks waits for them: this thread fetches as well, so that a lone request needs no other.
+            is_waiting: the caller waits for them, so this thread fetches as well: a single request needs no other.
         """
         if self._far.layout.data_bytes <= _FETCHED_WHOLE and first < stop:
             first, stop = 0, self._far.layout.chunks
-        if self._process != os.getpid():  # forked: those who were fetching are not here
+        if self._process != os.getpid():  # forked, without the threads that were fetching
             self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
         own: Future[dict[int, np.ndarray]] = Future()
         with self._lock:
             missing = [number for number in range(first, stop) if number not in self._under_way and self._lacks(number)]
             requests = list(self.requests(missing))
-            mine = requests.pop() if here and requests else None
+            mine = requests.pop() if is_waiting and requests else None
             for begin, end in requests:
                 arrival = self._far.fetchers.submit(self._fetch, begin, end)
                 self._under_way |= dict.fromkeys(range(begin, end), arrival)
@@ -235,15 +223,15 @@ class FarRows:
         most = max(_MOST_OF_A_REQUEST // self._chunk_bytes, 1)
         for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
             numbers = [number for _, number in run]
-            for place in range(0, len(numbers), most):
-                part = numbers[place : place + most]
+            for position in range(0, len(numbers), most):
+                part = numbers[position : position + most]
                 yield part[0], part[-1] + 1
 
     def _fetch(self, first: int, stop: int) -> dict[int, np.ndarray]:
-        """The chunks [first, stop), kept from now on."""
+        """Fetch the chunks [first, stop), and keep them."""
         try:
             size = self._chunk_bytes
-            content = memoryview(self._far.place.part(self._far.key, first * size, stop * size)).cast("B")
+            content = memoryview(self._far.ranges.part(self._far.key, first * size, stop * size)).cast("B")
             if len(content) != (stop - first) * size:
                 raise StoreError(
                     f"{self._far.key}: {len(content)} bytes came where {(stop - first) * size} were asked for: "

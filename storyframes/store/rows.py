@@ -1,4 +1,4 @@
-"""The rows of one stored array: mapped where its file allows it, fetched by ranges, or read through zarr-python."""
+"""The rows of one stored array: mapped where its file allows it, fetched by ranges, or read by zarr-python."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 @dataclass(frozen=True)
 class Kept:
-    """Where rows stay that were read: those of compressed or far arrays.
+    """What keeps rows that were read from compressed or far arrays.
 
     Attributes:
         cache: memory for chunks.
         folder: on this machine's disk, for rows of a far store.
-        fetchers: what fetches those.
+        fetchers: the threads that fetch these.
     """
 
     cache: ChunkCache
@@ -42,23 +42,23 @@ def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> R
     """The rows of the array at ``path``; slices of every kind of result hold the same values.
 
     Args:
-        storage: where the store lies.
-        path: the array's, below the store.
-        layout: how it was published.
-        kept: where rows stay that were read.
+        storage: of the store.
+        path: of the array, below the store.
+        layout: as it was published.
+        kept: what keeps rows that were read.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
-        StorageError: a far place cannot be reached.
+        StorageError: an object store cannot be reached.
     """
     key = f"{path}/{layout.key}"
     if layout.rows == 0:
         return MappedRows(np.empty(layout.shape, layout.dtype))
-    if (place := storage.ranges) is not None and layout.row_bytes:
-        if tail := shard_tail(place, key, layout):
+    if (ranges := storage.ranges) is not None and layout.row_bytes:
+        if tail := shard_tail(ranges, key, layout):
             name = f"{storage.location}\n{key}\n{tail.tag}"
             copy = kept.folder.copy(name, layout) if kept.folder else None
-            far = FarArray(place, key, layout, kept.fetchers, storage.zarr(path))
+            far = FarArray(ranges, key, layout, kept.fetchers, storage.zarr(path))
             return FarRows(far, kept.cache, copy)
     elif shard := storage.local(key):
         mapped = map_shard(shard, layout)
@@ -68,7 +68,7 @@ def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> R
 
 
 class MappedRows:
-    """Rows of an array that is mapped into memory as it lies in its file: ``array``."""
+    """Rows of an array that is mapped into memory: ``array``."""
 
     __slots__ = ("_address", "_row_bytes", "array", "shape")
 
@@ -76,31 +76,31 @@ class MappedRows:
         self.shape = rows.shape
         self.array = rows
         self._row_bytes = rows.nbytes // max(len(rows), 1)
-        self._address = rows.__array_interface__["data"][0]  # kept, because asking costs more than the system call
+        self._address = rows.__array_interface__["data"][0]  # asking for it takes longer than the system call
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """The rows, not copied."""
         return self.array[rows]
 
     def will_need(self, start: int, stop: int) -> None:
-        """Have the kernel fetch rows [start, stop) from the disk, all at once and meanwhile.
+        """Have the kernel fetch rows [start, stop) from the disk at once, in the background.
 
-        Left alone it would do so page fault by page fault, and one clip after the other.
+        Without this it fetches them page fault by page fault, one clip after the other.
         """
         first = self._address + start * self._row_bytes & -mmap.PAGESIZE
         _madvise(first, self._address + stop * self._row_bytes - first, mmap.MADV_WILLNEED)
 
 
 class ZarrRows:
-    """Rows of an array whose file does not hold them as they are: compressed, a chunk moved or left out.
+    """Rows of an array whose file cannot be mapped: compressed, or with a chunk moved or left out.
 
-    Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python decodes a chunk again
-    for each of them.
+    Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python would decode a chunk
+    again for each of them.
 
     Args:
-        storage: where the store lies.
-        path: the array's, below the store.
-        layout: how it was published.
+        storage: of the store.
+        path: of the array, below the store.
+        layout: as it was published.
         cache: for decoded chunks.
 
     Raises:
@@ -115,14 +115,14 @@ class ZarrRows:
         self._cache = cache
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """The rows [start, stop), which have to be there, decoded.
+        """The rows [start, stop), which have to exist, decoded.
 
         Raises:
             StoreError: the file is damaged or gone.
         """
         start, stop = rows.start, rows.stop
         size = self._chunk_rows
-        if (stop - start) * self._row_bytes > self._cache.max_bytes // 4:  # would drive out everything else
+        if (stop - start) * self._row_bytes > self._cache.max_bytes // 4:  # would drop everything else from the cache
             return self._decode(start, stop)
         values = np.empty((stop - start, *self.shape[1:]), self.array.dtype)
         for number, chunk in self._chunks(start // size, -(-stop // size)):
@@ -132,7 +132,7 @@ class ZarrRows:
         return values
 
     def will_need(self, start: int, stop: int) -> None:
-        """Nothing: zarr-python reads a few large pieces."""
+        """Nothing to do: zarr-python reads a few large pieces."""
 
     @property
     def _row_bytes(self) -> int:
@@ -163,10 +163,10 @@ class ZarrRows:
     def _decode(self, start: int, stop: int) -> np.ndarray:
         try:
             values = np.asarray(self.array[start:stop])
-        except (OSError, ValueError, RuntimeError, MemoryError) as error:  # of the checksum, the codecs and the disk
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:  # from the checksum, the codecs and the disk
             raise StoreError(f"{self._path} cannot be read ({error}): run 'storyframes verify'") from None
         return values
 
 
 Rows = MappedRows | FarRows | ZarrRows
-"""The rows of an array, in one of the ways in which they can lie."""
+"""The rows of an array, in one of the ways to read them."""

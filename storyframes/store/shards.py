@@ -3,7 +3,7 @@
 The shard holds inner chunks of 60 rows x all columns. Chunks of whole rows in row order are the plain bytes of the
 array, so the file is: the rows, padding to a whole chunk, then the shard index (offset and length of every chunk,
 uint64 little-endian, and their crc32c). That is an ordinary Zarr array for every reader (Zarr v3 specification, codec
-``sharding_indexed``), it can be appended to in constant memory, and it can be mapped as it lies on the disk.
+``sharding_indexed``), it can be appended to in constant memory, and it can be mapped as it is stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CRC_BYTES = 4
 
 @dataclass(frozen=True)
 class ShardLayout:
-    """Where the rows of an array of ``shape`` lie in its shard file.
+    """Where the rows of an array of ``shape`` are in its shard file.
 
     Attributes:
         shape: the array's shape, rows first.
@@ -74,14 +74,14 @@ class ShardLayout:
         return "/".join(["c", *("0" for _ in self.shape)])
 
     def index(self) -> bytes:
-        """The index of a shard whose chunks all lie in row order, uncompressed."""
+        """The index of a shard whose chunks are uncompressed and in row order."""
         return shard_index([self.chunk_rows * self.row_bytes] * self.chunks)
 
 
 class Compression(StrEnum):
     """How a shard's chunks are stored."""
 
-    NONE = "none"  # the working profile: the file is the array, and can be mapped
+    NONE = "none"  # the working profile: can be mapped
     ZSTD = "zstd"  # the archive profile: smaller, and slower to read
 
 
@@ -217,7 +217,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _cast(rows: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, with the value
+    with np.errstate(over="ignore", invalid="ignore"):  # raised below, with the value
         stored = np.ascontiguousarray(rows, dtype=dtype.newbyteorder("<"))
     if dtype.kind == "f" and rows.dtype.kind == "f" and dtype.itemsize < rows.dtype.itemsize:
         overflown = np.isinf(stored) & np.isfinite(rows)
@@ -229,11 +229,11 @@ def _cast(rows: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
-    """The shard's rows as a read-only array on a memory map, or None where the file does not lie as ``layout`` says.
+    """The shard's rows as a read-only array on a memory map, or None where the file is not as ``layout`` says.
 
-    None means "read it through zarr-python": the file is missing or has another length, the index's checksum is
-    wrong, or a chunk is absent or lies elsewhere. Every entry of the index is checked. Where the system refuses to map
-    a file that is there, a warning says so, the first time that it does for this reason.
+    None means that zarr-python has to read it: the file is missing or has another length, the index's checksum is
+    wrong, or a chunk is absent or elsewhere. Every entry of the index is checked. Where the system refuses to map an
+    existing file, a warning says so, the first time for each reason.
     """
     if layout.rows == 0:
         return np.empty(layout.shape, layout.dtype)
@@ -242,7 +242,7 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        _tell_once(path, error)
+        _warn_once(path, error)
         return None
     with file:
         if file.size() != layout.file_bytes:
@@ -251,20 +251,20 @@ def map_shard(path: Path, layout: ShardLayout) -> np.ndarray | None:
         index = file.read_buffer()
     if index.to_pybytes() != layout.index():
         return None
-    # The index's parent is the whole map. Arrow's map outlives its file descriptor, where Python's holds one as long as
-    # it lives (and numpy.memmap with it): a study has more arrays than a process may have open files.
+    # The index's parent is the whole map. Arrow's map needs no open file, while Python's (and numpy.memmap) holds a
+    # descriptor as long as it exists: a study has more arrays than a process may have open files.
     rows = np.frombuffer(index.parent, layout.dtype.newbyteorder("<"), math.prod(layout.shape))
     return rows.reshape(layout.shape)
 
 
-_told: set[int | None] = set()
+_warned: set[int | None] = set()
 
 
-def _tell_once(path: Path, error: OSError) -> None:
-    """Warn that reading will be slow: once in this process, as it may be so for each of thousands of files."""
-    if error.errno in _told:
+def _warn_once(path: Path, error: OSError) -> None:
+    """Warn that reading will be slow: once in this process, as thousands of files may have the same problem."""
+    if error.errno in _warned:
         return
-    _told.add(error.errno)
+    _warned.add(error.errno)
     why = os.strerror(error.errno) if error.errno else str(error)
     is_memory = os.strerror(errno.ENOMEM) in why  # Arrow gives no number where a map is refused
     cure = "; raise vm.max_map_count or the limit of memory (ulimit -v)" if is_memory else ""

@@ -19,7 +19,7 @@ from support.processes import alive, wait_for
 from support.stores import local, publish_openface
 
 from storyframes.store import catalogue
-from storyframes.store.caches import ChunkCache
+from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.far_rows import Fetchers
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store
@@ -200,14 +200,14 @@ def test_reading_much_at_once_drives_nothing_out(tmp_path: Path) -> None:
     assert cache.get(("a", 5)) is None
 
 
-def test_a_forked_process_does_not_wait_for_a_lock_of_this_one() -> None:
-    cache = ChunkCache(1_000)
+def test_a_forked_process_does_not_wait_for_a_lock_of_this_one(tmp_path: Path) -> None:
+    cache, folder = ChunkCache(1_000), CopyFolder(tmp_path / "copies", 1_000)
     cache.put(0, chunk(0))
-    with cache._lock:  # as another thread may at the moment of the fork
+    with cache._lock, folder._lock:  # as another thread may at the moment of the fork
         child = os.fork()
         if child == 0:
             cache.put(1, chunk(1))
-            os._exit(0 if cache.get(1) is not None and cache.get(0) is None else 1)
+            os._exit(0 if cache.get(1) is not None and cache.get(0) is None and folder.has_room(1_000) else 1)
         try:
             wait_for(lambda: not alive(child))
         finally:
@@ -237,7 +237,7 @@ def test_a_store_of_more_arrays_than_a_process_may_map(tmp_path: Path, monkeypat
 
 
 def test_a_file_that_the_system_does_not_map_is_read_and_named_once(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("storyframes.store.shards._told", set())
+    monkeypatch.setattr("storyframes.store.shards._warned", set())
     layouts = {}
     for name in ("a", "b"):
         values, layouts[name] = Shard((CHUNK_ROWS, 200_000)).write(tmp_path / name)  # 48 MB
