@@ -34,8 +34,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## print the tables of docs/performance.md, measured here
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.dev $(VENV)/.plugins ## print the tables of docs/performance.md, measured here
+	PYTHONPATH=$(VENV)/plugins $(BIN)/python -m benchmarks
 
 soak: $(VENV)/.dev ## kill everything that belongs to runs at random, for 20 minutes or MINUTES; then look at what is there
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
@@ -74,7 +74,7 @@ $(VENV)/.pipeline: $(VENV)/.torch pyproject.toml constraints.txt
 
 # Of torch, not of .pipeline: who develops has both at once, chosen and compiled once.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
-	$(INSTALL) -e '.[pipeline,loader,train,s3,explore,slurm,kubernetes,statistics,embed,export,docs,dev]'
+	$(INSTALL) -e '.[pipeline,loader,s3,explore,slurm,kubernetes,embed,export,docs,dev]'
 	$(COMPILE)
 	@touch $(VENV)/.pipeline $@
 

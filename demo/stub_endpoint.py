@@ -1,4 +1,6 @@
-"""A stand-in for a language model's service, to try ``storyframes score`` without one: it listens on this machine only.
+"""A stand-in for a language model's service, to try ``storyframes empathy score`` without one.
+
+It listens on this machine only.
 
     python -m demo.stub_endpoint 8001
 

@@ -15,7 +15,6 @@ from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certif
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.plug_ins import SETTINGS, PlugInError, load, origin, plug_in, plug_ins
-from tasks.empathy.settings import TrainSettings
 from tasks.extractors.registry import ExtractorsSettings, anchored
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.strict_settings import anchor_paths, suggest_key
@@ -57,7 +56,6 @@ class Settings(ExtractorsSettings):
 
     clips: WindowSpec = Field(default_factory=WindowSpec)
     labels: dict[str, LabelRule] = Field(default_factory=dict)
-    train: TrainSettings = Field(default_factory=TrainSettings)
     cluster: ClusterSettings = Field(default_factory=LocalCluster)
     sections: SkipValidation[PlugInSections] = Field(default_factory=PlugInSections)
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
 DEMO = (
     "cli/test_cli.py", "project/test_docs_site.py", "inspect/test_report.py", "inspect/test_report_browser.py",
-    "project/test_snippets.py", "project/test_wheel.py",
+    "project/test_snippets.py", "project/test_wheel.py", "plugins/storyframes-empathy/tests/test_documented.py",
 )  # fmt: skip
 # A process each: they start servers, clusters, containers or workers, or change what the whole process has.
 ALONE = set(
@@ -51,10 +51,12 @@ ALONE = set(
 LONGEST = (
     "tests/flows/test_flows.py", "tests/flows/test_deployments.py", "the demo", "tests/flows/test_server.py",
     "tests/flows/test_faults.py", "dope", "tests/extractors/test_resnet50.py", "tests/flows/test_soak.py",
-    "empathy", "clips", "tests/plugins/test_check_extractor.py", "tests/flows/test_slurm.py", "plugins",
+    "plugins/storyframes-empathy/tests/training", "clips", "tests/plugins/test_check_extractor.py",
+    "tests/flows/test_slurm.py", "plugins",
     "extractors", "plugins/storyframes-mediapipe/tests", "tests/plugins/test_plugin_example.py",
     "tests/tools/test_containers.py", "tests/store/test_publish.py", "tests/flows/test_leftovers.py",
-    "tests/flows/test_strangers.py", "tests/empathy/test_topics.py", "media", "tests/store/test_gc_protocol.py",
+    "tests/flows/test_strangers.py", "plugins/storyframes-empathy/tests/text/test_topics.py", "media",
+    "tests/store/test_gc_protocol.py",
     "embed", "study", "store", "tests/store/test_missing_files.py", "tests/store/test_object_store.py",
     "tests/media/test_sync.py", "tests/flows/test_existing_scheduler.py", "tests/plugins/test_outside.py",
     "tests/extractors/test_stored_pictures.py", "tests/plugins/test_plugin_privacy.py", "planning", "reading",
@@ -65,14 +67,14 @@ LONGEST = (
 def groups() -> dict[str, list[str]]:
     """What is tested in one process: its name, and the files; in the order in which they begin."""
     found: dict[str, list[str]] = {}
-    for path in sorted([*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests")]):
+    for path in sorted([*ROOT.glob("tests/*/test_*.py"), *ROOT.glob("plugins/*/tests/**/test_*.py")]):
         place = str(path.relative_to(ROOT))
         if place.removeprefix("tests/") in DEMO:
             name = "the demo"
-        elif place.startswith("plugins/") or path.stem.removeprefix("test_") in ALONE:
+        elif path.stem.removeprefix("test_") in ALONE:
             name = place
         else:
-            name = path.parent.name
+            name = str(path.parent.relative_to(ROOT)) if place.startswith("plugins/") else path.parent.name
         found.setdefault(name, []).append(place)
     first = {name: rank for rank, name in enumerate(LONGEST)}
     return dict(sorted(found.items(), key=lambda group: first.get(group[0], len(first))))
@@ -113,7 +115,7 @@ def test(places: Sequence[str], state: Path, server: str) -> tuple[int, str, Sec
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-q", "--durations=5", "--durations-min=8", *places]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "STORYFRAMES_TEST_STATE": str(state), GIVEN: server}
-    if places[0].startswith("plugins/"):
+    if all(place.startswith("plugins/") for place in places):
         environment["PYTHONPATH"] = str(INSTALLED_PLUG_INS)
     with subprocess.Popen(
         command,

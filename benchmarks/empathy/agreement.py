@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.measure import interleave, print_machine
-from tasks.statistics.agreement import agreement
-from tasks.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal
-from tasks.statistics.ratings import Ratings
+from storyframes_empathy.statistics.agreement import agreement
+from storyframes_empathy.statistics.krippendorff import alpha_interval, alpha_nominal, alpha_ordinal
+from storyframes_empathy.statistics.ratings import Ratings
 
 UNITS, RATERS = 10_000, 8
 

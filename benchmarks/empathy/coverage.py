@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.measure import print_machine
-from tasks.empathy.intervals import participant_intervals, permutation_p
-from tasks.empathy.levels import Scored
-from tasks.empathy.run_record import Level, Run
+from storyframes_empathy.scores.intervals import participant_intervals, permutation_p
+from storyframes_empathy.scores.levels import Scored
+from storyframes_empathy.scores.run_record import Level, Run
 
 METRICS = ("r", "rho", "acc", "f1", "mse")
 PEOPLE = (4, 8, 20, 60)

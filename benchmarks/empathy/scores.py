@@ -18,9 +18,9 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, mean_squared_error
 
 from benchmarks.measure import interleave, print_machine
-from tasks.empathy.metrics import score
-from tasks.empathy.predictions import write_predictions
-from tasks.empathy.run_record import Run, write_run
+from storyframes_empathy.scores.metrics import score
+from storyframes_empathy.scores.predictions import write_predictions
+from storyframes_empathy.scores.run_record import Run, write_run
 
 HERE = Path(__file__).parents[2]
 RUNS, PREDICTIONS, CLIPS, PARTICIPANTS = 60, 20_000, 200_000, 8

@@ -30,13 +30,13 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.empathy.feed import Feed, Loaded, open_bank
-from tasks.empathy.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
-from tasks.empathy.models.build import build
-from tasks.empathy.models.parts import Sequences, use_onednn
-from tasks.empathy.moments import Moments, measure
-from tasks.empathy.predict import WindowSampler
-from tasks.empathy.settings import MODALITIES, ModelName, TrainSettings
+from storyframes_empathy.training.feed import Feed, Loaded, open_bank
+from storyframes_empathy.training.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.models.build import build
+from storyframes_empathy.training.models.parts import Sequences, use_onednn
+from storyframes_empathy.training.moments import Moments, measure
+from storyframes_empathy.training.predict import WindowSampler
+from storyframes_empathy.training.settings import MODALITIES, ModelName, TrainSettings
 from tasks.index import write_clip_index
 
 WIDTHS = {"v": 2757, "a": 65, "t": 300}

@@ -4,8 +4,6 @@
 what all commands share, ``tables`` what they show. One file holds a few commands of one subject: ``start`` (doctor,
 plan), ``study`` (init, check, import, sync, synthesize), ``extract`` (extract, demo), ``extract_file``, ``clips``
 (index, clips), ``status`` (status, runs, deploy), ``look`` (show, view, overlay), ``report`` (report, compare),
-``upkeep`` (verify, gc, archive), ``share`` (export, release), ``models`` (models, extractors); ``statistics``
-(agreement, compare_ratings, mixed), ``pairs`` and ``pairs_llm``, ``score`` (llm, bart, convert), ``evaluate``,
-``train``, ``benchmark``, ``topics``. ``run`` is one extraction, ``run_progress`` its progress, ``train_progress`` that
-of training, ``demo`` the copy of the demo study. No command computes anything.
+``upkeep`` (verify, gc, archive), ``share`` (export, release), ``models`` (models, extractors). ``run`` is one
+extraction, ``run_progress`` its progress, ``demo`` the copy of the demo study. No command computes anything.
 """

@@ -16,24 +16,17 @@ from typer.core import TyperGroup
 
 import storyframes
 from flows.cli import (
-    benchmark,
     clips,
-    evaluate,
     extract,
     extract_file,
     look,
     models,
-    pairs,
     report,
-    score,
     share,
     start,
-    statistics,
     status,
     study,
     terminal,
-    topics,
-    train,
     upkeep,
 )
 from storyframes.plug_ins import COMMANDS, PlugInError, load, origin, plug_in, plug_ins
@@ -145,17 +138,6 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
     "Look": (report.report, look.show, look.view, look.overlay, clips.clips, report.compare),
     "Keep and share": (upkeep.verify, upkeep.gc, upkeep.archive, share.export, ("release", share.release_app)),
     PANEL: (("models", models.models_app), ("extractors", models.extractors_app)),
-    "Train and score": (
-        train.train,
-        benchmark.benchmark,
-        evaluate.evaluate,
-        ("score", score.score_app),
-        topics.topics,
-        ("pairs", pairs.pairs_app),
-        statistics.agreement,
-        statistics.compare_ratings,
-        statistics.mixed,
-    ),
 }
 for panel, commands in PANELS.items():
     for command in commands:

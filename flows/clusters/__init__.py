@@ -4,6 +4,6 @@
 ``slurm`` with ``slurm_certificates``, ``kubernetes``. ``workers`` says how much they do at the same time. They stand on
 ``needs`` (what a task asks of a worker),
 ``connection`` (how one is let in) and ``dask_parts`` (Dask's processes as they run here). ``admission`` asks
-the workers, those that join later too, whether they can do the work: what ``preflight`` and ``training_preflight`` say,
+the workers, those that join later too, whether they can do the work: what ``preflight`` says,
 and by ``installation`` whether they work with the same as the flow.
 """

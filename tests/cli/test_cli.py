@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -277,43 +276,11 @@ def test_the_other_examples_of_training(demo) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_of_ones_own_is_scored_as_documented(demo, tmp_path: Path) -> None:
-    ridge, cosine, *_ = documented("docs/benchmark.md")
-    code = f"{ridge}\n{cosine}".replace("storyframes-demo/features", str(demo[0] / "features"))
-    result = run_example(code, tmp_path)
-    assert result.returncode == 0, result.stderr
-    scored = storyframes("evaluate", tmp_path / "runs", "--split", "val")
-    assert scored.returncode == 0, scored.stderr
-    assert "| ridge (label rating) | a | 1 |" in scored.stdout
-    assert "| cosine, untrained | t | 1 |" in scored.stdout
-    assert "| mean of train |" in scored.stdout
-
-
-@pytest.mark.slow
 def test_the_example_of_batches(demo) -> None:
     (example,) = [code for code in documented("docs/everyday.md") if "ClipLoader" in code]
     result = run_example(example, demo[0].parent)
     assert result.returncode == 0, result.stderr
     assert "torch.Size([16, 120, 2762])" in result.stdout
-
-
-@pytest.mark.slow
-def test_the_benchmark_as_documented(demo) -> None:
-    commands = re.findall(
-        r"^\$ storyframes (train|evaluate) (.+)$", (ROOT / "docs/everyday.md").read_text(), re.MULTILINE
-    )
-    assert [name for name, _ in commands] == ["train", "evaluate"]
-    results = [storyframes(name, *shlex.split(more), folder=demo[0].parent) for name, more in commands]
-    assert [result.returncode for result in results] == [0, 0], results[0].stderr + results[1].stderr
-    assert results[0].stderr.count("epoch 1 of 1: train_mse") == 3  # of three seeds
-    assert "| EF-LSTM | v+a+t | 3 |" in results[1].stdout
-    assert "untrained weights" in results[1].stdout
-    files = [path for path in (demo[0].parent / "runs").rglob("*") if path.is_file()]
-    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
-    transcripts = [path.read_text() for path in (ROOT / "demo/study/transcripts").iterdir()]
-    said = [text.encode() for one in transcripts for text in re.findall(r'"text": "(.{20,})"', one)]
-    assert len(said) > 5
-    assert [text for path in files for text in said if text in path.read_bytes()] == []
 
 
 @pytest.mark.slow

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-import tomllib
-from collections.abc import Collection
-from importlib import metadata
 from pathlib import Path
 
-import pytest
-from packaging.requirements import Requirement
-from support.runs import leave_runs
+from support.light_install import ONLY_WHAT_IS_DECLARED, light_modules
 from support.synthetic_features import StudySpec, write_features
 
 import storyframes
 from storyframes.installation import install_line
 
 ROOT = Path(__file__).parents[2]
-
-ONLY_WHAT_IS_DECLARED = """
-import importlib.abc, sys
-
-allowed = set(sys.argv[2].split(","))
-
-class OnlyWhatIsDeclared(importlib.abc.MetaPathFinder):
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, path=None, target=None):
-        root = name.partition(".")[0]
-        hidden = root not in allowed and not root.startswith("_sysconfigdata")  # that name tells the platform
-        return None if hidden else self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = map(OnlyWhatIsDeclared, sys.meta_path)
-"""
 
 READ_A_CLIP = (
     ONLY_WHAT_IS_DECLARED
@@ -69,46 +46,6 @@ for call in (lambda: ClipLoader(dataset, 4), session.to_xarray, lambda: session.
 """
 )
 
-RUN_STATISTICS = (
-    ONLY_WHAT_IS_DECLARED
-    + """
-from flows.cli.entry import main
-
-study = sys.argv[1]
-is_missing_one = "statsmodels" not in sys.argv[2].split(",")
-for command in (
-    ["agreement", study],
-    ["agreement", "docs/examples/ratings.csv"],
-    ["compare-ratings", "docs/examples/model.csv", "--by", "question"],
-    ["pairs", "evaluate", "docs/examples/pairs.csv", "--cosine", "sbert"],
-    ["mixed", "docs/examples/stories.csv", "--outcome", "empathy", "--predictor", "similarity"],
-)[-1 if is_missing_one else 0:]:
-    sys.argv = ["storyframes", *command]
-    try:
-        main()
-    except SystemExit as ended:
-        print("ended with", ended.code)
-"""
-)
-
-RUN_COMMANDS = (
-    ONLY_WHAT_IS_DECLARED
-    + """
-from flows.cli.entry import main
-
-runs = sys.argv[1]
-how = "--phase story_share --model ef_lstm --seeds 0 --epochs 1 --out".split()
-train = ["train", runs + "/../features", *how, runs + "/../trained"]
-for command in (["--help"], ["evaluate", runs], ["check", runs], train):
-    sys.argv = ["storyframes", *command]
-    try:
-        main()
-    except SystemExit as ended:
-        print("ended with", ended.code, "loaded", sorted({"torch", "prefect", "dask", "av"} & set(sys.modules)))
-"""
-)
-
-
 READ_A_STORE = (
     ONLY_WHAT_IS_DECLARED
     + """
@@ -123,33 +60,6 @@ for command in json.loads(sys.argv[1]):
         print(*command[:1], "ended with", ended.code, flush=True)
 """
 )
-
-
-def light_modules(*extras: str, without: Collection[str] = ()) -> set[str]:
-    """Importable names: the standard library's, and those of the declared dependencies and of all that these need."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {normal(Requirement(text).name): text for text in project["dependencies"]}
-    wanted, distributions = [text for name, text in declared.items() if name not in without], set()
-    for extra in extras:
-        wanted += project["optional-dependencies"][extra]
-    while wanted:
-        requirement = Requirement(wanted.pop())
-        name = normal(requirement.name)
-        if name in distributions or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
-            continue
-        distributions.add(name)
-        wanted += metadata.requires(name) or []
-    modules = {
-        module
-        for module, owners in metadata.packages_distributions().items()
-        if distributions & {normal(owner) for owner in owners}
-    }
-    assert {"numpy", "pandas", "pyarrow", "zarr"} <= modules
-    return modules | set(sys.stdlib_module_names) | {"storyframes"}
-
-
-def normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_a_clip_is_read_with_the_declared_dependencies_alone(tmp_path: Path) -> None:
@@ -229,44 +139,3 @@ def test_python_runs_the_package_as_the_command(tmp_path: Path) -> None:
     typed = "COMP_WORDS=(storyframes extrac) COMP_CWORD=1; _storyframes_completion storyframes extrac storyframes"
     completed = bash(f"source {shlex.quote(str(script))}; {typed}; echo ${{COMPREPLY[*]}}").split()
     assert completed == ["extract", "extract-file", "extractors"]
-
-
-def test_models_are_trained_and_scores_told_with_what_the_extra_train_brings(tmp_path: Path) -> None:
-    modules = light_modules("train")
-    assert {"torch", "scipy", "sklearn", "pydantic", "typer", "rich"} <= modules
-    assert not {"prefect", "dask", "distributed", "transformers", "av", "cv2"} & modules
-    runs = leave_runs(tmp_path / "runs", seeds=1)
-    write_features(tmp_path / "features", StudySpec(sessions=3))
-    command = [sys.executable, "-c", RUN_COMMANDS, str(runs), ",".join(sorted(modules | {"flows", "tasks"}))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    assert "| EF-LSTM | v+a+t | 1 |" in result.stdout
-    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
-    unloaded = ["ended with 0 loaded []", "ended with 0 loaded []", "ended with 2 loaded []"]
-    assert ends == [*unloaded, "ended with 0 loaded ['torch']"], result.stderr
-    (told,) = [line for line in result.stderr.splitlines() if line.startswith("error")]
-    assert told.startswith("error this command needs ")
-    assert told.endswith(f": {install_line('pipeline')}")
-    assert (tmp_path / "trained/story_share/ef_lstm/v+a+t/0/predictions.parquet").exists()
-
-
-@pytest.mark.parametrize("missing", ["", "statsmodels"])
-def test_statistics_need_their_extra_alone(tmp_path: Path, missing: str) -> None:
-    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns,p,a.avi\n")
-    (tmp_path / "labels.csv").write_text("session_id,scheme,value,rater_id\ns,mood,up,a\ns,mood,up,b\n")
-    modules = light_modules("statistics")
-    assert not {"torch", "prefect", "dask", "sklearn", "cv2", "av"} & modules
-    allowed = ",".join(sorted((modules | {"flows", "tasks"}) - {missing}))
-    command = [sys.executable, "-c", RUN_STATISTICS, str(tmp_path), allowed]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    ends = [line for line in result.stdout.splitlines() if line.startswith("ended")]
-    assert ends == (["ended with 2"] if missing else ["ended with 0"] * 5), result.stderr
-    told = [line for line in result.stderr.splitlines() if line.startswith("error")]
-    assert told == ([f"error this needs statsmodels: {install_line('statistics')}"] if missing else [])
-
-
-def test_an_extra_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
-    modules = light_modules("train") - {"scipy"}
-    command = [sys.executable, "-c", RUN_COMMANDS, str(tmp_path), ",".join(sorted(modules | {"flows", "tasks"}))]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert f"error this needs scipy: {install_line('train')}" in result.stderr.splitlines()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.opened_files import below, files_opened
 from support.stores import local
-from typer.testing import CliRunner
 
-from flows.cli.app import app
 from storyframes.store import catalogue, record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import ticks
@@ -218,22 +215,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         encode(["a"], SbertSettings(model=tmp_path))
 
 
-def test_pairs_of_stories_are_scored_as_the_documentation_says(tmp_path: Path, monkeypatch) -> None:
-    page = (ROOT / "docs/statistics.md").read_text()
-    (command,) = re.findall(r"^storyframes (pairs score .+scores\.csv.*)$", page, re.MULTILINE)
-    monkeypatch.chdir(ROOT)
-    out = tmp_path / "scores.csv"
-    done = CliRunner().invoke(app, [*command.replace("scores.csv", str(out)).split(), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["texts"] == 6
-    scores = pd.read_csv(out)["sbert"]
-    texts = pd.read_csv(ROOT / "docs/examples/story_pairs.csv")
-    a, b = encode(list(texts["story_a"]), SbertSettings()), encode(list(texts["story_b"]), SbertSettings())
-    np.testing.assert_allclose(scores, (a * b).sum(axis=1), atol=1e-5)
-    assert scores[0] > scores[1] + 0.2
-    assert "exam" not in out.read_text()
-
-
 def test_no_utterances_give_no_rows() -> None:
     assert encode([], SbertSettings()).shape == (0, 384)
 
@@ -357,7 +338,6 @@ def test_a_broken_transcript_fails_both_text_features_and_quotes_nothing(
 
 def transcribed(study: Path, name: str, content: str) -> None:
     """Give the demo's first session another transcript."""
-    import pandas as pd
 
     (study / "transcripts" / name).write_text(content)
     sessions = pd.read_csv(study / "sessions.csv")
@@ -485,7 +465,6 @@ def test_words_after_the_end_of_the_recording_are_said(study_copy: Path, store_r
 
 
 def test_no_transcript_is_missing(study_copy: Path, store_root: Path) -> None:
-    import pandas as pd
 
     sessions = pd.read_csv(study_copy / "sessions.csv")
     sessions["transcript"] = ""

@@ -9,43 +9,18 @@ import numpy as np
 import opensmile
 import pandas as pd
 import pytest
-from support.recordings import FPS, write_recording
-from support.stores import local
-from support.studies import extract_session, make_study
+from support.recordings import FPS
+from support.spoken_sound import RATE, extract_spoken, spoken
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
-from storyframes.clips.window_spec import WindowSpec
 from storyframes.export.formats import Format
 from storyframes.export.run import export
 from storyframes.features import COMPARE_2016_COLUMNS
-from storyframes.store import catalogue
-from tasks.empathy.inputs import open_parts, rows_of
-from tasks.empathy.moments import measure
-from tasks.empathy.settings import InputSettings, TrainSettings
 from tasks.extractors.opensmile.settings import FeatureSet
 from tasks.extractors.opensmile.undefined import UNDEFINED
-from tasks.index import build_clip_index, write_clip_index
 from tasks.inspect.read_curves import read_curves
-from tasks.study.load import load_study
 
-RATE = 16_000
 FORMANTS = (1, 2, 3)
-
-
-def spoken() -> np.ndarray:
-    """(n,) int16: silence, a low voice, hiss, a high voice, silence, faint hiss, a short voice: 4.4 s."""
-    noise = np.random.default_rng(1)
-
-    def voice(seconds: float, pitch_hz: float) -> np.ndarray:
-        time = np.arange(round(seconds * RATE)) / RATE
-        phase = 2 * np.pi * np.cumsum(pitch_hz * (1 + 0.03 * np.sin(2 * np.pi * 3 * time))) / RATE
-        sound = sum(np.sin(k * phase + k) / k for k in range(1, 15)) * (1 + 0.05 * noise.standard_normal(len(time)))
-        return 0.2 * sound / np.abs(sound).max()
-
-    silence, hiss = np.zeros(round(0.7 * RATE)), 0.05 * noise.standard_normal(round(0.7 * RATE))
-    faint = 1e-4 * noise.standard_normal(RATE // 2)
-    parts = [silence, voice(0.8, 120), hiss, voice(0.5, 230), silence, faint, voice(0.5, 180)]
-    return (np.concatenate(parts) * 32767).astype(np.int16)
 
 
 def librarys(sound: np.ndarray, feature_set: FeatureSet) -> pd.DataFrame:
@@ -115,16 +90,8 @@ class Extracted:
 
 @pytest.fixture(scope="module", params=list(FeatureSet))
 def extracted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Extracted:
-    folder, sound = tmp_path_factory.mktemp("sound"), spoken()
-    frames = len(sound) * FPS // RATE
-    study = make_study(folder, video="v.mkv")
-    (study / "phases.csv").write_text(f"session_id,phase,start_s,end_s\ns,talk,0,{frames / FPS}\n")
-    write_recording(folder / "v.mkv", frames, sound[:, None])
-    extract_session(study, folder / "features", "frames", "opensmile", opensmile={"feature_set": request.param})
-    catalogue.compact(local(folder / "features"))
-    index = build_clip_index(load_study(study), WindowSpec(window=25, stride=10), FeatureStore(folder / "features"))
-    write_clip_index(index.clips, local(folder / "features"))
-    return Extracted(FeatureStore(folder / "features"), librarys(sound, request.param), frames)
+    store = extract_spoken(tmp_path_factory.mktemp("sound"), request.param)
+    return Extracted(store, librarys(spoken(), request.param), len(spoken()) * FPS // RATE)
 
 
 of_compare_2016 = pytest.mark.parametrize("extracted", [FeatureSet.COMPARE_2016], indirect=True)
@@ -179,21 +146,3 @@ def test_clips_tables_exports_curves_and_training_agree(extracted: Extracted, tm
     np.testing.assert_array_equal(written["voiced_share"], share)
     np.testing.assert_array_equal(store.to_pandas("s", "opensmile")["F0final_sma"], values[:, f0])
     np.testing.assert_array_equal(read_curves(store, "s").f0, values[:, f0])
-
-
-@of_compare_2016
-@pytest.mark.parametrize("axis", ["frame", "audio_frame"])
-def test_training_measures_and_fills_each_column_by_itself(extracted: Extracted, axis: str) -> None:
-    """The mean of F0 is that of voices, and 0 after the z-score stands where there is none."""
-    store = extracted.store
-    settings = TrainSettings(a=(InputSettings(input="audio", axis=axis),))
-    dataset = ClipDataset(store, [part.clip_input() for part in settings.a])
-    (part,) = open_parts(dataset, settings, ["a"])["a"]
-    moments = measure(dataset, {part.name: lambda batch: rows_of(batch, part)})[part.name]
-    stored = store.read("s", "opensmile", array="per_frame" if axis == "frame" else "values")
-    last = int(dataset.clips["stop_frame"].max()) * (1 if axis == "frame" else 4)
-    seen = stored[:last].astype(np.float64)
-    np.testing.assert_array_equal(moments.count, (~np.isnan(seen)).sum(axis=0))
-    np.testing.assert_allclose(moments.mean, np.nanmean(seen, axis=0), rtol=1e-6, atol=1e-9)
-    assert 110 < moments.mean[0] < 240
-    assert moments.count[0] < moments.count[8]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -12,22 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from support.opened_files import below, files_opened
-from support.planted_study import QUICK, Planted, planted
 from support.prefect_runs import extract, request
 from support.processes import wait_for
 from support.stores import catalogue_rows, local
-from typer.testing import CliRunner
 
-from flows.cli.app import app
 from flows.cli.run import run_extraction
 from flows.clusters.dask_cluster import DASK
-from flows.runs.recent import recent_runs
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Status
-from tasks.empathy.grid import TrainingUnit, train_unit
-from tasks.empathy.run_folder import RunName
-from tasks.empathy.settings import ModelName, load_train_settings
 
 pytestmark = pytest.mark.slow
 ONE: dict[str, dict[str, object]] = {"cluster": {"cpus": 1}}  # a worker less to start, where it is not about them
@@ -402,28 +394,3 @@ def _task_runs():
 
     with get_client(sync_client=True) as client:
         return {run.name: run.state for run in client.read_task_runs() if run.state and run.state.is_final()}
-
-
-def test_a_grid_of_models_is_trained_and_what_fails_stops_nothing_else(server: str, tmp_path: Path) -> None:
-    features, out, config = tmp_path / "features", tmp_path / "runs", tmp_path / "storyframes.toml"
-    planted(features, Planted(participants=10, sessions=1, windows=2))
-    config.write_text(QUICK.format(vision="nothing"))
-    before = RunName("story_share", ModelName.AMER, ("t",), 0)
-    assert not train_unit(TrainingUnit(str(features), before, load_train_settings(config), out)).failed
-    grid = ["--models", "amer", "--modalities", "t,v,a", "--seeds", "0", "--config", str(config), "--json"]
-    done = CliRunner().invoke(app, ["benchmark", str(features), "--out", str(out), *grid])
-    assert done.exit_code == 1, done.output
-    runs = {run["modalities"]: run for run in json.loads(done.stdout.splitlines()[-1])["runs"]}
-    assert {key: (run["status"], run["trained_now"]) for key, run in runs.items()} == {
-        "t": ("done", False),
-        "v": ("failed", True),
-        "a": ("done", True),
-    }
-    assert "no input 'nothing'" in runs["v"]["reason"]
-    assert len(list(out.rglob("model.safetensors"))) == 2
-    (newest,) = recent_runs(1)
-    assert (newest.flow, newest.state, newest.message) == (
-        "train-benchmark", "PartialSuccess", "1 trained, 1 done before, 1 failed"
-    )  # fmt: skip
-    scored = CliRunner().invoke(app, ["evaluate", str(out), "--format", "csv"])
-    assert (scored.exit_code, len(scored.stdout.splitlines()) > 2) == (0, True), scored.output

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.browser import Visit, chromium
 from support.stores import local
 
 from storyframes.features import FEATURES
@@ -19,49 +19,14 @@ from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
 from tasks.study.load import load_study
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.slow
 HOSTILE = "<script>window.hacked=1</script>"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("Chromium is not installed (Debian's package chromium)")
-    # Chromium refuses to sandbox what root starts, and CI is root; the pages are our own.
-    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=chromium, args=flags)
+    with chromium() as launched:
         yield launched
-        launched.close()
-
-
-class Visit:
-    """One page, and everything that went wrong on it."""
-
-    def __init__(self, browser, path: Path, *, width: int = 1280, scheme: str = "light", touch: bool = False) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
-        )
-        self.context.set_default_timeout(90_000)  # a machine may be busy
-        self.page = self.context.new_page()
-        self.wrong: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined")
-
-    def __enter__(self) -> Visit:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-
-    def range(self, chart: str = "timeline") -> list[float]:
-        return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")
 
 
 @pytest.fixture(scope="module")
@@ -316,22 +281,3 @@ def test_a_session_of_several_tracks(browser, tmp_path: Path) -> None:
         with Visit(browser, tmp_path / "site" / name, width=390, touch=True) as visit:
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
             assert visit.wrong == []
-
-
-def test_the_page_of_a_benchmark(browser, tmp_path: Path) -> None:
-    from support.runs import leave_run, predicted
-
-    from tasks.empathy.evaluation import evaluate
-    from tasks.empathy.run_record import Run
-    from tasks.empathy.tables import build_tables
-    from tasks.inspect.report.benchmark_page import write_benchmark
-
-    run = Run(phase="reflection", model=HOSTILE, modalities=HOSTILE)
-    folder = leave_run(tmp_path / "runs" / "one", run, predicted(run).replace({"participant_id": {"p0": HOSTILE}}))
-    (folder / "epochs.jsonl").write_text('{"epoch": 1, "val_mse": 0.2}\n{"epoch": 2, "val_mse": 0.1}\n')
-    done = evaluate(tmp_path / "runs")
-    write_benchmark(done, build_tables(done), tmp_path / "runs", tmp_path / "site")
-    with Visit(browser, tmp_path / "site/index.html") as visit:
-        assert visit.page.locator(".plot .main-svg").count() >= 3
-        assert visit.page.evaluate("window.hacked") is None
-        assert visit.wrong == []

@@ -103,7 +103,6 @@ def test_the_index_of_269_sessions_is_small(store_root: Path, tmp_path: Path) ->
         name="big",
         facts=facts,
         charts=study_charts(facts),
-        agreement=[],
         pages=set(ids),
         findings={},
         reasons=gather_reasons(matrix),

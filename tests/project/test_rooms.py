@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FLOORS = ("flows", "tasks", "storyframes")  # from the top
+PLUG_INS = {path.name.removesuffix(".py") for path in (ROOT / "plugins").glob("*/storyframes_*")}
 
 
 def modules() -> dict[str, Path]:
@@ -100,13 +101,13 @@ def test_what_the_light_floor_runs_of_the_others_is_in_the_project_s_entry_point
         assert value.partition(":")[0] in MODULES
 
 
-def test_the_benchmark_stands_beside_extraction() -> None:
-    """What trains and scores needs of the tasks the study's tables alone, and nothing that extracts needs it."""
-    inside = {name for name in GRAPH if room(name) == "tasks.empathy"}
-    used = {room(each) for name in inside for each in GRAPH[name] if each.startswith("tasks.")}
-    assert used == {"tasks.empathy", "tasks.study", "tasks.strict_settings"}
-    users = {room(name) for name in set(GRAPH) - inside if GRAPH[name] & inside and name.startswith("tasks.")}
-    assert users <= {"tasks.text", "tasks.inspect"}
+def test_the_floors_know_no_plug_in() -> None:
+    """A plug-in imports storyframes; storyframes finds it by its entry points alone."""
+    for path in MODULES.values():
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert [name for name in named if name.partition(".")[0] in PLUG_INS] == [], path
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

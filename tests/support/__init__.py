@@ -1,4 +1,4 @@
-"""What several files of tests share. The fixtures are in tests/conftest.py.
+"""What several files of tests share. `fixtures` are those of all tests.
 
 Studies and stores: `studies` (small studies, and their extraction without Prefect and Dask) · `pairs` (of two people
 with several cameras and microphones, extracted) · `recordings` (videos and
@@ -7,23 +7,21 @@ sounds that a test decides) · `speech` (sound like it, as microphones with cloc
 object store) · `planted_store` (names, dates and places wherever they can stand) · `synthetic_features` (a whole
 study's features, without any extraction) · `track_features` (those of
 sessions with several devices) · `changing_study` (one that changes in every way that
-a clip index can notice) · `runs` (of models, and their predictions) · `planted_study` (features that tell
-ratings) · `training` (short runs on a small one) · `planted_topics` (embeddings in groups)
-· `curve_studies` (curves of raters beside a video).
+a clip index can notice) · `curve_studies` (curves of raters beside a video) · `spoken_sound` (voices, hiss and silence,
+as openSMILE sees them).
 
 Programs: `commands` (the storyframes command) · `installed` (the wheel, in an environment of its own) ·
-`one_server` (a Prefect server for many commands) · `terminals` (the command in a terminal) · `processes` (those
-of a run: what they listen on, whether they live) · `opened_files` (what this process opens) ·
-`called_files` (in which files of ours a function is called) ·
-`work` (how much it does) ·
-`prefect_runs` (extractions through the flows).
+`light_install` (what declared dependencies bring) · `one_server` (a Prefect server for many commands) ·
+`terminals` (the command in a terminal) · `processes` (those of a run: what they listen on, whether they live) ·
+`opened_files` (what this process opens) · `called_files` (whose code it runs) · `work` (how much it does) ·
+`browser` (pages in Chromium) · `prefect_runs` (extractions through the flows).
 
 Stand-ins and servers: `openface_tools` (scripts in the place of OpenFace's program) · `standin` (its image) ·
 `bad_extractors` (plug-ins that do not work) · `outside_programs`, `outside_faults` (plug-ins' programs, each in an
 environment of its own) ·
 `container_engines` (podman and docker, the stand-in in them) · `slurm_cluster` (a real Slurm) · `deployment_server`
-(PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them) · `text_service` (a language model
-behind a URL, and a BART of random weights) · `hub_server` (as much of the Hugging Face hub as fetching needs).
+(PostgreSQL and a Prefect server) · `deployed_house` (a whole installation on them) · `hub_server` (as much of the
+Hugging Face hub as fetching needs).
 
 Faults and attacks: `faulty_disk` (a disk that fails or loses power, a library made of faulty_disk.c) · `turns` (every
 way in which writers and gc can meet) · `own_mounts` (a process that sees another

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import storyframes
 from storyframes.store.records import now
@@ -24,10 +24,13 @@ _SIGNS = {
 }
 
 
+_TEMPLATES = "tasks.inspect.report"
+
+
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("tasks.inspect.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, _TEMPLATES))]),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -38,14 +41,15 @@ def _environment() -> Environment:
     return environment
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, package: str = _TEMPLATES, **values: Any) -> str:
     """A page.
 
     Args:
         template: its file.
+        package: whose folder ``templates`` has it; a plug-in's templates may extend those of the report.
         values: what it shows; every string is escaped.
     """
-    return _environment().get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
+    return _environment(package).get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
 
 
 def clock_time(seconds: float) -> str:

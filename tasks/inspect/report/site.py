@@ -12,7 +12,6 @@ from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.findings import Rule
 from tasks.inspect.formatting import counted
-from tasks.inspect.report.agreement import agreement_rows
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
 from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.matrix import CellState, Matrix
@@ -90,7 +89,6 @@ def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], fa
         name=pages.name,
         facts=facts,
         charts=study_charts(facts),
-        agreement=agreement_rows(pages.study),
         pages=set(pages.findings),
         findings={session_id: len(found) for session_id, found in pages.findings.items()},
         quality=findings_chart(pages.findings),

@@ -1,0 +1,228 @@
+"""The benchmark as a Prefect flow: a grid of training runs on a cluster, one task each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.states import Failed, State
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.clusters.connection import Connection
+from flows.clusters.needs import ClusterError
+from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
+from flows.interruption import heeded
+from flows.on_cluster import do_on_cluster, unit_task
+from flows.run import end_state, registered_run
+from flows.runs.artifacts import ProgressArtifact
+from flows.settings import SettingsError, load_settings
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import StoreError
+from storyframes.store.storage import StorageError
+from storyframes_empathy.training.fitting import misfit
+from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
+from storyframes_empathy.training.settings import (
+    ModelName,
+    TrainSettings,
+    TrainSettingsError,
+    load_train_settings,
+    modalities_of,
+)
+from storyframes_empathy.training_preflight import only_able_to_train
+from tasks.inspect.formatting import human_time, markdown_table, plain_markdown
+
+_REFUSALS = (
+    SettingsError,
+    TrainSettingsError,
+    ClusterSettingsError,
+    ClusterError,
+    StoreError,
+    StorageError,
+)
+
+
+class BenchmarkRequest(BaseModel):
+    """Which runs are to be there.
+
+    Attributes:
+        features: the feature store, where the workers see it under the same path.
+        out: the folder of runs, likewise.
+        phases: of the clip index; without them all that it has.
+        models, modalities, seeds: the grid.
+        config: the configuration's TOML file ([train], [cluster]).
+        cluster: a cluster's YAML file or a Dask scheduler's address, in the place of the configuration's.
+        replace: take the place of runs that other settings decided.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    features: str = Field(min_length=1, description="The feature store: a folder, or s3://bucket/prefix.")
+    out: Path = Field(description="The folder of runs, the same for all workers.")
+    phases: tuple[str, ...] = Field(default=(), description="Of the clip index; without any all that it has.")
+    models: tuple[ModelName, ...] = Field(default=tuple(ModelName), description="Which models.")
+    modalities: tuple[str, ...] = Field(default=PAPERS_MODALITIES, description="What each is given: v, a, t with +.")
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(0, 1, 2), description="A run for each.")
+    config: Path | None = Field(default=None, description="The configuration's TOML file; without it the defaults.")
+    cluster: str | None = Field(default=None, description="A cluster's YAML file, or tls://host:port.")
+    replace: bool = Field(default=False, description="Take the place of runs that other settings decided.")
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What a benchmark did."""
+
+    outcomes: tuple[TrainingOutcome, ...]
+    seconds: float
+
+    @property
+    def failed(self) -> tuple[TrainingOutcome, ...]:
+        return tuple(one for one in self.outcomes if one.failed)
+
+    def __str__(self) -> str:
+        trained = sum(one.is_new and not one.failed for one in self.outcomes)
+        before = sum(not one.is_new for one in self.outcomes)
+        return f"{trained} trained, {before} done before, {len(self.failed)} failed"
+
+    def state(self) -> State:
+        """Completed; PartialSuccess where some runs failed; Failed where all did."""
+        return end_state(self, good=not self.failed, in_part=len(self.failed) < len(self.outcomes))
+
+
+@dataclass(frozen=True)
+class PreparedBenchmark:
+    """A benchmark that is checked and ready.
+
+    Attributes:
+        units: the runs of the grid.
+        cluster: what they are trained on.
+        report: called with each outcome as it becomes final, and with warnings.
+    """
+
+    units: tuple[TrainingUnit, ...]
+    cluster: ClusterSettings
+    report: Callable[[TrainingOutcome | str], None] = lambda _: None
+
+
+def prepare_benchmark(
+    request: BenchmarkRequest, report: Callable[[TrainingOutcome | str], None] = lambda _: None
+) -> PreparedBenchmark:
+    """The runs that are asked for; nothing is started.
+
+    Raises:
+        SettingsError, TrainSettingsError, ClusterSettingsError, StoreError, StorageError: it cannot be done.
+    """
+    train: TrainSettings = load_train_settings(request.config)
+    cluster = load_cluster(request.cluster) if request.cluster else load_settings(request.config).cluster
+    there = list(dict.fromkeys(FeatureStore(request.features).clips()["phase"]))
+    if unknown := [phase for phase in request.phases if phase not in there]:
+        raise StoreError(f"the clip index has no phase {unknown[0]!r}; it has {', '.join(map(str, there))}")
+    names = grid(
+        request.phases or tuple(there),
+        request.models,
+        [modalities_of(one) for one in request.modalities],
+        request.seeds,
+    )
+    for name in names:
+        if why := misfit(name.model, name.modalities, train):
+            raise TrainSettingsError(f"{name}: {why}")
+    if train.personality is not None:  # workers have other working directories
+        study = str(Path(train.personality.study).absolute())
+        train = train.model_copy(update={"personality": train.personality.model_copy(update={"study": study})})
+    features = request.features if "://" in request.features else str(Path(request.features).absolute())
+    runs = request.out.absolute()
+    units = (TrainingUnit(features, name, train, runs, request.replace) for name in dict.fromkeys(names))
+    return PreparedBenchmark(tuple(units), cluster, report)
+
+
+train_task = unit_task("train")
+
+
+@flow(name="train-benchmark", persist_result=False)
+def train_benchmark(request: BenchmarkRequest) -> State:
+    """Train every run of the grid that is not done.
+
+    Returns:
+        Completed; PartialSuccess where some runs failed; Failed where all did, or where what was asked for cannot be
+        done. Its data is a :class:`BenchmarkResult`, or None.
+    """
+    return _ended(lambda: prepare_benchmark(request))
+
+
+@flow(name="train-benchmark", persist_result=False)
+def go_on(request: BenchmarkRequest, run_id: str) -> State:
+    """Go on with a benchmark that this process has prepared, see :func:`flows.run.registered`."""
+    return _ended(lambda: registered_run(run_id))
+
+
+def _ended(prepare: Callable[[], PreparedBenchmark]) -> State:
+    os.umask(0o077)
+    try:
+        with heeded():
+            return _train(prepare()).state()
+    except _REFUSALS as error:
+        return Failed(message=str(error))
+
+
+def _train(prepared: PreparedBenchmark) -> BenchmarkResult:
+    began = time.monotonic()
+    units = prepared.units
+    progress = ProgressArtifact(len(units), unit="run")
+    logger = get_run_logger()
+
+    def settled(outcome: TrainingOutcome) -> None:
+        progress.finished(failed=outcome.failed)
+        prepared.report(outcome)
+
+    def warn(line: str) -> None:
+        logger.warning("%s", line)
+        prepared.report(line)
+
+    outcomes = do_on_cluster(
+        units,
+        prepared.cluster,
+        task=train_task,
+        admit=_admit,
+        doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
+        settled=settled,
+        warn=warn,
+    )
+    result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
+    _leave_artifacts(result)
+    return result
+
+
+def _admit(
+    connection: Connection, work: Sequence[TrainingUnit], warn: Callable[[str], None]
+) -> AbstractContextManager[None]:
+    return only_able_to_train(connection, work[0].features, work[0].runs, warn)
+
+
+def _leave_artifacts(result: BenchmarkResult) -> None:
+    """A summary and a table on the Prefect server: names of runs, how long they took, why they failed."""
+    failed = [(str(one.run), one.reason) for one in result.failed]
+    blocks = [
+        "# Benchmark",
+        plain_markdown(f"{result}; it took {human_time(result.seconds)}."),
+        *(["## Failed", markdown_table(("run", "why"), failed)] if failed else []),
+    ]
+    create_markdown_artifact("\n\n".join(blocks), key="summary", description=str(result))
+    rows = [
+        {
+            "phase": one.run.phase,
+            "model": one.run.model.value,
+            "modalities": "+".join(one.run.modalities),
+            "seed": one.run.seed,
+            "status": "done before" if not one.is_new else str(one.status),
+            "seconds": round(one.seconds, 1),
+            "reason": one.reason,
+        }
+        for one in result.outcomes
+    ]
+    create_table_artifact(rows, key="training", description=str(result))

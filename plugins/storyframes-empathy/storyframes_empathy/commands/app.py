@@ -1,0 +1,19 @@
+"""``storyframes empathy``: its commands, in the order in which ``--help`` shows them."""
+
+from __future__ import annotations
+
+import typer
+
+from flows.cli.terminal import LOOK
+from storyframes_empathy.commands import benchmark, evaluate, pairs, score, statistics, topics, train
+
+app = typer.Typer(
+    help="The empathy benchmark: models, scores, statistics of ratings, texts.", no_args_is_help=True, **LOOK
+)
+app.command()(train.train)
+app.command()(benchmark.benchmark)
+app.command()(evaluate.evaluate)
+app.add_typer(score.score_app, name="score")
+app.command()(topics.topics)
+app.add_typer(pairs.pairs_app, name="pairs")
+app.add_typer(statistics.statistics_app, name="statistics")

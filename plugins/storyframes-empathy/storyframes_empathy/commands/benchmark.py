@@ -1,0 +1,144 @@
+"""``storyframes empathy benchmark``: the paper's grid of models on a cluster, resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, listed, need, usage_errors
+from storyframes_empathy import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from storyframes_empathy.benchmark import BenchmarkRequest, BenchmarkResult
+    from storyframes_empathy.training.grid import TrainingOutcome
+
+
+def benchmark(
+    features: StoreArgument,
+    out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
+    phase: Annotated[
+        list[str] | None, typer.Option(help="Of the clip index; repeat for more. Without it all that it has.")
+    ] = None,
+    models: Annotated[str, typer.Option(help="With commas between them.")] = "amer,tfn,ef_lstm,lf_lstm",
+    modalities: Annotated[str, typer.Option(help="With commas between them.")] = "t,v+a,v+t,a+t,v+a+t",
+    seeds: Annotated[str, typer.Option(help="A run for each, with commas between them.")] = "0,1,2",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of runs that other settings decided.")
+    ] = False,
+    config: ConfigOption = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Train the grid of models on a cluster, one task a run; what is done is not trained again.
+
+    Exit 0: all runs are done; 1: some failed; 2: what was asked for cannot be done.
+    """
+    need("prefect", "pipeline", DISTRIBUTION)
+    need("torch", "train", DISTRIBUTION)
+    need("safetensors", "train", DISTRIBUTION)
+    import json as jsonlib
+
+    from pydantic import ValidationError
+
+    from storyframes_empathy.benchmark import BenchmarkRequest
+
+    try:
+        request = BenchmarkRequest.model_validate(
+            {
+                "features": features,
+                "out": out,
+                "phases": tuple(phase or ()),
+                "models": listed("--models", [models]),
+                "modalities": listed("--modalities", [modalities]),
+                "seeds": listed("--seeds", [seeds]),
+                "config": config,
+                "cluster": cluster,
+                "replace": replace,
+            }
+        )
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        fail(f"--{fault['loc'][0]}: {fault['input']!r}: {fault['msg']}", 2)
+    result = _run(request)
+    if json:
+        print(jsonlib.dumps(_as_json(result)))  # noqa: T201
+    else:
+        console().print(f"This run: {result}. What they are worth: storyframes empathy evaluate {out}", soft_wrap=True)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def _run(request: BenchmarkRequest) -> BenchmarkResult:
+    import sys
+
+    from rich.markup import escape
+
+    from flows import interruption
+    from flows.cli.run import first_word_heard, keep_prefect_quiet
+    from flows.run import registered, result_of
+    from flows.runs.own_server import ServerLostError
+    from flows.runs.server import prefect_server
+    from storyframes_empathy.benchmark import BenchmarkResult, go_on, prepare_benchmark
+    from storyframes_empathy.commands.train import GOES_ON
+    from storyframes_empathy.training.settings import TrainSettingsError
+    from tasks.inspect.formatting import counted
+
+    shown = error_console()
+    interruption.promise(GOES_ON)
+    with usage_errors():
+        ended = 0
+
+        def tell(outcome: TrainingOutcome | str) -> None:
+            nonlocal ended
+            if isinstance(outcome, str):
+                shown.print(f"[yellow]{escape(outcome)}")
+                return
+            ended += 1
+            how = f"[bold red]failed[/] {escape(outcome.reason)}" if outcome.failed else _how(outcome)
+            shown.print(f"{ended} of {due}: {escape(str(outcome.run))}: {how}")
+
+        try:
+            prepared = prepare_benchmark(request, tell)
+        except TrainSettingsError as error:
+            fail(str(error), 2)
+        due = len(prepared.units)
+        shown.print(f"{counted(due, 'run')} asked for")
+        keep_prefect_quiet()
+        try:
+            with prefect_server(lambda what: shown.print(f"[dim]{escape(what)} …")), registered(prepared) as run_id:
+                state = first_word_heard(lambda: go_on(request, run_id, return_state=True))
+        except ServerLostError:
+            interruption.leave_at_once()
+            fail(f"the command's own Prefect server died again and again: {GOES_ON}", 1)
+    result = result_of(state)
+    if not isinstance(result, BenchmarkResult):
+        sys.exit(f"the run ended as {state.name}: {state.message}")
+    return result
+
+
+def _how(outcome: TrainingOutcome) -> str:
+    return f"[green]done[/] in {outcome.seconds:.1f} s" if outcome.is_new else "done before"
+
+
+def _as_json(result: BenchmarkResult) -> dict[str, object]:
+    return {
+        "seconds": round(result.seconds, 1),
+        "runs": [
+            {
+                "phase": one.run.phase,
+                "model": one.run.model.value,
+                "modalities": "+".join(one.run.modalities),
+                "seed": one.run.seed,
+                "status": one.status.value,
+                "trained_now": one.is_new,
+                "reason": one.reason,
+                "seconds": round(one.seconds, 1),
+            }
+            for one in result.outcomes
+        ],
+    }

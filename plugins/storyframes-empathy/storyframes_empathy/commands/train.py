@@ -1,0 +1,140 @@
+"""``storyframes empathy train``: models of the benchmark, from a feature store alone; no server, no cluster."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows import interruption
+from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, need, refused_if
+from storyframes_empathy import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from storyframes_empathy.training.runs import Outcome
+    from storyframes_empathy.training.settings import TrainSettings
+
+GOES_ON = "at most the epoch that it was in is lost, the same command goes on from there"
+
+
+def train(
+    features: StoreArgument,
+    out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
+    model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")],
+    phase: Annotated[str, typer.Option(help="Of whose windows: one model is trained for each phase.")],
+    modalities: Annotated[
+        str, typer.Option(help="What the model is given: v (vision), a (audio), t (text).")
+    ] = "v+a+t",
+    seeds: Annotated[str, typer.Option(help="A run for each: of weights, order and split.")] = "0,1,2",
+    preset: Annotated[str | None, typer.Option(help="empathicstories, or regression: labels about no story.")] = None,
+    label: Annotated[str | None, typer.Option(help="The ordinal or interval scheme that is learned.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
+    reflection_story: Annotated[
+        str | None, typer.Option(help="Of the phase reflection: all stories' ratings, or the chosen one's.")
+    ] = None,
+    pca: Annotated[
+        int | None, typer.Option(help="v on so many principal components of the training frames: another model.")
+    ] = None,
+    personality: Annotated[
+        str | None,
+        typer.Option(metavar="STUDY", help="AMER alone: seven traits of each participant, of the study's surveys."),
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="Only these clips: an expression over the clip index.")] = None,
+    keep_partial: Annotated[
+        bool, typer.Option("--keep-partial", help="Also clips that lack a modality which is not used.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    threads: Annotated[int | None, typer.Option(help="On a processor; the same number gives the same bits.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of runs made with other settings.")
+    ] = False,
+    config: ConfigOption = None,
+    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+) -> None:
+    """Train models on a feature store and score their clips; a run that is done is not trained again.
+
+    Exit 0: all runs are done; 1: a run failed, its loss was no number; 2: what was asked for cannot be done.
+    """
+    need("torch", "train", DISTRIBUTION)
+    need("safetensors", "train", DISTRIBUTION)
+    from storyframes_empathy.commands.training_tables import outcome_json, outcomes_table
+    from storyframes_empathy.training.settings import TrainSettingsError, load_train_settings, modalities_of
+
+    given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where, "pca": pca}
+    given |= {"reflection_story": reflection_story, "keep_partial": keep_partial or None}
+    given |= {"device": device, "threads": threads}
+    try:
+        of_whom = {"study": personality} if personality else None
+        settings = load_train_settings(config, personality=of_whom, **given)
+        named = modalities_of(modalities)
+    except TrainSettingsError as error:
+        fail(str(error), 2)
+    if reflection_story == "chosen" and not settings.only_chosen(phase):
+        fail(f"--reflection-story chosen is of the phase reflection, and --phase is {phase}", 2)
+    if pca is not None and "v" not in named:
+        fail(f"--pca {pca} is of v, and --modalities {modalities} has none", 2)
+    done = _train_all(features, out, model, phase, named, _numbers(seeds), settings, replace)
+    if json:
+        print(jsonlib.dumps({"runs": [outcome_json(one) for one in done]}))  # noqa: T201
+    else:
+        console().print(outcomes_table(done))
+    if any(one.reason for one in done):
+        raise typer.Exit(1)
+
+
+def _train_all(
+    features: str,
+    out: Path,
+    model: str,
+    phase: str,
+    modalities: tuple[str, ...],
+    seeds: list[int],
+    settings: TrainSettings,
+    replace: bool,
+) -> list[Outcome]:
+    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.layout import StoreError
+    from storyframes.store.storage import StorageError
+    from storyframes_empathy.commands.train_progress import TrainProgress
+    from storyframes_empathy.scores.run_record import RunError
+    from storyframes_empathy.training.checkpoint import CheckpointError
+    from storyframes_empathy.training.opened import CannotTrainError
+    from storyframes_empathy.training.run_folder import RunName
+    from storyframes_empathy.training.runs import RunDiffersError, train_run
+    from storyframes_empathy.training.settings import ModelName
+
+    if model not in list(ModelName):
+        fail(f"there is no model {model!r}; there are {', '.join(ModelName)}", 2)
+    _check_device(settings.device)
+    interruption.promise(GOES_ON)
+    outcomes = []
+    with refused_if(StoreError, StorageError, CannotTrainError, RunDiffersError, CheckpointError, RunError):
+        store = FeatureStore(features)
+        with TrainProgress(error_console()) as progress:
+            for number, seed in enumerate(seeds):
+                name = RunName(phase, ModelName(model), modalities, seed)
+                progress.run(name, len(seeds) - number - 1)
+                outcomes.append(train_run(store, name, settings, out, progress, replace=replace))
+                progress.ended(outcomes[-1])
+    return outcomes
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        fail(f"--seeds {text!r}: whole numbers from 0, each once, with commas between them (0,1,2)", 2)
+    return [int(part) for part in parts]
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        fail(f"there is no device {device!r}: cpu or cuda", 2)
+    if kind not in ("cpu", "cuda") or (kind == "cuda" and not torch.cuda.is_available()):
+        fail(f"the device {device!r} cannot be used here: PyTorch finds none", 2)

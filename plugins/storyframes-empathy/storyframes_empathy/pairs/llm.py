@@ -1,0 +1,63 @@
+"""Scores of story pairs by a language model: each pair is asked in both orders, since a model may favour one.
+
+The gate, budget and cache are those of :mod:`storyframes_empathy.text.llm`. A pair's score is the mean of its two
+orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from storyframes_empathy.pairs.prompts import messages
+from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, both_orders
+from storyframes_empathy.pairs.texts import PairTexts
+from storyframes_empathy.text.cache import Answer
+from storyframes_empathy.text.llm import Question, Service, as_question
+
+
+@dataclass(frozen=True)
+class AspectScores:
+    """How asking about one aspect came out.
+
+    Attributes:
+        pairs: with a score.
+        missing: pairs where an answer to one of the orders was no number on the scale.
+        order_gap: how far the scores of the two orders lie apart, on average; None without a score.
+    """
+
+    pairs: int
+    missing: int
+    order_gap: float | None
+
+
+def pair_questions(texts: PairTexts, aspect: Aspect, service: Service) -> tuple[list[Question], list[Question]]:
+    """What would be asked of each pair: A with B, and B with A."""
+    pairs = list(zip(texts.a, texts.b, strict=True))
+    scale = (LOWEST, HIGHEST)
+    return (
+        [as_question(messages(a, b, aspect), service, scale) for a, b in pairs],
+        [as_question(messages(b, a, aspect), service, scale) for a, b in pairs],
+    )
+
+
+def add_scores(
+    table: pd.DataFrame,
+    aspect: Aspect,
+    orders: tuple[Sequence[Question], Sequence[Question]],
+    answers: Mapping[str, Answer],
+) -> AspectScores:
+    """Add columns to ``table``: ``llm_ASPECT``, the orders' scores in ``…_ab`` and ``…_ba``, their gap in ``…_gap``.
+
+    All are NaN where they miss; the score and the gap also where one of the orders does.
+    """
+    name = f"llm_{aspect}"
+    ab, ba = (np.array([answers[one.digest].score for one in order], np.float64) for order in orders)
+    scores = both_orders(ab, ba, name)
+    gap = np.abs(ab - ba)
+    table[name], table[f"{name}_ab"], table[f"{name}_ba"], table[f"{name}_gap"] = scores.values, ab, ba, gap
+    there = np.isfinite(gap)
+    return AspectScores(int(there.sum()), int((~there).sum()), float(gap[there].mean()) if there.any() else None)

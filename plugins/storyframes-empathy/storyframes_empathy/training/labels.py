@@ -1,0 +1,110 @@
+"""What is learned of a label: a number from 0 to 1, and which labels count as similar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from storyframes_empathy.training.settings import TrainSettings
+
+EMPATHY_RANGE, EMPATHY_SIMILAR = (1.0, 5.0), 3.0
+"""Ratings of empathy, and the one above which they count as similar."""
+
+
+@dataclass(frozen=True)
+class LabelScale:
+    """How a label becomes what is learned.
+
+    Attributes:
+        name: the scheme.
+        low, high: the ends of its range.
+        similar_above: labels above it count as similar.
+        scale: ``scaled``: from low to high is from 0 to 1; ``unit``: divided by high; ``binary``: 1 where similar.
+    """
+
+    name: str
+    low: float
+    high: float
+    similar_above: float
+    scale: Literal["scaled", "unit", "binary"] = "scaled"
+
+    def learned(self, labels: np.ndarray) -> np.ndarray:
+        """What is learned of labels, (n,) float64."""
+        labels = np.asarray(labels, np.float64)
+        if self.scale == "binary":
+            return (labels > self.similar_above).astype(np.float64)
+        return labels / self.high if self.scale == "unit" else (labels - self.low) / (self.high - self.low)
+
+    @property
+    def score_threshold(self) -> float:
+        """The score above which a clip is said to be similar."""
+        return 0.5 if self.scale == "binary" else float(self.learned(np.array([self.similar_above]))[0])
+
+
+def best_cut(scores: np.ndarray, similar: np.ndarray, copies: np.ndarray) -> float:
+    """The cut of scores, strictly above which clips are said to be similar, that has the highest F1.
+
+    It lies in the middle between two scores; of equally good ones the highest is taken, where fewest are similar.
+
+    Args:
+        scores: (n,) finite.
+        similar: (n,) whether they are.
+        copies: (n,) how often each counts.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    right = np.cumsum((similar * copies)[order])
+    said = np.cumsum(copies[order])
+    last = np.append(ordered[:-1] > ordered[1:], True)  # of clips with one score all are, or none is
+    f1 = np.where(last, 2 * right / (said + right[-1]), -1)
+    place = int(np.argmax(f1))
+    if place + 1 == len(ordered):
+        return float(np.nextafter(ordered[place], -np.inf))
+    return float((ordered[place] + ordered[place + 1]) / 2)
+
+
+def numbers(column: pd.Series) -> np.ndarray:
+    """Labels as float64; of names that have an order, their places in it; NaN where there is none."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = column.cat.codes.to_numpy(np.float64)
+        return np.where(codes < 0, np.nan, codes)
+    return column.to_numpy(np.float64, na_value=np.nan)
+
+
+def scale_of(column: pd.Series, settings: TrainSettings, said: tuple[float, float] | None = None) -> LabelScale:
+    """The scale of the label that is learned.
+
+    Args:
+        column: of the whole clip index; its smallest and largest label are the range where nothing else says it, so
+            that runs of all seeds have one scale.
+        settings: what is asked for.
+        said: the range that the label's own scheme says, where it says one.
+
+    Raises:
+        ValueError: there is only one value, so that there is no range, or labels are outside the range.
+    """
+    labels = numbers(column)
+    labels = labels[~np.isnan(labels)]
+    if settings.label_range is not None:
+        low, high = settings.label_range
+    elif settings.label == "empathy":
+        low, high = EMPATHY_RANGE
+    elif said is not None:
+        low, high = said
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        low, high = 0.0, float(len(column.cat.categories) - 1)
+    else:
+        low, high = float(labels.min()), float(labels.max())
+    if not low < high:
+        raise ValueError(f"the label {settings.label!r} is {low:g} in all clips: there is nothing to learn")
+    if not low <= labels.min() <= labels.max() <= high:
+        raise ValueError(
+            f"labels {settings.label!r} go from {labels.min():g} to {labels.max():g}, beyond label_range = "
+            f"[{low:g}, {high:g}]"
+        )
+    middle = EMPATHY_SIMILAR if settings.label == "empathy" else (low + high) / 2
+    similar = middle if settings.similar_above is None else settings.similar_above
+    return LabelScale(settings.label, low, high, similar, settings.label_scale)

@@ -1,0 +1,67 @@
+"""Of which versions of features numbers are, and what whoever uses them must know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
+from storyframes.features import STORIES
+from storyframes.store.feature_store import FeatureStore
+from storyframes_empathy.training.inputs import clip_inputs
+from storyframes_empathy.training.settings import TrainSettings
+
+Versions = Mapping[str, Mapping[str, str]]
+"""By feature and session; the stories' features are called ``stories/…``."""
+
+
+def versions_of(
+    store: FeatureStore,
+    datasets: Mapping[str, ClipDataset],
+    modalities: tuple[str, ...],
+    settings: TrainSettings,
+    *,
+    stories: bool,
+) -> dict[str, dict[str, str]]:
+    """The versions of the features that clips are made of.
+
+    Args:
+        store: the features.
+        datasets: the clips of each split.
+        modalities: those that are used.
+        settings: say which inputs they are.
+        stories: whether the stories' vectors are used.
+    """
+    features = {feature for each in clip_inputs(settings, modalities) for feature in needed_features(each, store)}
+    sessions = {session for dataset in datasets.values() for session in dataset.clips["session_id"]}
+    versions = {feature: _versions(store, feature, sessions) for feature in sorted(features)}
+    if stories:
+        versions[f"{STORIES}/{STORY_FEATURE}"] = _versions(store, STORY_FEATURE, {STORIES})
+    return versions
+
+
+def _versions(store: FeatureStore, feature: str, sessions: set[str]) -> dict[str, str]:
+    table = store.catalogue
+    rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions) & table["version"].notna()]
+    return dict(sorted(zip(rows["session_id"], rows["version"], strict=True)))
+
+
+def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
+    """What the features' own caveats are, as "resnet50: untrained weights"."""
+    table = store.catalogue
+    found = set()
+    for name, sessions in versions.items():
+        feature = name.removeprefix(f"{STORIES}/")
+        rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions)]
+        found |= {f"{name}: {stamp}" for stamps in rows["stamps"] if stamps is not None for stamp in stamps}
+    return tuple(sorted(found))
+
+
+def clip_caveats(settings: TrainSettings, phase: str) -> tuple[str, ...]:
+    """What the choice of clips does to numbers."""
+    found = []
+    if settings.only_chosen(phase):
+        found.append("only clips of the story that the session reflected on (reflection_story = chosen)")
+    if settings.oversampling == "paper":
+        found.append("val and test were oversampled by the whole study's ratings (oversampling = paper)")
+    return tuple(found)

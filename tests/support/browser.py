@@ -1,0 +1,56 @@
+"""Pages in a real browser: Debian's Chromium, headless, opened from disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """The browser, while the block runs; a test is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian's package chromium)")
+    # Chromium refuses to sandbox what root starts, and CI is root; the pages are our own.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=program, args=flags)
+        yield launched
+        launched.close()
+
+
+class Visit:
+    """One page, and everything that went wrong on it."""
+
+    def __init__(
+        self, browser: Any, path: Path, *, width: int = 1280, scheme: str = "light", touch: bool = False
+    ) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
+        )
+        self.context.set_default_timeout(90_000)  # a machine may be busy
+        self.page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_function("document.documentElement.dataset.drawn !== undefined")
+
+    def __enter__(self) -> Visit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+    def range(self, chart: str = "timeline") -> Any:
+        return self.page.evaluate(f"document.getElementById('{chart}').layout.xaxis.range.map(Number)")

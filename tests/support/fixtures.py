@@ -1,0 +1,205 @@
+"""Fixtures of all tests, also of plug-ins': a private home for caches, the demo study, small studies, servers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from support.installed import Installed
+
+ROOT = Path(__file__).parents[2]
+_prefixes = itertools.count()
+SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
+
+# A shell lets what it starts in the background ignore SIGINT, and so would every command that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Caches and state of the tests lie apart from the user's; nothing configured outside gets in."""
+    home = tmp_path_factory.mktemp("home")
+    if prepared := os.environ.get("STORYFRAMES_TEST_STATE"):  # by tests/run.py
+        shutil.copytree(prepared, home / "state")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    patch.setenv("XDG_STATE_HOME", str(home / "state"))
+    patch.delenv("PREFECT_API_URL", raising=False)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """What the environment of a command needs to use a common server: for commands that are not about theirs."""
+    from support.one_server import GIVEN, one_server
+
+    if given := os.environ.get(GIVEN):
+        yield json.loads(given)
+        return
+    with one_server(tmp_path_factory.mktemp("server")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def private() -> Iterator[None]:
+    """What is made is its owner's alone, as with the command in a process of its own."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(scope="module")
+def only_loopback() -> Iterator[None]:
+    """Whatever tries to speak to another machine fails the test."""
+    patch = pytest.MonkeyPatch()
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1"):
+            raise AssertionError(f"a connection to {address}")
+        connect(self, address)
+
+    patch.setattr(socket.socket, "connect", guarded)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of recorded OpenFace output and its failures, which only developers and CI have."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"the shared reference data is not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def demo_study() -> Path:
+    return ROOT / "demo" / "study"
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel of this checkout in an environment of its own."""
+    from support.installed import install
+
+    return install(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="session")
+def extracted_demo(
+    installed: Installed, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """What ``storyframes demo`` of the installed wheel made, and how that ended. Made once: leave it as it is."""
+    from support.installed import clean
+
+    folder = tmp_path_factory.mktemp("newcomer")
+    command = [str(installed.command), "demo"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=clean())
+    return folder / "storyframes-demo", result
+
+
+@pytest.fixture
+def study_copy(demo_study: Path, tmp_path: Path) -> Path:
+    """A copy of the demo study to break."""
+    return Path(shutil.copytree(demo_study, tmp_path / "study"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    from flows.runs.server import prefect_server
+
+    with prefect_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def small_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tasks.media.synthesize import SyntheticStudy, write_study
+
+    folder = tmp_path_factory.mktemp("study") / "study"
+    write_study(folder, SyntheticStudy(sessions=2, seconds=3, width=160, height=120))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Mapping[str, str]]:
+    """The environment of an S3 server with one bucket."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT": f"http://{host}:{port}",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    boto3.client(
+        "s3", endpoint_url=environment["AWS_ENDPOINT"], region_name="us-east-1",
+        aws_access_key_id="test", aws_secret_access_key="test",
+    ).create_bucket(Bucket="lab")  # fmt: skip
+    patch = pytest.MonkeyPatch()
+    for name, value in environment.items():
+        patch.setenv(name, value)
+    yield environment
+    patch.undo()
+    server.stop()
+
+
+@pytest.fixture
+def url(s3: Mapping[str, str]) -> str:
+    return f"s3://lab/study-{next(_prefixes)}/features"
+
+
+@pytest.fixture
+def store_root(tmp_path: Path) -> Path:
+    from storyframes.store.layout import create_store
+
+    root = tmp_path / "features"
+    create_store(root)
+    return root
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+_skipped: list[str] = []
+_NOWHERE_AT_HAND = ("torchvision's compiled operators do not load beside this torch", "there is no GPU")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not any(reason in str(report.longrepr) for reason in _NOWHERE_AT_HAND):
+        _skipped.append(f"{report.nodeid}: {report.longrepr}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where everything a test needs is there (CI), a skip hides something: STORYFRAMES_NO_SKIPS makes it a failure."""
+    if _skipped and os.environ.get("STORYFRAMES_NO_SKIPS"):
+        print("\nskipped, but STORYFRAMES_NO_SKIPS is set:", *_skipped, sep="\n  ")
+        session.exitstatus = 1
