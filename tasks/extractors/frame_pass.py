@@ -17,8 +17,7 @@ from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError, Extractor, Input, S, Source
 from tasks.extractors.frames import note_interlaced, read_clock
 from tasks.media.container import RecordingError, read_ahead
-from tasks.media.pictures import DEINTERLACING
-from tasks.media.recording import FrameBatch, read_frames
+from tasks.media.recording import DEINTERLACING, FrameBatch, read_frames
 
 BATCH_FRAMES = 8  # decoded at once; what goes through a network at once is its own affair
 _BATCHES_AHEAD = 2

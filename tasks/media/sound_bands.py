@@ -102,8 +102,8 @@ def changes(power: np.ndarray, hop_s: float) -> np.ndarray:
 def _running_mean(values: np.ndarray, reach: int) -> np.ndarray:
     """The mean of each value and its ``reach`` neighbours on both sides, fewer at the ends."""
     total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    places = np.arange(len(values))
-    first, stop = np.maximum(places - reach, 0), np.minimum(places + reach + 1, len(values))
+    centres = np.arange(len(values))
+    first, stop = np.maximum(centres - reach, 0), np.minimum(centres + reach + 1, len(values))
     return ((total[stop] - total[first]) / (stop - first)).astype(np.float32)
 
 

@@ -33,6 +33,8 @@ _WORDS = (
     "first last year night spring door window road bread river song laugh cry listen wait carry leave return".split()
 )
 _PHASES = (("warm_up", 0.0, 0.08), ("story_share", 0.08, 0.5), ("story_receive", 0.5, 0.54), ("reflection", 0.54, 0.96))
+_FPS = 15
+_SESSIONS_PER_PARTICIPANT = 269 / 41  # of EmpathicStories
 _CURVE_HZ = 25
 _RAPPORT = ("low", "medium", "high")
 _APART_MS = 4  # from one person to the other's microphone
@@ -59,15 +61,19 @@ def _write_stories(folder: Path, plan: SyntheticStudy, progress: Callable[[str],
         generator = np.random.default_rng([plan.seed, number])
         video = folder / "videos" / f"{session_id}.avi"
         background = random_background(plan.size, generator)
-        write_video(video, plan.frames, plan.fps, plan.size, background, _tone(plan, generator))
+        write_video(video, _frames(plan), _FPS, plan.size, background, _tone(plan, generator))
         _write_transcript(folder / "transcripts" / f"{session_id}.json", session_id, plan, generator)
         _write_openface(folder / "openface" / f"{session_id}.csv.gz", plan, generator)
     _write_story_tables(folder, plan)
 
 
+def _frames(plan: SyntheticStudy) -> int:
+    return round(plan.seconds * _FPS)
+
+
 def _write_story_tables(folder: Path, plan: SyntheticStudy) -> None:
     generator, ids = np.random.default_rng(plan.seed), plan.session_ids
-    count = max(1, math.ceil(plan.sessions / plan.sessions_per_participant))
+    count = max(1, math.ceil(plan.sessions / _SESSIONS_PER_PARTICIPANT))
     participants = [f"p{number % count + 1:03d}" for number in range(len(ids))]
     stories = [f"story{number}" for number in range(1, 7)]
     sessions = [
@@ -105,7 +111,7 @@ def _write_story_tables(folder: Path, plan: SyntheticStudy) -> None:
 
 
 def _tone(plan: SyntheticStudy, generator: np.random.Generator) -> np.ndarray:
-    time = np.arange(math.ceil(plan.frames / plan.fps * SAMPLE_RATE) + 1) / SAMPLE_RATE
+    time = np.arange(math.ceil(_frames(plan) / _FPS * SAMPLE_RATE) + 1) / SAMPLE_RATE
     voice = sum(np.sin(2 * np.pi * 120 * harmonic * time) / harmonic for harmonic in range(1, 6))
     loud = (np.sin(2 * np.pi * time / 3) > 0) * 0.2
     noise = generator.normal(0, 0.002, len(time))
@@ -137,12 +143,12 @@ def _write_transcript(path: Path, session_id: str, plan: SyntheticStudy, generat
 
 
 def _write_openface(path: Path, plan: SyntheticStudy, generator: np.random.Generator) -> None:
-    frames = np.arange(1, plan.frames + 1)
+    frames = np.arange(1, _frames(plan) + 1)
     phase = generator.uniform(0, 2 * np.pi, len(OPENFACE_COLUMNS))
-    values = np.sin(frames[:, None] / plan.fps + phase).round(3)
+    values = np.sin(frames[:, None] / _FPS + phase).round(3)
     table = pd.DataFrame(values, columns=list(OPENFACE_COLUMNS))
     table["frame"], table["face_id"], table["success"] = frames, 0, 1
-    table["timestamp"] = ((frames - 1) / plan.fps).round(3)
+    table["timestamp"] = ((frames - 1) / _FPS).round(3)
     table["confidence"] = 0.98
     intensities = [column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r")]
     table[intensities] = (2.5 + 2.5 * table[intensities]).round(2)  # 0 to 5
@@ -221,9 +227,9 @@ def _write_groups(folder: Path, plan: SyntheticStudy, progress: Callable[[str], 
     _write_devices(folder, _GROUP, plan, progress)
     pairs = max(1, plan.sessions // 2)
     persons = [
-        (session_id, f"child_{letter}", f"c{2 * (number % pairs) + place:03d}", "child")
+        (session_id, f"child_{letter}", f"c{2 * (number % pairs) + position:03d}", "child")
         for number, session_id in enumerate(ids)
-        for place, letter in enumerate("ab", start=1)
+        for position, letter in enumerate("ab", start=1)
     ]
     _write_persons(folder, ids, persons)
     random = np.random.default_rng([plan.seed, 8])
@@ -247,8 +253,8 @@ def _write_devices(
         progress(session_id)
         before_s = 0.1 * seconds  # of the room, so that a device can begin before the session
         voices = [voice(1.2 * seconds, np.random.default_rng([plan.seed, number, person])) for person in (0, 1)]
-        for place, device in enumerate(devices):
-            random = np.random.default_rng([plan.seed, number, 2, place])
+        for index, device in enumerate(devices):
+            random = np.random.default_rng([plan.seed, number, 2, index])
             samples = _recorded_by(device, voices, before_s, seconds, random)
             path = f"media/{session_id}-{device.name}.{'avi' if device.fps else 'wav'}"
             if device.fps:
@@ -257,7 +263,7 @@ def _write_devices(
                 write_video(folder / path, frames, device.fps, plan.size, background, samples)
             else:
                 write_sound(folder / path, samples)
-            if place:
+            if index:
                 files = (path, None) if device.fps else (None, path)
                 tracks.append((session_id, device.name, *files, device.person, device.name))
                 clocks.append((session_id, device.name, 0.0, round(device.start * seconds, 6)))

@@ -73,7 +73,7 @@ def voice(seconds: float, random: np.random.Generator) -> np.ndarray:
         rise, fall = random.uniform(0.005, 0.05), random.uniform(0.01, 0.08)
         shape = np.clip(np.minimum(time / rise, (length - time) / fall), 0, 1)
         first = round(at * SAMPLE_RATE)
-        place = sound[first : first + len(time)]
-        place += (tone * shape * random.uniform(0.2, 1) / loud.sum())[: len(place)]
+        part = sound[first : first + len(time)]
+        part += (tone * shape * random.uniform(0.2, 1) / loud.sum())[: len(part)]
         at += length + (random.exponential(0.08) if random.random() < 0.8 else random.uniform(0.4, 3))
     return sound

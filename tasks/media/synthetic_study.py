@@ -26,24 +26,16 @@ class SyntheticStudy:
         sessions: how many.
         seconds: length of each.
         seed: seeds everything.
-        fps: frames per second of the shape ``empathicstories``; the devices of the others have their own.
         width, height: of the videos, pixels.
-        sessions_per_participant: about how many sessions a participant of the shape ``empathicstories`` has.
         shape: see :class:`Shape`.
     """
 
     sessions: int
     seconds: float
     seed: int = 0
-    fps: int = 15
     width: int = 320
     height: int = 240
-    sessions_per_participant: float = 269 / 41
     shape: Shape = Shape.EMPATHIC_STORIES
-
-    @property
-    def frames(self) -> int:
-        return round(self.seconds * self.fps)
 
     @property
     def size(self) -> tuple[int, int]:

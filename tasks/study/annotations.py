@@ -76,7 +76,7 @@ def _infer(tables: TableRows, declared: set[str], schemes: dict[str, Scheme]) ->
             )
         else:
             kinds = ", ".join(kind for kind in SchemeType if kind is not SchemeType.CURVE)
-            rule += f", and its values do not tell what it is: declare it there as one of {kinds}"
+            rule += f", and its type does not follow from its values: declare it there as one of {kinds}"
             tables.problem(table, first, "scheme", rule, "undeclared")
 
 

@@ -76,7 +76,7 @@ class ChangedTable:
 
 
 def _numbered(columns: Sequence[str]) -> list[str]:
-    return [name or f"{_UNNAMED}{place}" for place, name in enumerate(columns)]
+    return [name or f"{_UNNAMED}{index}" for index, name in enumerate(columns)]
 
 
 def _unnumbered(columns: Sequence[str]) -> list[str]:
@@ -101,7 +101,9 @@ def open_table(root: Path, table: str) -> ChangedTable:
     if content.faults or content.remarks:
         fault = content.faults[0].rule if content.faults else content.remarks[0]
         cure = (
-            "mend it" if content.faults else "save it as CSV UTF-8 with commas between the columns and decimal points"
+            "correct it"
+            if content.faults
+            else "save it as CSV UTF-8 with commas between the columns and decimal points"
         )
         raise TableChangeError(f"{path.name}: {fault.removeprefix(f'{path.name}: ')}: {cure} before it is changed")
     columns = _numbered(content.columns)
@@ -112,7 +114,7 @@ def open_table(root: Path, table: str) -> ChangedTable:
 def _schema(path: Path, columns: Sequence[str]) -> pa.Schema:
     """The types of these columns, without an index of pandas, which the study does not have."""
     schema = pq.read_schema(path)
-    fields = [schema.field(place) for place, name in enumerate(schema.names) if not is_pandas_index(name.strip())]
+    fields = [schema.field(index) for index, name in enumerate(schema.names) if not is_pandas_index(name.strip())]
     named = [field.with_name(name) for field, name in zip(fields, columns, strict=True)]
     return pa.schema(named, schema.metadata)
 

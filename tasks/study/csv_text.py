@@ -169,15 +169,15 @@ def _quoted_record(
         position = match.end()
         if ended_by != grammar.separator:
             break
-    for place, content in spread:
-        rule = rule or _swallowed(grammar, content, place, len(fields), width)
+    for number, content in spread:
+        rule = rule or _swallowed(grammar, content, number, len(fields), width)
     return Record(line, tuple(fields), rule), position
 
 
-def _swallowed(grammar: _Grammar, content: str, place: int, count: int, width: int) -> str:
+def _swallowed(grammar: _Grammar, content: str, number: int, count: int, width: int) -> str:
     """The rule that a quoted field over several lines breaks, where one of the lines looks like a row of its own."""
     *inner, last = content.split("\n")[1:]
-    candidates = [(line, 0) for line in inner] + [(last, count - place)]
+    candidates = [(line, 0) for line in inner] + [(last, count - number)]
     if any(
         grammar.like_a_row.match(line) and line.count(grammar.separator) + after >= width - 1
         for line, after in candidates

@@ -74,16 +74,16 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
     time_place, value_place = table.columns.index("time_s"), table.columns.index("value")
     time_s, value = np.empty(len(rows)), np.empty(len(rows))
     before = -math.inf
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if has_commas:
             row = row._replace(values=tuple(map(with_decimal_point, row.values)))
-        time_s[place] = _number(path, row.number, "time_s", row.values[time_place])
-        if time_s[place] <= before:
+        time_s[index] = _number(path, row.number, "time_s", row.values[time_place])
+        if time_s[index] <= before:
             raise CurveError(f"{path.name}: row {row.number}, time_s: must be after the row before it, at {before:g} s")
-        before = time_s[place]
+        before = time_s[index]
         cell = row.values[value_place]
-        value[place] = math.nan if is_empty(cell) else _number(path, row.number, "value", cell)
-        if scheme and (low_or_high := _outside(float(value[place]), scheme)):
+        value[index] = math.nan if is_empty(cell) else _number(path, row.number, "value", cell)
+        if scheme and (low_or_high := _outside(float(value[index]), scheme)):
             raise CurveError(f"{path.name}: row {row.number}, value: {low_or_high} of the scheme {scheme.name!r}")
     return CurveSamples(time_s, value, tuple(remarks))
 

@@ -131,10 +131,10 @@ class Label:
 LABEL_KEY = ("session_id", "scheme", "target", "rater_id", "start_s", "end_s", "track", "person_id")
 
 
-def did_you_mean(name: str, known: tuple[str, ...] | set[str]) -> str:
+def did_you_mean(name: str, names: tuple[str, ...] | set[str]) -> str:
     """A question with the one of these names that is nearly the same; empty where none is."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    folded = [other for other in sorted(known) if other.casefold() == name.casefold()]
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75)
+    folded = [other for other in sorted(names) if other.casefold() == name.casefold()]
     match = (folded or close)[:1]
     return f": is {match[0]!r} meant?" if match else ""
 

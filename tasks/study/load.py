@@ -238,7 +238,7 @@ def read_study(root: Path) -> Reading:
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """The problems, sorted by table and row."""
-    order = {table: place for place, table in enumerate(TABLES)}
+    order = {table: position for position, table in enumerate(TABLES)}
     return sorted(problems, key=lambda problem: (order.get(problem.table, -1), problem.row or 0))
 
 

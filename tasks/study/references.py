@@ -46,7 +46,7 @@ def exclude(tables: TableRows, table: str, placed: Placed, column: str) -> None:
     session_id = placed.row.session_id
     rule = (
         f"is later than any recording ends: {table} are in seconds from the recording's beginning; until this is "
-        f"mended, {session_id} gives no clips"
+        f"corrected, {session_id} gives no clips"
     )
     shown = shown_value(table, column, getattr(placed.row, column))
     problem = Problem(table, placed.number, column, shown, rule, placed.line, "absurd")
@@ -108,7 +108,7 @@ def clocks_of(tables: TableRows) -> dict[str, dict[str, Clock]]:
 def _clock(tables: TableRows, name: str, moments: list[Placed]) -> Clock | None:
     for (_, _, before), placed in pairwise(moments):
         if placed.row.clock_s == before.clock_s:
-            rule = f"is there twice for the clock {name!r}: it has one session_s at each moment"
+            rule = f"occurs twice for the clock {name!r}: a clock has one session_s at each moment"
             tables.problem("clocks", placed, "clock_s", rule, "twice")
             return None
         if placed.row.session_s <= before.session_s:
@@ -173,13 +173,13 @@ def tracks_of(tables: TableRows) -> dict[str, dict[str, Track]]:
 
 def check_track_of(tables: TableRows, table: str) -> None:
     """Report rows of a table that name a track which their session does not have."""
-    known = tables.ids("tracks", "session_id", "track")
+    tracks = tables.ids("tracks", "session_id", "track")
     sessions = tables.ids("sessions", "session_id")
-    if known is None or sessions is None:
+    if tracks is None or sessions is None:
         return
     for placed in tables.rows[table]:
         session_id, track = placed.row.session_id, placed.row.track
-        if track and (session_id,) in sessions and (session_id, track) not in known:
-            alternatives = {MAIN, *(name for owner, name in known if owner == session_id)}
+        if track and (session_id,) in sessions and (session_id, track) not in tracks:
+            alternatives = {MAIN, *(name for owner, name in tracks if owner == session_id)}
             rule = f"is no track of this session{did_you_mean(track, alternatives)}"
             tables.problem(table, placed, "track", rule, "unknown track")

@@ -75,7 +75,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
         counts[column] = _add(rows, keys, column, dict(zip(files[column], named, strict=True)), remarks)
     if names is None or "{participant}" not in names:
         remarks.append(
-            "no name tells the participant: every session counts as a participant of its own; where one person is in "
+            "the names have no participant: every session counts as a participant of its own; where one person is in "
             "several, say it in the column participant_id, or --names '{participant}_…'"
         )
     content = _table(rows)
@@ -91,12 +91,12 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
             f"--{_option(column)} {glob}: is looked for in {root}: write it without the folder, as 'videos/*'"
         )
     try:
-        found = sorted(path.relative_to(root).as_posix() for path in root.glob(glob) if path.is_file())
+        files = sorted(path.relative_to(root).as_posix() for path in root.glob(glob) if path.is_file())
     except ValueError as error:
         raise FilesError(f"--{_option(column)} {glob}: {error}") from None
-    shown = [path for path in found if not any(part.startswith(".") for part in path.split("/"))]
-    if len(shown) < len(found):
-        remarks.append(f"{column}: {len(found) - len(shown)} hidden files, left out")
+    shown = [path for path in files if not any(part.startswith(".") for part in path.split("/"))]
+    if len(shown) < len(files):
+        remarks.append(f"{column}: {len(files) - len(shown)} hidden files, left out")
     if not shown:
         raise FilesError(f"--{_option(column)} {glob}: finds no file in {root}")
     return [PurePosixPath(path) for path in shown]
@@ -111,7 +111,7 @@ def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]
     if not is_deep:
         return [_stem(path) for path in paths]
     parts = PurePosixPath(glob).parts
-    fixed = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts) - 1)
+    fixed = next((index for index, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts) - 1)
     return ["/".join([*path.parts[fixed:-1], _stem(path)]) for path in paths]
 
 
@@ -179,21 +179,21 @@ def _add(
     unused = []
     for path, key in files.items():
         fitting = [
-            place
-            for place, session_key in enumerate(keys)
+            index
+            for index, session_key in enumerate(keys)
             if key == session_key or re.match(rf"{re.escape(session_key)}[^A-Za-z0-9]", key)
         ]
         if not fitting:
             unused.append(str(path))
             continue
-        owners.setdefault(max(fitting, key=lambda place: len(keys[place])), []).append(path)
-    several = {place: paths for place, paths in owners.items() if len(paths) > 1}
+        owners.setdefault(max(fitting, key=lambda index: len(keys[index])), []).append(path)
+    several = {index: paths for index, paths in owners.items() if len(paths) > 1}
     if several:
-        place, paths = next(iter(several.items()))
+        index, paths = next(iter(several.items()))
         shown = ", ".join(map(str, paths[:_NAMED]))
-        raise FilesError(f"{rows[place]['video']} has {len(paths)} files for {column}: {shown}: let the glob find one")
-    for place, paths in owners.items():
-        rows[place][column] = str(paths[0])
+        raise FilesError(f"{rows[index]['video']} has {len(paths)} files for {column}: {shown}: let the glob find one")
+    for index, paths in owners.items():
+        rows[index][column] = str(paths[0])
     if unused:
         more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
         remarks.append(f"{column}: of no video's name, left out: {', '.join(unused[:_NAMED])}{more}")

@@ -112,8 +112,8 @@ def _check_names(columns: Sequence[str], name: str) -> Table | None:
     twice = [column for column, count in Counter(columns).items() if column and count > 1]
     if not twice:
         return None
-    places = [str(place) for place, column in enumerate(columns, start=1) if column == twice[0]]
-    return _unreadable(f"{name}: the columns {' and '.join(places)} have the same name: keep one of them", 1)
+    numbers = [str(number) for number, column in enumerate(columns, start=1) if column == twice[0]]
+    return _unreadable(f"{name}: the columns {' and '.join(numbers)} have the same name: keep one of them", 1)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ def _read_parquet(path: Path) -> Table:
                 continue
             if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
                 kind = "bytes" if pa.types.is_binary(column.type) else "lists"
-                place = table.column_names.index(name) + 1
+                number = table.column_names.index(name) + 1
                 faults.append(
-                    Fault(None, None, f"{path.name}: column {place} holds {kind}: a cell is one value", "nested")
+                    Fault(None, None, f"{path.name}: column {number} holds {kind}: a cell is one value", "nested")
                 )
                 continue
             kept.append(name)
@@ -166,7 +166,7 @@ def _read_csv(path: Path, has_text: bool) -> Table:
     if refused := _check_names(columns, path.name):
         return refused
     table = Table(columns, remarks=[f"{path.name}: {remark}" for remark in remarks], separator=separator)
-    named = max((place for place, name in enumerate(columns, start=1) if name), default=0)
+    named = max((number for number, name in enumerate(columns, start=1) if name), default=0)
     for record in records:
         fields = record.fields
         if named <= len(fields) < len(columns):  # some spreadsheets leave empty cells at the end out of some rows
@@ -198,11 +198,11 @@ def decimal_commas(table: Table, columns: Collection[str]) -> tuple[int, int] | 
     """
     if table.separator == ",":
         return None
-    places = [place for place, name in enumerate(table.columns) if name in columns]
+    indices = [index for index, name in enumerate(table.columns) if name in columns]
     count, first, is_plain = 0, 0, False
     for row in table.rows:
-        for place in places:
-            cell = row.values[place]
+        for index in indices:
+            cell = row.values[index]
             if not isinstance(cell, str) or not cell:
                 continue
             if _POINT.fullmatch(cell):

@@ -141,7 +141,7 @@ class TableRows:
             names = [name for name in names_of_files if name.lower() in (f"{table}.csv", f"{table}.parquet")]
             if len(names) > 1:
                 both = "both as .csv and as .parquet" if len(names) == 2 else f"as {', '.join(names)}"
-                self.table_problem(table, f"is there {both}: keep one")
+                self.table_problem(table, f"exists {both}: keep one")
             elif names and (fault := self._table_fault(names[0])):
                 self.table_problem(table, f"{names[0]} {fault}")
             elif names:
@@ -172,7 +172,7 @@ class TableRows:
         absent = self._check_columns(table, raw, made)
         model = TABLES[table]
         read = set(raw.columns) if model is Participant else set(model.model_fields)
-        columns = [(place, name) for place, name in enumerate(raw.columns) if name and name in read]
+        columns = [(index, name) for index, name in enumerate(raw.columns) if name and name in read]
         self.remarks += [f"{table}: {remark}" for remark in raw.remarks]
         kept, empty = without_empty_rows(raw)
         if empty:
@@ -181,7 +181,7 @@ class TableRows:
         has_commas = self._find_decimal_commas(table, raw)
         slashes: list[int] = []
         for number, line, values in kept:
-            cells = {name: value for place, name in columns if not is_empty(value := values[place])}
+            cells = {name: value for index, name in columns if not is_empty(value := values[index])}
             if made and "video" in cells:
                 cells |= dict.fromkeys(made, PurePosixPath(str(cells["video"]).strip()).stem)
             for column in PATH_COLUMNS:
@@ -226,9 +226,9 @@ class TableRows:
 
     def _check_columns(self, table: str, raw: Table, made: tuple[str, ...]) -> set[str]:
         """The required columns that are missing."""
-        known = TABLES[table].model_fields
-        absent = {name for name, info in known.items() if info.is_required() and name not in (*raw.columns, *made)}
-        for name in known:
+        fields = TABLES[table].model_fields
+        absent = {name for name, info in fields.items() if info.is_required() and name not in (*raw.columns, *made)}
+        for name in fields:
             if name in absent:
                 self.table_problem(table, f"the column {name!r} is missing")
         if made:
@@ -237,14 +237,14 @@ class TableRows:
                 "person is in several, give the columns session_id and participant_id"
             )
         unread = []
-        for place, column in enumerate(raw.columns, start=1):
-            if column in known or not column:
+        for number, column in enumerate(raw.columns, start=1):
+            if column in fields or not column:
                 continue
-            close = difflib.get_close_matches(column, known, n=1, cutoff=0.75)
+            close = difflib.get_close_matches(column, fields, n=1, cutoff=0.75)
             if close and close[0] not in raw.columns:
                 self.table_problem(table, f"the column {column!r} is unknown: is {close[0]!r} meant?")
             elif TABLES[table] is not Participant:
-                unread.append(column if re.fullmatch(r"[\w .-]{1,40}", column) else f"column {place}")
+                unread.append(column if re.fullmatch(r"[\w .-]{1,40}", column) else f"column {number}")
         if unread:
             self.unread[table] = tuple(unread)
         return absent
@@ -286,9 +286,9 @@ class TableRows:
             return None
         if not {*columns} <= {*raw.columns}:
             return set()
-        places = [raw.columns.index(column) for column in columns]
+        indices = [raw.columns.index(column) for column in columns]
         rows = [row.values for row in raw.rows] + [fault.values for fault in raw.faults]
-        return {tuple(str(values[place]).strip() for place in places) for values in rows if len(values) > max(places)}
+        return {tuple(str(values[index]).strip() for index in indices) for values in rows if len(values) > max(indices)}
 
     def check_unique(self, table: str, *columns: str) -> None:
         """Report rows with the same values in these columns, of which the last is named."""
@@ -320,17 +320,17 @@ class TableRows:
             cure: what else may help.
         """
         columns = (columns,) if isinstance(columns, str) else columns
-        known = self.ids(other, *columns)
-        if known is None:
+        existing = self.ids(other, *columns)
+        if existing is None:
             return
         valid = [placed._replace(row=vars(placed.row)) for placed in self.rows[table]]
         for placed in valid + self.faulty[table]:
             name = tuple(str(placed.row.get(column) or "").strip() for column in columns)
-            if not name[-1] or name in known or not all(map(ID_PATTERN.fullmatch, name)):
+            if not name[-1] or name in existing or not all(map(ID_PATTERN.fullmatch, name)):
                 continue
             if len(name) > 1 and name[:1] not in (self.ids("sessions", columns[0]) or set()):
                 continue  # that there is no such session is said already
-            alternatives = {value for *owner, value in known if tuple(owner) == name[:-1]}
+            alternatives = {value for *owner, value in existing if tuple(owner) == name[:-1]}
             of_session = " for this session" if len(name) > 1 else ""
             rule = f"is not in the table '{other}'{of_session}" + (did_you_mean(name[-1], alternatives) if hint else "")
             if cure:
@@ -344,10 +344,10 @@ def _made_columns(table: str, raw: Table) -> tuple[str, ...]:
 
     A column that nothing reads prevents this: it may be the participant under another name.
     """
-    known = TABLES["sessions"].model_fields
+    fields = TABLES["sessions"].model_fields
     made = ("session_id", "participant_id")
     names = [name for name in raw.columns if name]
-    is_smallest = table == "sessions" and "video" in names and all(name in known for name in names)
+    is_smallest = table == "sessions" and "video" in names and all(name in fields for name in names)
     return made if is_smallest and not {*made} & {*names} else ()
 
 

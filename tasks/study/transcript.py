@@ -106,7 +106,7 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
     if faults and not allow_malformed:
         more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
         raise TranscriptError(
-            f"{path.name}, {'; '.join(faults[:_NAMED])}{more}: mend the file, or set [transcript] "
+            f"{path.name}, {'; '.join(faults[:_NAMED])}{more}: correct the file, or set [transcript] "
             "allow_malformed_cues = true to leave out what cannot be read"
         )
     utterances = sorted(filter(None, finished), key=lambda utterance: utterance.start_s)

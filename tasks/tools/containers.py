@@ -32,6 +32,7 @@ from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_to
 
 _OWNER_LABEL = "io.storyframes.owner"
 _ENGINE_TIMEOUT_S = 60
+_PROCESSES = 512  # that a container may have, threads included
 _NAME = re.compile(r"[A-Za-z0-9/]\S*")  # nothing that an engine takes for an option, and no second argument
 _PINNED = re.compile(r"(.+@)?sha256:[0-9a-f]{64}")
 _NOBODY = 65534
@@ -67,7 +68,6 @@ class Limits:
     Attributes:
         cpus: processors; also the threads of its numerical libraries.
         memory_gib: GiB of memory, no swap.
-        pids: processes and threads.
         timeout_s: seconds until it is removed.
         gpus: whether it sees the GPUs.
     """
@@ -75,7 +75,6 @@ class Limits:
     cpus: int
     memory_gib: float
     timeout_s: float
-    pids: int = 512
     gpus: bool = False
 
 
@@ -223,7 +222,7 @@ class _OciEngine(Engine):
             "--cpus": str(limits.cpus),
             "--memory": memory,
             "--memory-swap": memory,
-            "--pids-limit": str(limits.pids),
+            "--pids-limit": str(_PROCESSES),
             "--log-driver": "none",
             "--workdir": "/",
             "--tmpfs": "/tmp:rw,size=64m,mode=1777",  # noqa: S108

@@ -33,7 +33,7 @@ def places_without_room(least: int = _FULL_BYTES) -> list[str]:
     These are the temporary folder, the folder of the Prefect server's database, and the kernel's shared memory, where
     Python keeps the semaphores of its processes.
     """
-    found = []
+    problems = []
     for name, folder, remedy, needed in _folders_of_a_run():
         existing = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
         disk = os.statvfs(existing)
@@ -41,10 +41,10 @@ def places_without_room(least: int = _FULL_BYTES) -> list[str]:
             continue  # the first write fails and says so
         free = disk.f_bavail * disk.f_frsize
         if free < min(least, needed):
-            found.append(f"{folder} ({name}) has {free:,} bytes free: {remedy}")
+            problems.append(f"{folder} ({name}) has {free:,} bytes free: {remedy}")
         elif disk.f_files and not disk.f_favail:
-            found.append(f"{folder} ({name}) has room for no more files (inodes): {remedy}")
-    return found
+            problems.append(f"{folder} ({name}) has room for no more files (inodes): {remedy}")
+    return problems
 
 
 def _folders_of_a_run() -> Iterator[tuple[str, Path, str, int]]:

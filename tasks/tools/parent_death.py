@@ -1,7 +1,7 @@
-"""Run a command that the kernel kills when the process that asked for it dies, however it dies.
+"""Run a command that the kernel kills when the process PARENT_PID dies, in whatever way.
 
-Usage: ``python parent_death.py PARENT_PID COMMAND [ARGUMENT…]``. A program of its own, because setting the signal
-between fork and exec of a process with threads, as a Dask worker is, may run no Python code safely.
+Usage: ``python parent_death.py PARENT_PID COMMAND [ARGUMENT…]``. It is a separate program because no Python code runs
+safely between fork and exec of a process with threads, such as a Dask worker.
 """
 
 import ctypes

@@ -1,10 +1,10 @@
-"""Clean up when the process that started this one is gone, however it went.
+"""Clean up when the process that started this one has ended, in whatever way.
 
 Usage: ``python reaper_process.py FOLDER [COMMAND [ARGUMENT…]]`` with a pipe for standard input; ``FOLDER`` may be
-empty. Nobody can catch SIGKILL, but the kernel closes a dead process's pipes, so this small process, in a session of
-its own, hears of it. It then kills the process groups that it was told of (a line ``+ID`` for each that began, ``-ID``
-for each that ended), runs the command (which removes a container: killing an engine's client does not stop it), and
-removes the folder.
+empty. No process can catch SIGKILL, but the kernel closes a dead process's pipes, so this small process, in a session
+of its own, notices it. It then kills the running process groups (the parent wrote a line ``+ID`` for each that began,
+``-ID`` for each that ended), runs the command (which removes a container: killing an engine's client does not stop
+it), and removes the folder.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _PAUSE_S = 0.1
 def main() -> None:
     folder, command = sys.argv[1], sys.argv[2:]
     groups: set[int] = set()
-    for line in sys.stdin:  # ends when the other end is closed
+    for line in sys.stdin:  # ends when the parent's end of the pipe is closed
         group = int(line[1:])
         if line[0] == "+":
             groups.add(group)
@@ -34,7 +34,7 @@ def main() -> None:
     if command:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
-    for _ in range(_TRIES if folder else 0):  # what has just been killed may still have made a file
+    for _ in range(_TRIES if folder else 0):  # a process that was just killed may have made another file
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):
             break

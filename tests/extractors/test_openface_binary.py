@@ -144,7 +144,7 @@ def test_a_script_is_refused_unless_it_is_said_what_it_loads(
     shutil.copytree(tool.parent / "model", tmp_path / "model")  # models beside it do not tell what it runs
     outcome = run(study_copy, store_root, wrapper)
     assert outcome.status == "failed"
-    assert "is a script: what it runs and loads cannot be told from it" in outcome.reason
+    assert "is a script, so what it runs and loads is unknown" in outcome.reason
     assert run(study_copy, store_root, wrapper, loads=[tool.parent]).status == "done"
     assert run(study_copy, store_root, wrapper, loads=[tool.parent]).skipped
     (tool.parent / "AU_predictors/weights.dat").write_bytes(b"other")

@@ -26,7 +26,7 @@ from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.media.pictures import DEINTERLACING
+from tasks.media.recording import DEINTERLACING
 from tasks.models.libraries import import_torchvision
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection

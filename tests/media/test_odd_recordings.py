@@ -14,8 +14,7 @@ from support.recordings import write_video
 from support.video_variants import INTERLACED, Variant, ffmpeg, make
 
 from tasks.media.container import RecordingError
-from tasks.media.pictures import SAMPLED
-from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.recording import SAMPLED, read_frame_times, read_frames
 from tasks.media.shown_frames import ShownFrame
 from tasks.media.video_header import TruncatedError, read_header
 

@@ -45,7 +45,7 @@ def test_parquet_tables_give_the_same_study(study_copy: Path) -> None:
 
 def test_both_forms_of_a_table_are_ambiguous(study_copy: Path) -> None:
     pd.read_csv(study_copy / "phases.csv").to_parquet(study_copy / "phases.parquet")
-    assert problems(study_copy) == ["phases: is there both as .csv and as .parquet: keep one"]
+    assert problems(study_copy) == ["phases: exists both as .csv and as .parquet: keep one"]
 
 
 def test_only_the_sessions_are_required(study_copy: Path) -> None:

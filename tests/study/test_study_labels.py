@@ -286,8 +286,8 @@ def test_a_scheme_that_is_not_declared(tmp_path: Path) -> None:
     assert study.remarks == ("labels: the scheme mood is not in the table 'schemes': taken for nominal, with 2 labels",)
     for values in (("1", "2"), ("0.5", "sad"), ("quite sad", "glad")):
         assert problems(labelled(*values)) == [
-            "labels, row 2, scheme = 'mood': is not in the table 'schemes', and its values do not tell what it is: "
-            "declare it there as one of nominal, ordinal, interval, text"
+            "labels, row 2, scheme = 'mood': is not in the table 'schemes', and its type does not follow from its "
+            "values: declare it there as one of nominal, ordinal, interval, text"
         ]
 
 
@@ -379,7 +379,7 @@ def test_raters_need_no_table(tmp_path: Path) -> None:
         (
             {"clocks": "session_id,clock,clock_s,session_s\ns1,cam_b,0,3\ns1,cam_b,0,4\n"},
             [
-                "clocks, row 3, clock_s = '0.0': is there twice for the clock 'cam_b': it has one session_s at each "
+                "clocks, row 3, clock_s = '0.0': occurs twice for the clock 'cam_b': a clock has one session_s at each "
                 "moment"
             ],
         ),

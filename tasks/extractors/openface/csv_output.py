@@ -1,9 +1,9 @@
-"""Reading OpenFace's CSV, and checking that it is whole.
+"""Reading OpenFace's CSV, and checking that it is complete.
 
-The tool exits 0 with a cut file, too few rows or no file at all, so the CSV itself must prove that it is whole:
-714 named columns, 714 fields in every row, ``frame`` counting 1 to T, T the number of frames that decode, one person,
-timestamps that count on, numbers wherever a face was tracked, and action units that were post-processed, which is the
-last thing the tool does.
+The tool exits 0 with a cut file, too few rows or no file at all, so the CSV itself must prove that it is complete: 714
+named columns, 714 fields in every row, ``frame`` from 1 to T (the number of frames that decode), one person, increasing
+timestamps, numbers wherever a face was tracked, and action units that were post-processed, which is the tool's last
+step.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BOOKKEEPING = OPENFACE_COLUMNS.index("success") + 1
 _FACE_ID = OPENFACE_COLUMNS.index("face_id")
 _INTENSITIES = [number for number, name in enumerate(OPENFACE_COLUMNS) if re.fullmatch(r"AU\d\d_r", name)]
 _MOST_INTENSE = 5.0
-_NEAR_S = 1.0  # of the frame's time: more is no timestamp of this video
+_NEAR_S = 1.0  # from the frame's time; a timestamp further away is of another video
 
 
 class OpenFaceOutputError(Exception):
-    """The CSV is not the whole and sound output of one run; the message names the line and the rule."""
+    """The CSV is not the complete output of one run; the message names the line and the rule."""
 
 
 def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -> Iterator[np.ndarray]:
@@ -46,14 +46,14 @@ def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -
 
     Args:
         path: the file.
-        frames: how many frames of the video decode.
-        time: (T,) seconds at which they are shown; where it is known, timestamps may also follow these.
+        frames: T, the number of frames of the video that decode.
+        time: (T,) seconds at which they are shown, which the timestamps may follow as well; None where unknown.
 
     Yields:
         (n, 714) float32; rows of frames in which no face was ever tracked are NaN behind the bookkeeping columns.
 
     Raises:
-        OpenFaceOutputError: the output is cut, incomplete, of other columns or of another video.
+        OpenFaceOutputError: the output is cut or incomplete, has other columns, or is of another video.
     """
     checks = _Checks(path, time)
     try:
@@ -124,7 +124,7 @@ def _batches(stream: pa.NativeFile, path: Path) -> Iterator[pa.RecordBatch]:
 
 
 class _WholeLines:
-    """A stream that remembers whether what was read of it ended with a newline."""
+    """A stream that records whether the bytes read so far end with a newline."""
 
     closed = False
 
@@ -179,19 +179,19 @@ def _to_array(batch: pa.RecordBatch) -> np.ndarray:
 
 @dataclass
 class _Checks:
-    """What has to hold for every row, block after block.
+    """The checks of every row, block after block.
 
     Attributes:
         path: the file, for messages.
-        time: (T,) seconds at which the video's frames are shown; None where that is not known.
-        rows: how many were checked.
+        time: (T,) seconds at which the video's frames are shown; None where unknown.
+        rows: the number of checked rows.
     """
 
     path: Path
     time: np.ndarray | None
     rows: int = 0
     _faces: Counter[float] = field(default_factory=Counter)
-    _other_face: tuple[int, float] | None = None  # the first row of another one, and its face_id
+    _other_face: tuple[int, float] | None = None  # the first row with another face_id, and this id
     _timestamp: float | None = None  # of the row before
     _step_s: float | None = None
 
@@ -201,13 +201,13 @@ class _Checks:
         return self._other_face is not None
 
     def check(self, block: np.ndarray) -> None:
-        """Refuse what no whole run writes.
+        """Refuse values that no complete run writes.
 
         Args:
-            block: (n, 714), the rows after those that were checked.
+            block: (n, 714), the rows after the checked ones.
 
         Raises:
-            OpenFaceOutputError: naming the row, the column and the value.
+            OpenFaceOutputError: with the row, the column and the value.
         """
         self._check_numbering(block)
         self._check_timestamps(block[:, _TIMESTAMP].astype(np.float64))
@@ -222,7 +222,7 @@ class _Checks:
         self._check_intensities(block)
 
     def count_faces(self, block: np.ndarray) -> None:
-        """Count the rows of each face_id; what is told of them needs all rows."""
+        """Count the rows of each face_id; :meth:`refuse_several_people` needs all rows."""
         ids, first_rows, counts = np.unique(block[:, _FACE_ID], return_index=True, return_counts=True)
         if not len(ids):
             return
@@ -235,15 +235,15 @@ class _Checks:
         self._faces.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
 
     def refuse_several_people(self) -> None:
-        """Refuse rows of several people, once all of them are counted.
+        """Refuse rows of several people, after all rows are counted.
 
         Raises:
-            OpenFaceOutputError: there are several.
+            OpenFaceOutputError: the rows have several face ids.
         """
         if self._other_face is None:
             return
         row, face = self._other_face
-        counts = ", ".join(f"face {one:g} in {count} rows" for one, count in self._faces.items())
+        counts = ", ".join(f"face {face_id:g} in {count} rows" for face_id, count in self._faces.items())
         raise OpenFaceOutputError(
             f"{self.path.name}: row {row} has face_id = {face:g}, the first row has {next(iter(self._faces)):g}: these "
             f"are several people, as FaceLandmarkVidMulti writes them ({counts}), and their ids may change from frame "
@@ -261,7 +261,7 @@ class _Checks:
         self._refuse((success != 0) & (success != 1), "success", success, "expected 0 or 1")
 
     def _check_timestamps(self, timestamps: np.ndarray) -> None:
-        """Refuse timestamps that neither go on by one step nor are near the frames' times: they are of no one run."""
+        """Refuse timestamps that neither increase by one step nor are near the frames' times: no run has them."""
         if not len(timestamps):
             return
         before = self._timestamp
@@ -282,7 +282,7 @@ class _Checks:
         self._timestamp = float(timestamps[-1])
 
     def _check_intensities(self, block: np.ndarray) -> None:
-        """Refuse action units as they are before the tool's last step: it cuts them to 0 to 5 and smooths them."""
+        """Refuse action units from before the tool's last step, which clips them to 0 to 5 and smooths them."""
         intensities = block[:, _INTENSITIES]
         wrong = np.argwhere((intensities < 0) | (intensities > _MOST_INTENSE))
         if len(wrong):
@@ -304,7 +304,7 @@ class _Checks:
 
 
 def _mask_never_tracked(block: np.ndarray) -> np.ndarray:
-    """OpenFace writes zeros, and a pose of millions of millimetres, while it has not found any face yet."""
+    """Mask the rows before the first face: OpenFace writes zeros there, and a pose of millions of millimetres."""
     never = (block[:, _SUCCESS] == 0) & ~block[:, _LANDMARKS_2D].any(axis=1)
     block[never, _BOOKKEEPING:] = np.nan
     return block
@@ -314,13 +314,13 @@ _TAIL_BYTES = 1 << 16  # longer than any row of 714 numbers
 
 
 def peek_openface_csv(path: Path) -> int | None:
-    """Check the header and the last row, without what is between them.
+    """Check the header and the last row alone.
 
     Returns:
-        The number of the last frame; None for a CSV.gz, whose end is known only by reading all of it.
+        The number of the last frame; None for a CSV.gz, which has to be read completely to find its end.
 
     Raises:
-        OpenFaceOutputError: the columns are others, there is no row, or the last one is cut.
+        OpenFaceOutputError: it has other columns or no row, or the last row is cut.
     """
     try:
         with _open(path) as stream:

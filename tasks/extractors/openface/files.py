@@ -69,7 +69,7 @@ def find_tool_files(binary: Path, loads: Sequence[Path]) -> ToolFiles:
     beside = [binary.parent / name for name in MODEL_FOLDERS if (binary.parent / name).is_dir()]
     is_program = _is_elf(binary)
     if not loads and not (is_program and beside):
-        what = "has no models beside it" if is_program else "is a script: what it runs and loads cannot be told from it"
+        what = "has no models beside it" if is_program else "is a script, so what it runs and loads is unknown"
         raise ExtractionError(
             f"[openface] binary = {str(binary)!r} {what}. Name the files and folders that decide its values (the "
             "program, its libraries, its models) in [openface] loads, so that their digests tell when they change"
@@ -110,7 +110,7 @@ def _libraries(program: Path) -> list[Path]:
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}  # as in a run, without LD_LIBRARY_PATH
     ldd = shutil.which("ldd")
     if ldd is None:
-        raise ExtractionError("ldd, which tells the libraries of [openface] binary, is not installed")
+        raise ExtractionError("ldd, which lists the libraries of [openface] binary, is not installed")
     listed = subprocess.run([ldd, str(program)], capture_output=True, text=True, env=environment, check=False)
     if missing := _UNRESOLVED.search(listed.stdout):
         raise ExtractionError(f"[openface] binary = {str(program)!r}: its library {missing[1]} is not found")

@@ -115,7 +115,7 @@ def backwards(annotations: Iterable[Annotation]) -> dict[str, str]:
         start_s, end_s = annotation.start_s, annotation.end_s
         if start_s is not None and end_s is not None and not 0 <= start_s <= end_s:
             wrong.setdefault(annotation.tier, []).append(annotation.place)
-    rule = "ends before it begins, or begins before 0 s: mend it there"
+    rule = "ends before it begins, or begins before 0 s: correct it in the file"
     return {tier: f"{places(of_tier)}: {rule}" for tier, of_tier in wrong.items()}
 
 

@@ -135,7 +135,7 @@ def session_from(pattern: str, name: str) -> str:
         ImportFaultError: the name does not match.
     """
     if pattern.count("{session}") != 1:
-        raise ImportFaultError(f"--session-from {pattern}: write {{session}} where the session's id stands, once")
+        raise ImportFaultError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
     path = name.replace("\\", "/")
     against = path if "/" in pattern else PurePosixPath(path).name
     before, after = (re.escape(part).replace(r"\*", ".*") for part in pattern.split("{session}"))

@@ -79,7 +79,7 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
         OSError: it cannot be read.
     """
     path.stat()  # a missing file is an error of the system, not a fault of the table
-    table = read_table(path, has_text=False)
+    table = read_table(path)
     if table.faults:
         fault = table.faults[0]
         where = f"row {fault.number} " if fault.number else ""
@@ -257,8 +257,8 @@ def _possible_times(table: Table, columns: Collection[str]) -> dict[str, set[str
     or by its numbers, which are never greater, or never smaller, than another column's (the other's name).
     """
     cells = {
-        name: [str(row.values[place]).strip() for row in table.rows if not is_empty(row.values[place])]
-        for place, name in enumerate(table.columns)
+        name: [str(row.values[index]).strip() for row in table.rows if not is_empty(row.values[index])]
+        for index, name in enumerate(table.columns)
         if name in columns
     }
     numbers = {
@@ -301,10 +301,10 @@ def _check_own_values(name: str, table: Table, columns: Collection[str]) -> None
     Raises:
         ImportFaultError: a column has.
     """
-    for place, column in enumerate(table.columns):
-        same = [row.number for row in table.rows if column in columns and str(row.values[place]).strip() == column]
+    for index, column in enumerate(table.columns):
+        same = [row.number for row in table.rows if column in columns and str(row.values[index]).strip() == column]
         if same:
-            raise no_header(name, place + 1, f"is a value of row {same[0]} as well")
+            raise no_header(name, index + 1, f"is a value of row {same[0]} as well")
 
 
 def no_header(name: str, field: int, why: str) -> ImportFaultError:
