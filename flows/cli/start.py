@@ -114,7 +114,7 @@ def doctor(
     Nothing is downloaded, started or written. It ends with 1 where what was asked for cannot work: a feature of the
     configuration, or the feature store.
     """
-    from flows.doctor.examine import examine
+    from flows.doctor.machine import examine
 
     with usage_errors(), error_console().status("looking"):
         findings = examine(features, config)

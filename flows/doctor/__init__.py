@@ -1,7 +1,6 @@
-"""``storyframes doctor``: what is on this machine, what is lacking, and what to do about it.
+"""``storyframes doctor``: what is on this machine, what is missing, and what to do about it.
 
-``examine`` puts it together; ``findings`` is what is told, with no home folder named. ``machine`` looks at
-processors, memory and disks, ``install`` at what is installed, ``extraction`` at engines, models and plug-ins,
-``prefect_server`` at the server. Nothing is downloaded, started or written; the one question that leaves the machine
-is to the Prefect server that is configured.
+``machine`` puts all findings together and looks at what needs no pipeline (extras, processors, memory, disks);
+``extraction`` looks at engines, models, plug-ins and GPUs; ``findings`` is what a finding is, without home folders.
+Nothing is downloaded, started or written; only the configured Prefect server is asked over the network.
 """

@@ -17,23 +17,23 @@ from tasks.models import weights
 from tasks.planning.selection import selected_extractors
 from tasks.tools.containers import ContainerError, EngineName, find_engine
 
-_PATIENCE_S = 20
+_TIMEOUT_S = 20
 
 
-def look(settings: Settings, *, asked: bool) -> Iterator[Finding]:
-    """What there is; a feature that a configuration asks for and that cannot be made is a fault.
+def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
+    """What is here; a feature that a configuration asks for and that cannot be extracted is a fault.
 
     Args:
         settings: of all extractors.
-        asked: whether somebody has said which features there are to be.
+        asked: whether a configuration says which features have to work.
     """
-    wanted = selected_extractors(build_extractors(settings, ""), settings.features)
+    requested = selected_extractors(build_extractors(settings, ""), settings.features)
     states = overview(settings)
     can = [state.feature for state in states if not state.missing]
     yield Finding("extractors", State.HERE, ", ".join(can))
     for state in states:
         if state.missing:
-            how = State.FAULT if asked and state.feature in wanted else State.GAP
+            how = State.FAULT if asked and state.feature in requested else State.GAP
             yield Finding(f"extractor {state.feature}", how, state.missing)
     yield from _plug_ins(states)
     yield from _faces(settings, can)
@@ -43,10 +43,10 @@ def look(settings: Settings, *, asked: bool) -> Iterator[Finding]:
 
 
 def _plug_ins(states: list[ExtractorState]) -> Iterator[Finding]:
-    there = {state.origin for state in states if state.origin}
-    yield Finding("plug-ins", State.HERE, ", ".join(sorted(there)) or "none")
+    origins = {state.origin for state in states if state.origin}
+    yield Finding("plug-ins", State.HERE, ", ".join(sorted(origins)) or "none")
     for point, why in broken().items():
-        advice = f"mend it, or 'pip uninstall {point.split()[0]}'"
+        advice = f"repair it, or 'pip uninstall {point.split()[0]}'"
         yield Finding("plug-in that cannot be used", State.GAP, f"{point}: {why}", advice)
 
 
@@ -75,9 +75,9 @@ def _models() -> Iterator[Finding]:
 
 
 def _engines() -> Finding:
-    found = [name for name in EngineName if shutil.which(name)]
-    if found:
-        return Finding("container engines", State.HERE, ", ".join(found))
+    engines = [name for name in EngineName if shutil.which(name)]
+    if engines:
+        return Finding("container engines", State.HERE, ", ".join(engines))
     try:
         find_engine()
     except ContainerError as error:
@@ -95,7 +95,7 @@ def _gpus() -> Finding:
     if tool := shutil.which("nvidia-smi"):
         command = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
             listed = done.stdout.strip().splitlines() if done.returncode == 0 else []
         except (OSError, subprocess.TimeoutExpired):
             listed = []

@@ -1,4 +1,4 @@
-"""What is told of a machine: one finding for each thing that was looked at."""
+"""A finding: one thing on a machine that was looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class State(StrEnum):
-    """How it stands with one thing."""
+    """Whether a thing is there."""
 
     HERE = "here"
     GAP = "gap"  # something lacks it; nothing that was asked for
@@ -20,9 +20,9 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        about: what.
-        state: see :class:`State`.
-        what: there is.
+        about: its name.
+        state: whether it is there.
+        what: what was found.
         advice: what to do about a gap, or a fault.
     """
 
@@ -36,7 +36,7 @@ class Finding:
         return self.state is State.FAULT
 
     def without_home(self) -> Finding:
-        """The same with the home folder of this user as ``~``: what is told may be sent to somebody."""
+        """The same with the home folder of this user as ``~``: findings may be sent to somebody."""
         return replace(self, what=_without_home(self.what), advice=_without_home(self.advice))
 
     def to_json(self) -> dict[str, str]:

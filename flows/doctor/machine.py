@@ -1,4 +1,4 @@
-"""Processors, memory, disks: what this process may use of the machine."""
+"""What ``storyframes doctor`` looks at; first what needs no pipeline: extras, processors, memory, disks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
+import storyframes
 from flows.doctor.findings import Finding, State
+from storyframes.installation import install_line
 from storyframes.store.layout import StoreError, open_store
 from storyframes.store.storage import StorageError, scratch
 from tasks.inspect.formatting import human_bytes
@@ -17,17 +23,79 @@ from tasks.models.digests import user_cache
 
 _LITTLE = 2 * 2**30  # bytes: a version of a long session, and what is written beside it
 _CGROUP = Path("/sys/fs/cgroup")
+_FOR_DEVELOPERS = {"dev", "docs"}
 
 
-def look(features: str | None) -> Iterator[Finding]:
-    """The machine, and the feature store at ``features`` where one is named."""
+def examine(store: str | None = None, config: Path | None = None) -> list[Finding]:
+    """All findings, in the order in which they are shown; without the pipeline one of them says so.
+
+    Args:
+        store: a feature store to look at as well.
+        config: its features have to work.
+
+    Raises:
+        SettingsError: the configuration cannot be used.
+    """
+    findings = [*_extras(), *look_at_machine(store)]
+    findings += _with_pipeline(lambda: _extraction(config), "extraction", asked=config is not None)
+    findings += _with_pipeline(_prefect, "Prefect", asked=False)
+    return [finding.without_home() for finding in findings]
+
+
+def _with_pipeline(look: Callable[[], Iterable[Finding]], about: str, *, asked: bool) -> list[Finding]:
+    """Findings about a part of the pipeline, or one that says that it is not installed."""
+    try:
+        return list(look())
+    except ModuleNotFoundError as error:
+        state = State.FAULT if asked else State.GAP
+        what = f"the pipeline is not installed ({error.name} is not there): this installation reads and keeps stores"
+        return [Finding(about, state, what, f"{install_line('pipeline')}, on the machine that extracts")]
+
+
+def _extraction(config: Path | None) -> Iterator[Finding]:
+    from flows.doctor.extraction import look_at_extraction
+    from flows.settings import load_settings
+
+    return look_at_extraction(load_settings(config), asked=config is not None)
+
+
+def look_at_machine(store: str | None) -> Iterator[Finding]:
+    """The machine, and the feature store at ``store`` where one is named."""
     yield Finding("system", State.HERE, f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")
     yield _processors()
     yield _memory()
     yield from _temporary()
     yield _folder("cache", user_cache(), "set XDG_CACHE_HOME to a folder that can be written to, with room")
-    if features is not None:
-        yield _store(features)
+    if store is not None:
+        yield _store(store)
+
+
+def _extras() -> Iterator[Finding]:
+    """The version of storyframes, and its extras: which are whole, and what the others lack."""
+    yield Finding("storyframes", State.HERE, storyframes.__version__)
+    try:
+        own = distribution("storyframes")
+    except PackageNotFoundError:
+        yield Finding("extras", State.GAP, "storyframes runs from a folder and is not installed", install_line())
+        return
+    requirements = [Requirement(text) for text in own.requires or ()]
+    missing: dict[str, list[str]] = {}
+    for extra in own.metadata.get_all("Provides-Extra") or ():
+        of_extra = [one for one in requirements if one.marker and one.marker.evaluate({"extra": extra})]
+        missing[extra] = [one.name for one in of_extra if not _is_installed(one)]
+    shown = [extra for extra in missing if extra not in _FOR_DEVELOPERS]
+    yield Finding("extras", State.HERE, ", ".join(extra for extra in shown if not missing[extra]) or "none")
+    for extra in shown:
+        if missing[extra]:
+            advice = f"{install_line(extra)}, if you want it"
+            yield Finding(f"extra {extra}", State.GAP, f"lacks {', '.join(missing[extra])}", advice)
+
+
+def _is_installed(requirement: Requirement) -> bool:
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 def _temporary() -> Iterator[Finding]:
@@ -45,14 +113,14 @@ def _temporary() -> Iterator[Finding]:
     else:
         yield _folder("temporary folder", folder, "set TMPDIR to a folder on another disk")
     if leftovers := scratch.sweep(dry_run=True):
-        size = human_bytes(sum(one.bytes for one in leftovers))
+        size = human_bytes(sum(leftover.bytes for leftover in leftovers))
         what = f"{len(leftovers)} folders of killed processes in the temporary folder, {size}"
         yield Finding("leftovers", State.GAP, what, "'storyframes gc STORE' removes them, and so does the next run")
 
 
 def _processors() -> Finding:
-    usable, there = len(os.sched_getaffinity(0)), os.cpu_count() or 1
-    what = f"{usable} of {there} usable"
+    usable = len(os.sched_getaffinity(0))
+    what = f"{usable} of {os.cpu_count() or 1} usable"
     quota = _limit("cpu.max")
     if quota and quota < usable:
         what += f", {quota:g} of them by the limit of its control group"
@@ -86,22 +154,49 @@ def _limit(name: str) -> float | None:
 
 
 def _folder(about: str, folder: Path, advice: str) -> Finding:
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    disk = shutil.disk_usage(there)
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    disk = shutil.disk_usage(existing)
     what = f"{folder}, {human_bytes(disk.free)} of {human_bytes(disk.total)} free"
-    what += "" if there == folder else " (it is made when something is kept)"
-    if not os.access(there, os.W_OK | os.X_OK):
+    what += "" if existing == folder else " (it is made when something is kept)"
+    if not os.access(existing, os.W_OK | os.X_OK):
         return Finding(about, State.GAP, f"{folder} cannot be written to", advice)
     return Finding(about, State.GAP, what, advice) if disk.free < _LITTLE else Finding(about, State.HERE, what)
 
 
-def _store(features: str) -> Finding:
-    """The feature store that was asked after."""
+def _store(store: str) -> Finding:
+    """The feature store that is named."""
     try:
-        folder = open_store(features).local("")
+        folder = open_store(store).local("")
     except (StoreError, StorageError) as error:
         return Finding("feature store", State.FAULT, str(error), "name another place, or extract into this one")
     if folder is None:
-        return Finding("feature store", State.HERE, f"{features} can be read")
-    found = _folder("feature store", folder, "make room there, or see to its permissions: nothing can be extracted")
-    return found if found.state is State.HERE else Finding(found.about, State.FAULT, found.what, found.advice)
+        return Finding("feature store", State.HERE, f"{store} can be read")
+    finding = _folder("feature store", folder, "make room there, or correct its permissions: nothing can be extracted")
+    return finding if finding.state is State.HERE else replace(finding, state=State.FAULT)
+
+
+def _prefect() -> Iterator[Finding]:
+    """Prefect's profile, and whether the configured server answers; without one, a command starts its own."""
+    from flows.runs.configured_server import ServerError, check_server, without_password
+
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    try:
+        from prefect.context import get_settings_context
+        from prefect.settings import PREFECT_API_URL
+
+        profile, configured = get_settings_context().profile.name, PREFECT_API_URL.value()
+    except ValueError as error:  # pydantic's
+        why = str(error).splitlines()[0]
+        yield Finding("Prefect", State.GAP, f"its settings cannot be used: {why}", "correct its profile, or PREFECT_*")
+        return
+    if not configured:
+        what = f"profile {profile}, no server is configured; every command starts one of its own and ends it"
+        yield Finding("Prefect", State.HERE, what)
+        return
+    where = f"profile {profile}, server {without_password(configured)}"
+    try:
+        check_server(configured)
+    except ServerError as error:
+        yield Finding("Prefect", State.GAP, f"{where}: it cannot be used", str(error))
+    else:
+        yield Finding("Prefect", State.HERE, f"{where} answers")

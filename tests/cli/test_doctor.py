@@ -118,7 +118,7 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
     assert "sesame" not in done.stdout
     assert said["plug-in that cannot be used"][1:] == (
         "some-plug-in 1.0: odd: cannot be loaded (OSError: 5)",
-        "mend it, or 'pip uninstall some-plug-in'",
+        "repair it, or 'pip uninstall some-plug-in'",
     )
     assert "NVIDIA H100, 80 GiB" in said["GPU"][1]
     assert said["container engines"][:2] == ("gap", "none")
@@ -127,7 +127,7 @@ def test_it_asks_nobody_but_the_server_that_is_configured(tmp_path: Path) -> Non
 
 
 def of_machine(about: str) -> tuple[str, str, str]:
-    (found,) = [one for one in machine.look(None) if one.about == about]
+    (found,) = [one for one in machine.look_at_machine(None) if one.about == about]
     return str(found.state), found.what, found.advice
 
 
@@ -162,7 +162,7 @@ def test_little_room_and_little_memory_are_gaps(tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr(machine, "_LITTLE", 0)
     create_store(tmp_path / "features")
     monkeypatch.setattr(machine.os, "access", lambda path, mode: False)  # root may write everywhere
-    found = {one.about: one for one in machine.look(str(tmp_path / "features"))}
+    found = {one.about: one for one in machine.look_at_machine(str(tmp_path / "features"))}
     assert (found["cache"].state, "cannot be written to" in found["cache"].what) == ("gap", True)
     assert (found["feature store"].is_fault, bool(found["feature store"].advice)) == (True, True)
     assert found["memory"].state == "here"
