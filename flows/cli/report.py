@@ -41,8 +41,8 @@ def report(
     from flows.cli.tables.comparison import report_table
     from flows.settings import load_settings
     from storyframes.store.feature_store import FeatureStore
-    from tasks.inspect.report.folder import ReportError, check_target
     from tasks.inspect.report.page import Disclosure
+    from tasks.inspect.report.pages import ReportError, check_target
     from tasks.inspect.report.session_page import ReportOptions
     from tasks.inspect.report.site import build_report
     from tasks.study.load import load_study
@@ -118,7 +118,7 @@ def compare(
             fail(str(error), 2)
     if out:
         from tasks.inspect.report.compare_page import write_comparison
-        from tasks.inspect.report.folder import ReportError
+        from tasks.inspect.report.pages import ReportError
 
         try:
             write_comparison(compared, _short_name(store_a), _short_name(store_b), out)

@@ -3,8 +3,8 @@
 ``study_check`` opens every file of a study; ``devices`` are the cameras and microphones of a session.
 
 Curves: a ``stored_feature`` is a feature as the store describes it. ``read_curves`` makes the ``session_curves`` of a
-track from them, with ``array_curves`` for features without a special view. ``quality`` judges the curves by rules,
-which give ``findings``; ``overlay`` draws landmarks and joints on a frame, ``rerun_export`` writes a session for
+track from them, with ``array_curves`` for features without a special view. ``quality`` judges the curves by rules;
+``overlay`` draws landmarks and joints on a frame, ``rerun_export`` writes a session for
 rerun.io.
 
 ``compare`` compares two stores within ``tolerances``; the result is a ``comparison``. ``formatting`` writes numbers for

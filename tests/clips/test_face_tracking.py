@@ -23,8 +23,7 @@ from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.index import update_clip_index
-from tasks.inspect.findings import Rule
-from tasks.inspect.quality import check_quality
+from tasks.inspect.quality import Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 
 FRAMES, FPS = 60, 15

@@ -26,8 +26,7 @@ from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.index import build_clip_index, write_clip_index
-from tasks.inspect.findings import Rule
-from tasks.inspect.quality import check_quality
+from tasks.inspect.quality import Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables

@@ -15,8 +15,7 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
-from tasks.inspect.findings import Rule
-from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.quality import Quality, Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import FaceCurves, SessionCurves, Utterances
 from tasks.media.sound import RUN, find_clipped

@@ -27,10 +27,10 @@ from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
 from tasks.inspect.report.chart import embed_json
 from tasks.inspect.report.facts import read_facts
-from tasks.inspect.report.folder import ReportError, new_site
 from tasks.inspect.report.key_tables import key_tables
 from tasks.inspect.report.matrix import CellState, build_matrix
 from tasks.inspect.report.page import Disclosure
+from tasks.inspect.report.pages import ReportError, new_site
 from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.planning.plan import ExpectedVersion

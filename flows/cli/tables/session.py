@@ -14,9 +14,8 @@ from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
 from storyframes.store.record_status import FeatureStatus
 from storyframes.tracks import MAIN
-from tasks.inspect.findings import QualityFinding
 from tasks.inspect.formatting import counted, human_bytes, measured_rows
-from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.quality import Quality, QualityFinding, check_quality
 from tasks.inspect.session_curves import SessionCurves, summarize_curves
 
 _SPANS = 6  # of a finding

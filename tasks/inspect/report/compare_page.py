@@ -11,8 +11,7 @@ import plotly.graph_objects as go
 from storyframes.tracks import SIGN
 from tasks.inspect.comparison import ColumnDifference, Comparison
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
-from tasks.inspect.report.folder import new_site
-from tasks.inspect.report.pages import render
+from tasks.inspect.report.pages import new_site, render
 
 _DRAWN = 40
 

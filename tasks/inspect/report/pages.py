@@ -1,19 +1,28 @@
-"""The pages' HTML, from templates in which everything is escaped."""
+"""Rendering pages from templates in which everything is escaped, and the folder of a site, replaced as a whole."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import plotly
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 import storyframes
 from storyframes.store.records import now
+from storyframes.store.storage.files import TEMPORARY_SUFFIX, flush_folder, flush_tree
 from tasks.inspect.formatting import human_bytes
 from tasks.inspect.report.chart import embed_json
 from tasks.inspect.report.matrix import CellState
 
-# What a cell says without its colour.
+# The state of a cell, beside its colour.
 _SIGNS = {
     CellState.DONE: "✓",
     CellState.SKIPPED: "○",
@@ -42,12 +51,12 @@ def _environment(package: str) -> Environment:
 
 
 def render(template: str, package: str = _TEMPLATES, **values: Any) -> str:
-    """A page.
+    """A page from a template and its values; every string is escaped.
 
     Args:
         template: its file.
-        package: whose folder ``templates`` has it; a plug-in's templates may extend those of the report.
-        values: what it shows; every string is escaped.
+        package: with the template in its folder ``templates``; a plug-in's templates may extend those of the report.
+        values: of the template.
     """
     return _environment(package).get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
 
@@ -60,3 +69,64 @@ def clock_time(seconds: float) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+MARKER = ".storyframes-report"
+_OWN_ASSETS = ("report.css", "report.js")
+
+
+class ReportError(Exception):
+    """The report cannot be written; the message says why and what to do."""
+
+
+def check_target(out: Path) -> None:
+    """Check that a folder is new, empty or an older report.
+
+    Raises:
+        ReportError: it holds something else.
+    """
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARKER).is_file())):
+        raise ReportError(f"{out} exists and is not a report: give a new or an empty folder")
+
+
+@contextmanager
+def new_site(out: Path) -> Iterator[Path]:
+    """A private folder for a site, which replaces ``out`` when the block ends without an error.
+
+    Until then an older report stays unchanged; a build that fails or is killed leaves no incomplete report.
+
+    Raises:
+        ReportError: ``out`` holds something else.
+        OSError: it cannot be written.
+    """
+    check_target(out)
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    building = out.with_name(f".{out.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    before = building.with_name(f"{building.name}.old")
+    before_umask = os.umask(0o077)
+    try:
+        building.mkdir(mode=0o700)
+        _write_assets(building)
+        yield building
+        (building / MARKER).write_text("A report of storyframes; 'storyframes report' replaces this folder.\n")
+        flush_tree(building)
+        if out.exists():
+            out.rename(before)
+        building.rename(out)
+        flush_folder(out.parent)
+    finally:
+        os.umask(before_umask)
+        if before.exists() and not out.exists():
+            before.rename(out)
+        for leftover in (building, before):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _write_assets(site: Path) -> None:
+    folder = site / "assets"
+    folder.mkdir(mode=0o700)
+    for name in _OWN_ASSETS:
+        (folder / name).write_bytes((files("tasks.inspect.report") / "assets" / name).read_bytes())
+    # The library once for the whole site, so that no page needs a network.
+    (folder / "plotly.min.js").write_bytes((files(plotly) / "package_data" / "plotly.min.js").read_bytes())

@@ -16,10 +16,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN, of_track
 from tasks.inspect.devices import Device, devices_of
-from tasks.inspect.findings import QualityFinding, Rule
 from tasks.inspect.formatting import without_folders
 from tasks.inspect.overlay import OverlayError, draw_overlays
-from tasks.inspect.quality import Quality, check_quality
+from tasks.inspect.quality import Quality, QualityFinding, Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.matrix import Matrix

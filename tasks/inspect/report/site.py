@@ -1,22 +1,27 @@
-"""Building the report of a study: one page for the study, one for each session, one session in memory at a time."""
+"""Building the report of a study: a page for the study, one for each session, and the pages of plug-ins.
+
+One session is in memory at a time. Plug-ins give data, which is written as HTML here, everything escaped.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from storyframes.features import STORIES
+from storyframes.plug_ins import REPORT_PAGES, PlugInError, load, origin, plug_in, plug_ins
+from storyframes.spec import may_be_called
 from storyframes.store.feature_store import FeatureStore
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.inspect.findings import Rule
 from tasks.inspect.formatting import counted
+from tasks.inspect.quality import Rule
+from tasks.inspect.report.chart import Chart
 from tasks.inspect.report.facts import StudyFacts, read_clips, read_facts
-from tasks.inspect.report.folder import new_site
 from tasks.inspect.report.matrix import CellState, Matrix
-from tasks.inspect.report.pages import render
-from tasks.inspect.report.plug_in_pages import ReportContext, write_plug_in_pages
+from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
+from tasks.inspect.report.pages import new_site, render
 from tasks.inspect.report.session_page import Pages, ReportOptions, write_session
 from tasks.inspect.report.study_charts import findings_chart, study_charts
 from tasks.study.load import Study
@@ -24,22 +29,14 @@ from tasks.study.load import Study
 
 @dataclass(frozen=True)
 class ReportSummary:
-    """What was built.
-
-    Attributes:
-        facts: the study page's content.
-        findings: how many data-quality findings each session has.
-        quoted, pictured: how many sessions' transcripts, and pictures of how many, the pages hold.
-        problems: by session, why its page has no curves.
-        faults: of plug-ins' pages that could not be made.
-    """
+    """Numbers of a report, and what is missing in it."""
 
     facts: StudyFacts
-    findings: dict[str, int]
-    quoted: int
+    findings: dict[str, int]  # the number of findings of each session
+    quoted: int  # the number of sessions with their transcripts in the report
     pictured: int
-    problems: dict[str, str]
-    faults: list[str]
+    problems: dict[str, str]  # by session, why its page is incomplete
+    faults: list[str]  # of plug-ins' pages that could not be made
 
 
 def build_report(
@@ -50,15 +47,15 @@ def build_report(
     options: ReportOptions | None = None,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> ReportSummary:
-    """Write the site into ``out``; a report that is there already is replaced when the new one is whole.
+    """Write the site into ``out``; an older report is replaced when the new one is complete.
 
     Args:
         study: a valid study.
         store: its features.
-        settings: of all extractors; they decide which versions are stale, and how captions are read.
+        settings: of all extractors, for which versions are stale and how captions are read.
         out: a new or empty folder, or an older report.
-        options: what else it is made of; nothing of the recordings themselves by default.
-        progress: called with (session_id, number, how many) before each session.
+        options: without them the report contains no text and no pictures of the recordings.
+        progress: called with (session_id, number, number of sessions) before each session.
 
     Raises:
         ReportError: ``out`` holds something else.
@@ -76,7 +73,7 @@ def build_report(
             progress(session_id, number, len(session_ids))
             write_session(pages, session_id)
         context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
-        more_pages, faults = write_plug_in_pages(context, site, pages.name)
+        more_pages, faults = _write_plug_in_pages(context, site, pages.name)
         _write_study(pages, facts, more_pages, faults)
     counts = {session_id: len(found) for session_id, found in pages.findings.items()}
     return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems, faults)
@@ -103,34 +100,93 @@ def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], fa
 
 
 def _unjudged(pages: Pages) -> list[str]:
-    """Each rule that some session has nothing for, with the number of these sessions."""
+    """Each rule without data in some session, with the number of these sessions."""
     counts = Counter(rule for rules in pages.not_looked_at.values() for rule in rules)
     return [f"{rule} in {counts[rule]} of {counted(len(pages.findings), 'session')}" for rule in Rule if counts[rule]]
 
 
 def _notes(pages: Pages) -> Iterator[str]:
-    """What of the recordings is in the pages; of what was asked for and is not, that it is not."""
-    asked = pages.options.disclosure
+    """The requested transcripts and pictures that the pages contain, or that they contain none."""
+    disclosure = pages.options.disclosure
     sessions = counted(len(pages.findings), "session")
-    for what, wanted, having in (("transcripts", asked.text, pages.quoted), ("pictures", asked.video, pages.pictured)):
-        if wanted and having:
-            yield f"This report holds {what} of {len(having)} of {sessions}."
-        elif wanted:
-            yield f"This report holds no {what}: they were asked for, and no session has any."
+    kinds = (("transcripts", disclosure.text, pages.quoted), ("pictures", disclosure.video, pages.pictured))
+    for kind, is_requested, with_kind in kinds:
+        if is_requested and with_kind:
+            yield f"This report holds {kind} of {len(with_kind)} of {sessions}."
+        elif is_requested:
+            yield f"This report holds no {kind}: they were asked for, and no session has any."
 
 
 def gather_reasons(matrix: Matrix) -> list[tuple[CellState, str, str, str]]:
-    """Each reason once, with the sessions it holds for."""
-    gathered: dict[tuple[CellState, str, str], list[str]] = {}
+    """Each reason once, with its sessions."""
+    by_reason: dict[tuple[CellState, str, str], list[str]] = {}
     for (session_id, feature), cell in matrix.cells.items():
         if cell.reason:
-            gathered.setdefault((cell.state, feature, cell.reason), []).append(session_id)
+            by_reason.setdefault((cell.state, feature, cell.reason), []).append(session_id)
     order = [CellState.FAILED, CellState.STALE, CellState.ABSENT, CellState.SKIPPED, CellState.DONE]
     return [
         (state, feature, reason, _named(sessions))
-        for (state, feature, reason), sessions in sorted(gathered.items(), key=lambda item: order.index(item[0][0]))
+        for (state, feature, reason), sessions in sorted(by_reason.items(), key=lambda item: order.index(item[0][0]))
     ]
 
 
 def _named(sessions: list[str]) -> str:
     return ", ".join(sessions) if len(sessions) <= 6 else f"{', '.join(sessions[:5])} and {len(sessions) - 5} more"
+
+
+def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple[dict[str, str], list[str]]:
+    """Write the pages of all plug-ins into the folder ``plug-ins`` of a site.
+
+    Args:
+        context: what they are made of.
+        site: the site's folder.
+        name: of the study, for the link back.
+
+    Returns:
+        By file the title of each page; and for each page that could not be made, a sentence.
+    """
+    titles: dict[str, str] = {}
+    faults: list[str] = []
+    for page_name in dict.fromkeys(point.name for point in plug_ins(REPORT_PAGES)):
+        try:
+            page = _made(page_name, context)
+        except PlugInError as error:
+            faults.append(f"page {page_name}: {error}")
+            continue
+        if page is not None:
+            file = f"plug-ins/{page_name}.html"
+            (site / "plug-ins").mkdir(exist_ok=True)
+            html = render("plug_in.html", root="../", name=name, page=page, parts=list(_drawn(page)))
+            (site / file).write_text(html, encoding="utf-8")
+            titles[file] = page.title
+    return titles, faults
+
+
+def _made(name: str, context: ReportContext) -> ReportPage | None:
+    """The page of this name.
+
+    Raises:
+        PlugInError: the plug-in cannot be used. Of its own error only the class is told, since the text may quote what
+            somebody said.
+    """
+    if not may_be_called(name):
+        raise PlugInError("a name has lower-case letters, digits and underscores")
+    point = plug_in(REPORT_PAGES, name)
+    assert point is not None
+    make = load(point)
+    try:
+        page = make(context)
+    except Exception as error:
+        raise PlugInError(f"{origin(point)} failed with {type(error).__name__}") from None
+    if page is not None and not isinstance(page, ReportPage):
+        raise PlugInError(f"{origin(point)} gave a {type(page).__name__}, not a ReportPage")
+    return page
+
+
+def _drawn(page: ReportPage) -> Iterator[tuple[str, object]]:
+    """The parts with their kinds, each chart under a key of its own."""
+    for number, part in enumerate(page.parts):
+        if isinstance(part, Chart):
+            yield "chart", replace(part, key=f"chart-{number}")
+        else:
+            yield ("table" if isinstance(part, ReportTable) else "text"), part

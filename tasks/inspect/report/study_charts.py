@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from tasks.inspect.findings import QualityFinding, Rule
 from tasks.inspect.formatting import counted
+from tasks.inspect.quality import QualityFinding, Rule
 from tasks.inspect.report.chart import BLUE, COLOURS, GREEN, ORANGE, PINK, Chart, label
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.label_facts import SchemeFacts

@@ -79,7 +79,7 @@ def evaluate(
         error_console().print(f"[bold red]left out[/] {escape(fault)}")
     if report and done.runs:
         from storyframes_empathy.report.benchmark_page import write_benchmark
-        from tasks.inspect.report.folder import ReportError
+        from tasks.inspect.report.pages import ReportError
 
         try:
             write_benchmark(done, tables, runs, report)

@@ -61,7 +61,7 @@ def topics(
     from storyframes.store.feature_store import FeatureStore
     from storyframes_empathy.report.topics_page import TopicsPage, write_topics
     from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
-    from tasks.inspect.report.folder import ReportError, check_target
+    from tasks.inspect.report.pages import ReportError, check_target
     from tasks.study.load import load_study
     from tasks.study.study_identity import check_study_record
 

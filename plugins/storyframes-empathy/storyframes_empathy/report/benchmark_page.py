@@ -16,8 +16,7 @@ from storyframes_empathy.scores.evaluation import Evaluation, ScoredRun, table_k
 from storyframes_empathy.scores.table_formats import HEADINGS, cell_text, count_text, shown_metrics
 from storyframes_empathy.scores.tables import Table, model_name, row_order, table_order
 from tasks.inspect.report.chart import COLOURS, Chart, label
-from tasks.inspect.report.folder import new_site
-from tasks.inspect.report.pages import render
+from tasks.inspect.report.pages import new_site, render
 
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up")
 

@@ -11,8 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from tasks.inspect.report.chart import COLOURS, Chart, label
-from tasks.inspect.report.folder import new_site
-from tasks.inspect.report.pages import render
+from tasks.inspect.report.pages import new_site, render
 
 FILE = "topics.parquet"
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star", "x")
