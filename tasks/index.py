@@ -15,11 +15,11 @@ from storyframes.clips.splits import components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import (
     SESSION_PHASE,
+    WINDOWS_SCHEMA,
     PhaseRow,
     PhaseSpan,
     SessionSignals,
     read_windows,
-    windows_schema,
     write_windows,
 )
 from storyframes.features import FEATURES, in_order
@@ -83,7 +83,7 @@ def build_clip_index(
         store: the study's features; None makes the index from the tables and the recordings' headers.
         rules: by scheme, how its labels meet clips; :func:`tasks.label_rules.label_rule_faults` has no fault to find.
     """
-    return _build(study, spec, store, rules or {}, windows_schema().empty_table())[0]
+    return _build(study, spec, store, rules or {}, WINDOWS_SCHEMA.empty_table())[0]
 
 
 def _build(
@@ -278,7 +278,7 @@ def update_clip_index(
         StoreError: the store's index has a newer format; it was left as it is.
         StorageError: the store cannot be read or written.
     """
-    known = windows_schema().empty_table() if anew else read_windows(store.storage)
+    known = WINDOWS_SCHEMA.empty_table() if anew else read_windows(store.storage)
     index, found = _build(study, spec, store, rules or {}, known)
     write_clip_index(index.clips, store.storage)
     if found.table is not known:

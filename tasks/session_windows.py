@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import WINDOW_COLUMNS, PhaseRow, SessionSignals, window_type, windows_of, windows_schema
+from storyframes.clips.windows import WINDOW_COLUMNS, WINDOW_TYPE, WINDOWS_SCHEMA, PhaseRow, SessionSignals, windows_of
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
 from storyframes.spec import Axis
@@ -63,7 +63,7 @@ class SessionWindows:
     """What was found of the sessions.
 
     Attributes:
-        table: a row for each (:func:`storyframes.clips.windows.windows_schema`), by their ids.
+        table: a row for each (:data:`storyframes.clips.windows.WINDOWS_SCHEMA`), by their ids.
         unreadable: the sessions that have no row, and why.
     """
 
@@ -92,7 +92,7 @@ class SessionWindows:
         counts = pc.list_value_length(table["windows"]).to_numpy()
         windows = pa.Table.from_batches(
             [pa.RecordBatch.from_struct_array(chunk.flatten()) for chunk in table["windows"].chunks],
-            pa.schema(list(window_type())),
+            pa.schema(list(WINDOW_TYPE)),
         )
         places = pa.array(np.repeat(np.arange(len(table)), counts))
         windows = windows.add_column(0, "session_id", table["session_id"].take(places))
@@ -159,7 +159,7 @@ def find_windows(
 
     order = list(changed)
     new = [read(order[first : first + _AT_ONCE]) for first in range(0, len(order), _AT_ONCE)]
-    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, windows_schema())])
+    table = pa.concat_tables([known.take(pa.array(kept, pa.int64())), pa.Table.from_batches(new, WINDOWS_SCHEMA)])
     return SessionWindows(table.take(pc.sort_indices(table["session_id"])), unreadable)
 
 
@@ -300,11 +300,9 @@ def _batch(rows: Sequence[Mapping[str, Any]], windows: pd.DataFrame) -> pa.Recor
     """Rows of the table; the windows are in the order of the rows."""
     of_session = windows["session_id"].value_counts(sort=False)
     ends = np.cumsum([0, *(of_session.get(row["session_id"], 0) for row in rows)])
-    fields = list(window_type())
+    fields = list(WINDOW_TYPE)
     table = pa.Table.from_pandas(windows, pa.schema(fields), preserve_index=False).combine_chunks()
     structs = pa.StructArray.from_arrays([pa.concat_arrays(each.chunks) for each in table.columns], fields=fields)
     lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs)
-    columns: dict[str, Any] = {
-        name: [row[name] for row in rows] for name in windows_schema().names if name != "windows"
-    }
-    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, windows_schema())
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in WINDOWS_SCHEMA.names if name != "windows"}
+    return pa.RecordBatch.from_pydict(columns | {"windows": lists}, WINDOWS_SCHEMA)

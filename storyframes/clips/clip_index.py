@@ -1,4 +1,4 @@
-"""The clip index: one row per window and what it is labelled of, with who is in it, its split and its name."""
+"""The clip index: one row per window and rating, with its participant, its split and its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS: Mapping[str, str] = {
     "split": "str",
     "split_group": "int32",
 } | {name: dtype for name, dtype in WINDOW_COLUMNS.items() if name not in ("session_id", "phase")}
-"""The columns of the clip index and their types, without those of single features."""
+"""The columns of the clip index and their types, except the ``has_`` columns of features."""
 
 
 def build_index(
@@ -36,19 +36,20 @@ def build_index(
     *,
     together: Iterable[Iterable[str]] = (),
 ) -> pd.DataFrame:
-    """The clip index of a study, all at once; :func:`clip_rows` has it of windows that were cut before.
+    """The clip index of a study: cuts windows and makes their rows by :func:`clip_rows`.
 
     Args:
         sessions: columns session_id, participant_id.
-        phases: columns session_id, phase, start_s, end_s; infinite where a phase is all there is.
+        phases: columns session_id, phase, start_s, end_s; infinite where a phase is the whole session.
         ratings: see :func:`clip_rows`.
         spec: how clips are cut.
-        signals: by session, what the store knows; without it the index comes from the tables alone, at ``spec.fps``.
+        signals: by session, the signals of the store; without them the index is made from the tables alone, at
+            ``spec.fps``.
         features: the features that get a ``has_`` column.
         together: participants who met in a session, and so are in one split.
 
     Returns:
-        As of :func:`clip_rows`. Columns that need signals are missing values (NA) where there are none.
+        As :func:`clip_rows`. Columns that need signals that a session does not have are NA.
     """
     signals = signals or {}
     windows = windows_of(
@@ -70,18 +71,17 @@ def clip_rows(
     """The rows of the clip index.
 
     Args:
-        windows: as :func:`storyframes.clips.windows.windows_of` gives them.
+        windows: as made by :func:`storyframes.clips.windows.windows_of`.
         sessions: columns session_id, participant_id.
-        ratings: columns session_id, story_id, position, empathy, and target where that is not the story: what the
-            windows of a session are labelled of.
-        spec: how the windows were cut; here it says how participants are split.
+        ratings: columns session_id, story_id, position, empathy, and target where that is not the story: the ratings of
+            a session, each of which labels all its windows.
+        spec: how participants are split.
         having: by feature that gets a ``has_`` column, the sessions that have it.
         together: participants who met in a session, and so are in one split.
 
     Returns:
-        One row per window and rating, sorted by session, phase, start frame, position and target; of a session without
-        ratings one per window, or none, as ``spec.unlabelled`` says. Columns of a rating that there is not are missing
-        values (NA).
+        One row per window and rating, sorted by session, phase, start frame, position and target; for a session without
+        ratings one per window, or none, as ``spec.unlabelled`` says. Columns of a missing rating are NA.
     """
     unlabelled = spec.unlabelled or ("drop" if len(ratings) else "keep")
     ratings = ratings if "target" in ratings else ratings.assign(target=ratings["story_id"])
@@ -93,14 +93,14 @@ def clip_rows(
     meetings = [list(met) for met in together]
     splits = assign_splits(list(participant), spec, meetings)
     groups = sorted(components(participant, meetings))
-    group_of = {one: number for number, group in enumerate(groups) for one in group}
+    group_of = {person: number for number, group in enumerate(groups) for person in group}
     row_of, names = pd.factorize(index["session_id"])  # what a session has is looked up once, not for each of its clips
     who = participant.reindex(names)
     index["participant_id"] = who.array.take(row_of)
     index["split"] = who.map(splits).array.take(row_of)
     index["split_group"] = who.map(group_of).array.take(row_of)
-    for feature, those in having.items():
-        index[column_of(feature)] = names.isin(those)[row_of]
+    for feature, sessions_with_it in having.items():
+        index[column_of(feature)] = names.isin(sessions_with_it)[row_of]
     index = index.sort_values(
         ["session_id", "phase", "start_frame", "position", "target"], kind="stable", ignore_index=True
     )
@@ -131,5 +131,5 @@ def _about_what(index: pd.DataFrame) -> pd.Series:
 
 
 def weight_column(column: str) -> str:
-    """The column with the weights of a label's column; there is one where its raters say how sure they are."""
+    """The column with the weights of a label's column; it exists where raters gave their certainty."""
     return f"{column}_weight"

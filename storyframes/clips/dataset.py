@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from storyframes.clips.filters import complete_clips, filter_clips
 from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
-from storyframes.clips.readers import Batch, Field, PaddedRows
+from storyframes.clips.readers import Batch, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -30,32 +30,32 @@ class ClipDataset:
 
     For :class:`~storyframes.clips.loader.ClipLoader` or torch's DataLoader.
 
-    A sample is a dict of numpy arrays by field; the fields, their shapes and dtypes are the same for every clip
-    (``fields``; docs/training.md lists those of every input). ``index``, int64, is the clip's place in the dataset.
-    Values are as they are stored, with NaN and all; fields that end in ``_mask`` are bool and say which rows count.
+    A sample is a dict of numpy arrays by field. The fields, their shapes and dtypes are the same for every clip
+    (``fields``; docs/training.md lists them for every input). ``index``, int64, is the clip's place in the dataset.
+    Values are as stored, including NaN; fields that end in ``_mask`` are bool and say which rows are measurements.
 
-    A dataset can be pickled, and forked after it was used; every process opens the store for itself, the versions it
-    had here.
+    A dataset can be pickled, and a process that used it can be forked. Every process opens the store for itself, with
+    the versions of this dataset.
 
     Args:
         store: the feature store, or its folder.
-        inputs: names, or :class:`~storyframes.clips.inputs.ClipInput` where columns or rows are to be chosen.
-        where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= .9``,
-            see :func:`~storyframes.clips.filters.parse_filter`) or pyarrow's
-            (``pc.field("split") == "train"``); None takes all.
+        inputs: names, or :class:`~storyframes.clips.inputs.ClipInput` to choose columns or rows.
+        where: which clips: an expression over the clip index, as text (``split == "train" and face_tracked >= 0.9``,
+            see :func:`~storyframes.clips.filters.parse_filter`) or pyarrow's (``pc.field("split") == "train"``); None
+            takes all.
         drop_missing: leave out clips that lack an input; otherwise they are an error.
-        split: draw participants into splits anew, instead of taking the clip index's own; ``where`` and ``clips`` have
-            these. None takes those of the index.
+        split: draw participants into other splits than the clip index's; ``where`` and ``clips`` use these splits. None
+            takes those of the index.
 
     Attributes:
         clips: the clips' rows of the clip index; sample i is row i.
         split: as given.
         fields: shape, dtype and column names of each array of a sample.
-        schemes: of each column of labels in ``clips``, whether it is nominal, ordinal or interval.
+        schemes: the type of each column of labels in ``clips``: nominal, ordinal or interval.
 
     Raises:
-        StoreError: there is no such store, or it has no clip index.
-        ValueError: no clip is left, one lacks an input, or there is no such input or column.
+        StoreError: the store does not exist, or has no clip index.
+        ValueError: no clip is left, a clip lacks an input, or no input or column has such a name.
 
     Example:
         >>> dataset = ClipDataset("STORE", ["vision", "label"], 'split == "train" and phase == "reflection"')
@@ -80,27 +80,26 @@ class ClipDataset:
         split: SplitSpec | None = None,
     ) -> None:
         if not isinstance(split, SplitSpec | None):
-            raise TypeError(f"split={split!r} is no SplitSpec; the clips of one split are where='split == \"train\"'")
+            raise TypeError(f"split={split!r} is no SplitSpec; to read one split, give where='split == \"train\"'")
         self.store = store if isinstance(store, FeatureStore) else FeatureStore(store)
         self.split = split
-        wanted = _distinct(inputs)
+        self._inputs = _distinct(inputs)
         index = self.store.clips()
         clocks, track = index.attrs.pop("clocks", {}), index.attrs.pop("track", MAIN)
         index = index if split is None else split.applied(index)
         chosen = filter_clips(index, where)
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
-        self.clips: pd.DataFrame = complete_clips(chosen, self.store, wanted, drop_missing=drop_missing)
+        self.clips: pd.DataFrame = complete_clips(chosen, self.store, self._inputs, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
         source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track)
-        self._inputs = wanted
-        self._readers = []
+        self._readers: list[InputReader] = []
         self.fields: dict[str, Field] = {}
-        for each in wanted:
-            readers = open_input(source, each)
+        for requested in self._inputs:
+            readers = open_input(source, requested)
             for name, field in ((name, field) for reader in readers for name, field in reader.fields.items()):
                 if name in self.fields or name == "index":
                     raise ValueError(
-                        f"the input {each.field!r} has the field {name!r}, which another input has already"
+                        f"the input {requested.field!r} has the field {name!r}, which another input has already"
                     )
                 self.fields[name] = field
             self._readers += readers
@@ -109,7 +108,7 @@ class ClipDataset:
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the memory of batches."""
+        """All but the memory of batches."""
         return {**self.__dict__, "_buffers": None, "_most": 0}
 
     def __len__(self) -> int:
@@ -137,16 +136,16 @@ class ClipDataset:
         """Clips stacked: every field with the clips as its first dimension.
 
         Args:
-            indices: which clips; a negative one counts from the end. The rows of a window are read once, however many
-                of them are its clips.
+            indices: which clips; a negative number counts from the end. The rows of a window are read once, however
+                many of the clips are of it.
             out: arrays to fill, as :meth:`allocate` makes them for as many clips.
 
         Returns:
-            By field, an array of the shape ``(n, *shape of the field)``; ``out`` where that is given.
+            By field, an array of the shape ``(n, *shape of the field)``; ``out`` if given.
 
         Raises:
-            IndexError: there is no such clip.
-            StoreError: the store does not hold its rows (any more).
+            IndexError: a clip's number is out of range.
+            StoreError: the store does not have its rows, or no longer.
         """
         places = range(len(self))
         numbers = [places[index] for index in indices]
@@ -168,11 +167,11 @@ class ClipDataset:
         return batch
 
     def windows(self) -> pd.DataFrame:
-        """The distinct windows of the clips: what would be read twice for several labels, say, is one of these.
+        """The distinct windows of the clips: clips with several labels of one window share it.
 
         Returns:
             One row per window, in the order of their first clips: session_id, start_frame, stop_frame, start_s, stop_s,
-            and clips, the places of its clips in the dataset, (n,) int64, rising.
+            and clips, the places of its clips in the dataset, (n,) int64, increasing.
 
         Example:
             >>> dataset = ClipDataset("STORE", ["vision", "label"])
@@ -191,14 +190,14 @@ class ClipDataset:
         return self.clips.loc[first, columns].reset_index(drop=True).assign(clips=pd.Series(clips, dtype=object))
 
     def stored_rows(self, index: int) -> dict[str, np.ndarray]:
-        """Of each padded input, which rows of its feature a clip has: those that two clips share have one number.
+        """The rows of its feature that a clip has of each padded input: a row that two clips share has one number.
 
         Returns:
-            By the input's field, (length,) int64, in the clip's order; -1 where a clip has none yet: its sound begins
-            later than it.
+            By the input's field, (length,) int64, in the clip's order; -1 before the first row of a clip whose sound
+            begins later than the clip.
 
         Raises:
-            IndexError: there is no such clip.
+            IndexError: the clip's number is out of range.
 
         Example:
             >>> dataset = ClipDataset("STORE", [ClipInput("audio"), ClipInput("openface")])
@@ -207,13 +206,15 @@ class ClipDataset:
             (['audio'], 800, 800)
         """
         clip = self._clip(range(len(self))[index])
-        return {each.name: each.rows(self.store, clip) for each in self._readers if isinstance(each, PaddedRows)}
+        return {
+            reader.name: reader.rows(self.store, clip) for reader in self._readers if isinstance(reader, PaddedRows)
+        }
 
     def allocate(self, count: int) -> dict[str, np.ndarray]:
         """Arrays for ``count`` clips, to be filled.
 
         Raises:
-            StoreError: there is not so much memory.
+            StoreError: they do not fit into memory.
         """
         try:
             return {name: np.empty((count, *field.shape), field.dtype) for name, field in self.fields.items()}
@@ -233,34 +234,34 @@ class ClipDataset:
 def _distinct(inputs: Sequence[str | ClipInput]) -> list[ClipInput]:
     if isinstance(inputs, str):
         raise TypeError(f"inputs={inputs!r} is one string; give a sequence of inputs: [{inputs!r}]")
-    wanted = [each if isinstance(each, ClipInput) else ClipInput(each) for each in inputs]
-    names = [each.field for each in wanted]
+    requested = [given if isinstance(given, ClipInput) else ClipInput(given) for given in inputs]
+    names = [clip_input.field for clip_input in requested]
     if not names:
         raise ValueError("inputs is empty: name at least one")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"input {twice[0]!r} is named twice")
-    return wanted
+    return requested
 
 
 def _compact(clips: pd.DataFrame) -> tuple[np.ndarray, list[str], list[str]]:
-    """What :class:`Clip` holds of every clip as one array, with sessions and stories as numbers into two lists."""
+    """The values of :class:`Clip` of all clips as one array, with sessions and stories as numbers into two lists."""
     session, sessions = pd.factorize(clips["session_id"])
     story, stories = pd.factorize(clips["story_id"])
     columns = clips[list(Clip._fields[3:])].copy()
     columns[["audio_start", "audio_stop"]] = columns[["audio_start", "audio_stop"]].fillna(-1).astype(np.int64)
     columns.insert(0, "session", session)
     columns.insert(1, "story", story)
-    return columns.to_records(index=False), list(sessions), [*stories, NO_STORY]  # -1, where there is none, is the last
+    return columns.to_records(index=False), list(sessions), [*stories, NO_STORY]  # a missing story, -1, is the last
 
 
 _ALIGNMENT = 64
 
 
 class BatchBuffers:
-    """Arrays for batches, on memory that comes back by itself when the last array on it is gone.
+    """Arrays for batches, on memory that returns to the pool when the last array on it is deleted.
 
-    So a batch may be kept as long as one likes; whoever keeps many makes more memory be allocated. Threads may share
-    one.
+    Fresh memory costs about as much as filling it, so it is used again. A batch may be kept for any time; keeping many
+    allocates more memory. Threads may share a pool.
 
     Args:
         fields: the arrays of a sample.
@@ -282,16 +283,16 @@ class BatchBuffers:
             self._nbytes += -(-batch_size * _nbytes(field) // _ALIGNMENT) * _ALIGNMENT
 
     def take(self, count: int) -> dict[str, np.ndarray]:
-        """Arrays for ``count`` samples, holding whatever was there before."""
+        """Arrays for ``count`` samples, with arbitrary values."""
         try:
             memory = self._unused.pop()
         except IndexError:
             memory = self._allocate(self._nbytes)
-        lent = np.asarray(_Loan(memory, self._unused))
+        loan = np.asarray(_Loan(memory, self._unused))
         arrays = {}
         for name, field in self._fields.items():
             first = self._offsets[name]
-            part = lent[first : first + count * _nbytes(field)]
+            part = loan[first : first + count * _nbytes(field)]
             arrays[name] = part.view(field.dtype).reshape(count, *field.shape)
         return arrays
 

@@ -133,7 +133,7 @@ def open_feature(
     if not arrays:
         raise ValueError(f"{feature!r} has no array with a row for each {', '.join(_AXES[:-1])} or {_AXES[-1]}")
     axis, way = _rows_of_clip(requested, feature, spec, arrays)
-    speakers = find_speakers(source, requested, feature, spec, axis)
+    speakers = find_speakers(source, requested, feature, spec, axis) if requested.speakers is not None else None
     opening = _Opening(source, requested, feature, spec, arrays, axis, speakers, sound)
     return READERS[axis, way](opening)
 

@@ -26,7 +26,7 @@ _PLACE = "\0place"  # no filter can name this column
 
 
 def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.DataFrame:
-    """The clips for which ``where`` is true; a comparison with a missing value, or the opposite of one, is not.
+    """The clips for which ``where`` is true; a comparison with a missing value and its negation are both not true.
 
     Args:
         index: the clip index.
@@ -52,7 +52,7 @@ def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.D
 
 
 def _rows(index: pd.DataFrame, expression: pc.Expression) -> np.ndarray:
-    """The places of the rows for which the expression is true. Categories are compared as the names that they are."""
+    """The places of the rows for which the expression is true. Categories are compared by their names."""
     table = pa.Table.from_pandas(index, preserve_index=False)
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -67,47 +67,47 @@ def complete_clips(
     """The clips that have all inputs.
 
     Raises:
-        ValueError: one lacks an input and ``drop_missing`` is not set, or all do.
+        ValueError: a clip lacks an input and ``drop_missing`` is not set, or all clips lack one.
     """
-    for wanted in inputs:
-        lacking = _lacking(clips, store, wanted)
+    for requested in inputs:
+        lacking = _lacking(clips, store, requested)
         if lacking.any() and not drop_missing:
-            raise ValueError(_complaint(clips[lacking], len(clips), wanted, store))
+            raise ValueError(_complaint(clips[lacking], len(clips), requested, store))
         if lacking.all():
-            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {wanted.field!r}")
+            raise ValueError(f"no clip is left: none of the {len(clips)} clips has the input {requested.field!r}")
         clips = clips[~lacking]
     return clips.reset_index(drop=True)
 
 
-def _lacking(clips: pd.DataFrame, store: FeatureStore, wanted: ClipInput) -> pd.Series:
-    """Which clips cannot give the input."""
-    needs = needed_features(wanted, store)
-    if wanted.name == "story":
+def _lacking(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput) -> pd.Series:
+    """Which clips lack the input."""
+    needs = needed_features(requested, store)
+    if requested.name == "story":
         return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
-    if wanted.name == "label":
-        return clips[RATING].isna() if wanted.columns is None else pd.Series(False, index=clips.index)
+    if requested.name == "label":
+        return clips[RATING].isna() if requested.columns is None else pd.Series(False, index=clips.index)
     sessions = clips["session_id"].unique()
     complete = [session for session in sessions if all(store.has(session, feature) for feature in needs)]
     lacking = ~clips["session_id"].isin(complete)
-    return lacking | clips["audio_start"].isna() if wanted.field == "audio" else lacking
+    return lacking | clips["audio_start"].isna() if requested.field == "audio" else lacking
 
 
-def _complaint(lacking: pd.DataFrame, count: int, wanted: ClipInput, store: FeatureStore) -> str:
-    stories = lacking["story_id"].dropna().unique() if wanted.name == "story" else []
+def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: FeatureStore) -> str:
+    stories = lacking["story_id"].dropna().unique() if requested.name == "story" else []
     names = stories if len(stories) else lacking["session_id"].unique()
     shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    columns = [column_of(feature) for feature in needed_features(wanted, store)]
-    there = columns and all(column in lacking for column in columns)  # an index may be older than a feature
-    advice = f"filter with where={' and '.join(columns)!r}, or " if there else ""
-    if wanted.name == "label":
+    columns = [column_of(feature) for feature in needed_features(requested, store)]
+    has_columns = columns and all(column in lacking for column in columns)  # an index may be older than a feature
+    advice = f"filter with where={' and '.join(columns)!r}, or " if has_columns else ""
+    if requested.name == "label":
         others = [name for name in lacking.attrs.get("schemes", {}) if name != RATING]
         ask = f"ask for other labels with ClipInput('label', {others[:3]}), " if others else ""
         if len(lacking) == count:
             cure = ask.removesuffix(", ") or "leave it out, or index a study that has ratings or labels"
-            return f"none of the {count} clips has a rating, which is the input {wanted.field!r}: {cure}"
+            return f"none of the {count} clips has a rating, which is the input {requested.field!r}: {cure}"
         advice = f"{ask}filter with where='{RATING} is not null', or "
     return (
-        f"{len(lacking)} of {count} clips lack the input {wanted.field!r} (of {shown}): {advice}"
+        f"{len(lacking)} of {count} clips lack the input {requested.field!r} (of {shown}): {advice}"
         "leave them out with drop_missing=True"
     )
 
@@ -132,15 +132,15 @@ _MOST_CHARACTERS = 10_000  # deeper nesting than that many characters can hold w
 
 
 def parse_filter(text: str, columns: Iterable[str]) -> pc.Expression:
-    """The pyarrow expression that ``text`` writes out.
+    """The pyarrow expression of a filter written as text.
 
     Args:
-        text: ``split == "train" and face_tracked >= .9``, ``empathy in [1, 2]``, ``not has_dope``,
+        text: ``split == "train" and face_tracked >= 0.9``, ``empathy in [1, 2]``, ``not has_dope``,
             ``stop_s - start_s > 7``, ``valence is not null``.
         columns: the names that it may use.
 
     Raises:
-        ValueError: it names something else than a column, or holds something else than a filter may.
+        ValueError: a name is not a column, or something is not allowed in a filter.
         SyntaxError: it cannot be parsed.
     """
     if len(text) > _MOST_CHARACTERS:
@@ -152,7 +152,7 @@ def parse_filter(text: str, columns: Iterable[str]) -> pc.Expression:
 
 
 def _truth(node: ast.expr, columns: frozenset[str]) -> pc.Expression:
-    """What is true or false of a clip; a value alone is neither."""
+    """An expression that is true or false of a clip; a value alone is neither."""
     expression = _expression(node, columns)
     if not any(isinstance(part, ast.Name) for part in ast.walk(node)):
         raise ValueError(f"{ast.unparse(node)!r} names no column")
@@ -180,7 +180,7 @@ def _expression(node: ast.expr, columns: frozenset[str]) -> pc.Expression:
         case ast.Compare(left=left, ops=ops, comparators=others):
             parts = zip([left, *others[:-1]], ops, others, strict=True)
             return reduce(operator.and_, (_comparison(*part, columns) for part in parts))
-    raise ValueError(f"{ast.unparse(node)!r} is nothing that a filter may hold")
+    raise ValueError(f"{ast.unparse(node)!r} is not allowed in a filter")
 
 
 def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: frozenset[str]) -> pc.Expression:
@@ -188,8 +188,8 @@ def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: frozens
         if not isinstance(right, ast.List | ast.Tuple | ast.Set):
             raise ValueError(f"{ast.unparse(right)!r} is no list: write [1, 2] behind 'in'")
         column = _truth(left, columns)
-        chosen = column.isin([_value(each) for each in right.elts])
-        # A missing value is in no list. As in every other comparison, it is not "not in" one either.
+        chosen = column.isin([_value(value) for value in right.elts])
+        # A missing value is in no list, and as in every other comparison not "not in" one either.
         return (chosen if isinstance(op, ast.In) else ~chosen) & column.is_valid()
     if isinstance(op, ast.Is | ast.IsNot):
         if not (isinstance(right, ast.Name) and right.id == "null" and isinstance(left, ast.Name)):
@@ -199,7 +199,7 @@ def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, columns: frozens
         missing = _expression(left, columns).is_null()
         return ~missing if isinstance(op, ast.IsNot) else missing
     if type(op) not in _OPERATORS:
-        raise ValueError(f"{type(op).__name__} is nothing that a filter may hold")
+        raise ValueError(f"{type(op).__name__} is not allowed in a filter")
     return _OPERATORS[type(op)](_expression(left, columns), _expression(right, columns))
 
 

@@ -1,4 +1,4 @@
-"""An input of a clip as a training job wants it, and what its readers are made from."""
+"""An input of a clip as a training job asks for it, what its readers are made from, and a clip as they see it."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from storyframes.tracks import MAIN, feature_and_track, of_track
 
 @dataclass(frozen=True)
 class ClipInput:
-    """One input as a training job wants it.
+    """One input of clips, as a training job asks for it.
 
     Attributes:
         name: any feature of the store, or vision, audio, words, sentence, story or label; of another track also
             written ``<name>@<track>``. ``label.<scheme>`` is a scheme's curve, at each frame of the clip.
-        columns: names of columns or groups of ``values``, in the order wanted, and of the feature's other arrays; None
-            takes all columns of ``values``, or all arrays where there is no ``values``. The store says which there are
-            (:meth:`FeatureStore.spec`). The groups of openface and vision are "gaze", "eye_landmarks", "pose",
+        columns: names of columns or groups of ``values``, in the order of the field, and of the feature's other arrays;
+            None takes all columns of ``values``, or all arrays of a feature without ``values``.
+            :meth:`FeatureStore.spec` shows them. The groups of openface and vision are "gaze", "eye_landmarks", "pose",
             "landmarks_2d", "landmarks_3d", "shape", "action_units", "bookkeeping", and "measurements", which is all of
-            these but the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but arrays
-            ("body_2d", "hands_3d"). Of label they are schemes, each a field of its own.
-        axis: what a row stands for, by default what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
-            words or utterances one row per frame, if it is stored so.
-        speakers: of words and utterances, only those of these speakers, by the names that the store has for them
-            (``participant``, ``robot``); None takes everybody's.
+            these except the bookkeeping; vision has "openface" and "resnet50" as well. dope has no ``values`` but
+            arrays ("body_2d", "hands_3d"). The columns of label are schemes, each a field of its own.
+        axis: what a row stands for; None takes what it is in ``values``. :attr:`Axis.FRAME` gives a feature of sound,
+            words or utterances one row per frame, if the store has its rows by frame.
+        speakers: takes only words and utterances of these speakers, by their names in the store (``participant``,
+            ``robot``); None takes everybody's.
         rate: points a second of a grid that begins with the clip; each has the row nearest to it, whatever rate the
             feature has. None takes the rows as they are.
-        weights: of label, how sure its raters are, too: a field ``<label>_weight`` for each, float32 from 0 to 1. It is
-            1 where no rater says how sure, and 0 where the clip has no value.
-        track: whose camera or microphone; the fields of another than the session's own are called
-            ``<name>@<track>``, ``<name>@<track>_mask``, …. Its rows are found by its clock, as the clip index has it.
+        weights: adds to each label the certainty of its raters: a field ``<label>_weight``, float32 from 0 to 1. It is
+            1 where no rater gives one, and 0 where the clip has no value.
+        track: whose camera or microphone; the fields of another track than the session's own are called
+            ``<name>@<track>``, ``<name>@<track>_mask``, …. Its rows are found by its clock, as in the clip index.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
-        ValueError: there is no such axis or rate, ``speakers`` is empty, ``weights`` are of another input than label,
-            or ``name`` has another track in it. Whether there is such an input and such columns, speakers and tracks,
-            :class:`ClipDataset` says.
+        ValueError: the axis is unknown, the rate is not positive, ``speakers`` is empty, ``weights`` are asked of
+            another input than label, or ``name`` has another track in it. :class:`ClipDataset` checks whether the store
+            has such an input and such columns, speakers and tracks.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -93,7 +93,7 @@ class ClipInput:
 
     @property
     def field(self) -> str:
-        """What its main field is called, and what the names of the others begin with."""
+        """The name of its main field, with which the names of the others begin."""
         return of_track(self.name, self.track)
 
 
@@ -104,10 +104,10 @@ class ClipSource:
     Attributes:
         store: the store.
         index: the whole clip index.
-        sessions: the sessions of the clips that will be read; each has what the input needs.
+        sessions: the sessions of the clips that will be read; each has the features that the input needs.
         clips: the clips that will be read, in the dataset's order.
-        clocks: of the tracks, as the clip index has them.
-        track: whose frames the clips are of.
+        clocks: the clocks of the tracks, as in the clip index.
+        track: the track whose frames the clips count.
     """
 
     store: FeatureStore
@@ -118,10 +118,10 @@ class ClipSource:
     track: str = MAIN
 
     def clock(self, track: str) -> TrackClock:
-        """How a track's device counts.
+        """The clock of a track's device.
 
         Raises:
-            ValueError: the clip index does not say it of a session that is read.
+            ValueError: the clip index does not have it for a session that is read.
         """
         if track == MAIN:
             return SESSIONS_OWN
@@ -136,10 +136,10 @@ class ClipSource:
 
     @property
     def frames(self) -> int:
-        """The frames of every clip.
+        """The number of frames of every clip.
 
         Raises:
-            ValueError: some have more than others.
+            ValueError: clips differ in it.
         """
         lengths = (self.clips["stop_frame"] - self.clips["start_frame"]).unique()
         if len(lengths) > 1:
@@ -151,7 +151,7 @@ class ClipSource:
 
 
 class Clip(NamedTuple):
-    """What readers need of one row of the clip index, and which row of the dataset it is."""
+    """The values of a clip index's row that readers need, and the row's number in the dataset."""
 
     row: int
     session_id: str

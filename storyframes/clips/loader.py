@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 class ClipLoader:
     """Batches of a dataset's clips in a sampler's order: dicts of tensors by field, clips first.
 
-    Reading copies rows from mapped files and holds no lock of the interpreter meanwhile, so threads do what takes
-    worker processes elsewhere, without sending anything between processes. A batch may be kept: its memory is used for
-    another one only when nothing refers to it any more.
+    Reading copies rows from mapped files and does not hold the interpreter's lock, so threads replace worker processes,
+    and nothing is sent between processes. A batch may be kept: its memory is used for another one only when nothing
+    refers to it any more.
 
     Args:
         dataset: the clips.
         batch_size: clips of a batch; the last batch of an epoch may be smaller.
-        sampler: their order; the dataset's own without one.
-        threads: read so many batches at a time.
-        prefetch: batches that are read ahead of the one in use.
+        sampler: the order of the clips; None takes the dataset's.
+        threads: the number of batches that are read at the same time.
+        prefetch: the number of batches that are read ahead of the one in use.
         drop_last: leave out the last batch if it is smaller.
-        device: where batches go. A CUDA device is fed from pinned memory, without waiting; float16 stays float16, to be
-            cast there.
+        device: where batches are copied to. Copies to a CUDA device are asynchronous, from pinned memory; float16 stays
+            float16, to be cast on the device.
 
     Raises:
-        ValueError: a number is too small.
+        ValueError: a number is less than 1.
         ModuleNotFoundError: PyTorch is not installed.
 
     Example:
@@ -89,10 +89,10 @@ class ClipLoader:
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """The epoch's batches; the first time after :meth:`load_state_dict`, those that are left of it.
+        """The epoch's batches; the first time after :meth:`load_state_dict`, the rest of them.
 
         Raises:
-            StoreError: the store does not hold a clip's rows (any more).
+            StoreError: the store does not have a clip's rows, or no longer.
         """
         pool = ThreadPoolExecutor(self.threads, thread_name_prefix="clips")
         pending: deque[tuple[Future[Batch], int]] = deque()
@@ -111,13 +111,13 @@ class ClipLoader:
         self.sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the epoch is: exactly the batches that were handed out, not those that were read ahead."""
+        """The progress of the epoch: counts the batches that were handed out, not those that were read ahead."""
         epoch, consumed = self._delivered
         state = self.sampler.state_dict(consumed if epoch == self.sampler.epoch else None)
         return {**state, "clips": self.dataset.digest}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with the batch after the last one that was handed out when ``state`` was taken.
+        """Continue with the batch after the last one that was handed out when ``state`` was taken.
 
         Raises:
             ValueError: it was taken with other clips or another order.
@@ -131,7 +131,7 @@ class ClipLoader:
         self._delivered = (state["epoch"], state["consumed"])
 
     def _batches(self) -> Iterator[tuple[list[int], int]]:
-        """The clips of each batch, and how many the sampler has given out with it."""
+        """The clips of each batch, and how many clips the sampler has given out including them."""
         order = iter(self.sampler)
         while indices := list(islice(order, self.batch_size)):
             if len(indices) < self.batch_size and self.drop_last:
@@ -152,7 +152,7 @@ class ClipLoader:
         return tensors
 
     def _send(self, tensors: dict[str, torch.Tensor], arrays: Batch) -> dict[str, torch.Tensor]:
-        """Begin copying to the device; the arrays are kept until that has read them."""
+        """Begin copying to the device; the arrays are kept until the device has read them."""
         sent = {name: tensor.to(self.device, non_blocking=True) for name, tensor in tensors.items()}
         event = self._torch.cuda.Event()
         event.record(self._torch.cuda.current_stream(self.device))

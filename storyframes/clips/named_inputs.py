@@ -13,10 +13,10 @@ what a study is about:
 | label | label () int64: the rating, 1 to 5; or of schemes: label_<scheme>, label_<scheme>_mask | the window |
 | label.<scheme> | label.<scheme> (k) float32, label.<scheme>_mask: the scheme's curve at each frame | a frame |
 
-k is the number of frames of a clip (or of points, with ``rate``), and n the largest number of rows that any clip of
-the study has; with a row for each frame there is no length. Values are as they are stored, also where the mask is
-False: NaN, or the stale landmarks of a lost face. A row whose mask is True may lack single columns, which are NaN: the
-F0 of sound that is not voiced.
+k is the number of frames of a clip (or of points, with ``rate``), and n the largest number of rows of any clip of the
+study; an input with a row for each frame has no length. Values are as stored, also where the mask is False: NaN, or the
+stale landmarks of a lost face. A row whose mask is True may lack single columns, which are NaN: the F0 of sound that is
+not voiced.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.tracks import MAIN, of_track
 
 RATING = "empathy"
-"""The column of the clip index that ``label`` is."""
+"""The column of the clip index that ``label`` gives."""
 STORY_FEATURE = "sbert"
-"""The feature of the story texts that ``story`` is."""
+"""The feature of the story texts that ``story`` gives."""
 _FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
 class NamedInput:
-    """What the name of an input stands for.
+    """An input with a name of its own.
 
     Attributes:
-        features: what a session needs to have.
+        features: the features that a session needs.
         readers: makes the readers.
     """
 
@@ -69,29 +69,29 @@ class NamedInput:
 
 
 def needed_features(requested: ClipInput, store: FeatureStore) -> tuple[str, ...]:
-    """The features that a session needs to have for an input, as the store calls them; of the clips themselves none.
+    """The features that a session needs for an input, as the store calls them; none for labels and stories.
 
     Raises:
-        ValueError: there is no such input: the name is none of those here, and no session has a feature of that name;
-            or no session has such a track, or this of it.
+        ValueError: the name is neither an input's nor a feature's of any session; or no session has such a track, or
+            the feature of it.
     """
     name, track = requested.name, requested.track
-    there = store.features_of(track)
+    stored = store.features_of(track)
     if name in INPUTS:
         needed = INPUTS[name].features
         if track != MAIN and not needed:
             raise ValueError(f"{name!r} is one value a clip, which is of no track")
-    elif track == MAIN and name not in there:
-        names = ", ".join(dict.fromkeys([*INPUTS, *there]))
+    elif track == MAIN and name not in stored:
+        names = ", ".join(dict.fromkeys([*INPUTS, *stored]))
         raise ValueError(f"there is no input {name!r}, and no session has such a feature; there are {names}")
     else:
         needed = (name,)
-    if track != MAIN and not there:
+    if track != MAIN and not stored:
         tracks = ", ".join(map(repr, store.all_tracks))
         raise ValueError(f"no session has features of a track {track!r}; there are those of {tracks}")
-    if track != MAIN and not set(needed) <= set(there):
-        lacking = next(feature for feature in needed if feature not in there)
-        raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(there)}")
+    if track != MAIN and not set(needed) <= set(stored):
+        lacking = next(feature for feature in needed if feature not in stored)
+        raise ValueError(f"no session has {lacking!r} of the track {track!r}, which has {', '.join(stored)}")
     at_frames = (CLOCK,) if is_label_curve(name) and requested.rate is None else ()  # when the clip's frames are
     return (*(of_track(feature, track) for feature in needed), *at_frames)
 
@@ -169,7 +169,7 @@ def _label(source: ClipSource, requested: ClipInput) -> list[InputReader]:
 
 
 def _weights(source: ClipSource, scheme: str, name: str) -> Labels:
-    """How sure the raters are of each clip's value: 1 where they do not say, 0 where there is no value."""
+    """The certainty of the raters for each clip: 1 where they give none, 0 where the clip has no value."""
     column = weight_column(scheme)
     if column in source.clips and column not in source.index.attrs.get("schemes", {}):
         values = source.clips[column].to_numpy(np.float32)
@@ -179,12 +179,12 @@ def _weights(source: ClipSource, scheme: str, name: str) -> Labels:
 
 
 def _scheme(source: ClipSource, scheme: str, *, weights: bool) -> list[InputReader]:
-    """A scheme's values (numbers as float32, names as int64 with -1 for none), and which clips have one."""
-    there = [name for name in source.index.attrs.get("schemes", {}) if name in source.clips]
-    if scheme not in there:
+    """A scheme's values (numbers as float32, classes as int64 with -1 for none), and which clips have one."""
+    schemes = [name for name in source.index.attrs.get("schemes", {}) if name in source.clips]
+    if scheme not in schemes:
         curve = of_scheme(scheme)
         hint = f": it is a curve, ClipInput({curve!r})" if curve in source.store.all_features else ""
-        raise ValueError(f"the clip index has no scheme {scheme!r}{hint}; it has {', '.join(there) or 'none'}")
+        raise ValueError(f"the clip index has no scheme {scheme!r}{hint}; it has {', '.join(schemes) or 'none'}")
     column = source.clips[scheme]
     if isinstance(column.dtype, pd.CategoricalDtype):
         names = tuple(str(name) for name in source.index[scheme].cat.categories)
@@ -193,8 +193,8 @@ def _scheme(source: ClipSource, scheme: str, *, weights: bool) -> list[InputRead
         field, values = Field((), _FLOAT32), column.to_numpy(np.float32, na_value=np.nan)
     mask = column.notna().to_numpy(bool)
     name = f"label_{scheme}"
-    sure = [_weights(source, scheme, name)] if weights else []
-    return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask), *sure]
+    certainty = [_weights(source, scheme, name)] if weights else []
+    return [Labels(name, field, values), Labels(f"{name}_mask", Field((), np.dtype(bool)), mask), *certainty]
 
 
 def _check_axis(requested: ClipInput, only: Axis) -> None:
@@ -213,4 +213,4 @@ INPUTS: Mapping[str, NamedInput] = {
     "story": NamedInput((), _story),
     "label": NamedInput((), _label),
 }
-"""The inputs that have a name of what they are about."""
+"""The inputs with names of their own."""

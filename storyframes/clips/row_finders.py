@@ -281,10 +281,8 @@ class RowsOfSpeakers(RowFinder):
         return self.finder.longest(store, index)
 
 
-def find_speakers(
-    source: ClipSource, requested: ClipInput, feature: str, spec: FeatureSpec, axis: Axis
-) -> Speakers | None:
-    """The speakers that an input names, in every session that is read; None where it names none.
+def find_speakers(source: ClipSource, requested: ClipInput, feature: str, spec: FeatureSpec, axis: Axis) -> Speakers:
+    """The speakers that an input names, in every session that is read.
 
     Args:
         source: what to read.
@@ -298,8 +296,6 @@ def find_speakers(
             speaks has none of them.
         StoreError: a session does not name its speakers.
     """
-    if requested.speakers is None:
-        return None
     if axis not in (Axis.WORD, Axis.UTTERANCE):
         refuse_speakers(requested)
     if SPEAKER not in spec.arrays or spec.arrays[SPEAKER].axis is not axis:
@@ -307,20 +303,21 @@ def find_speakers(
             f"speakers of {requested.field!r} cannot be chosen: {feature!r} does not say who said a row (it has no "
             f"array {SPEAKER!r} with a row for each {axis}); where an older version extracted it, extract it again"
         )
+    chosen = set(requested.speakers or ())
     names = {session: _speaker_names(source.store, session, feature) for session in source.sessions}
     known = list(dict.fromkeys(name for of_session in names.values() for name in of_session))
-    if unknown := [name for name in requested.speakers if name not in known]:
+    if unknown := [name for name in requested.speakers or () if name not in known]:
         raise ValueError(f"no session has a speaker {unknown[0]!r} in {feature!r}; there are {_listed(known)}")
-    lacking = [session for session, those in names.items() if those and not set(those) & set(requested.speakers)]
+    lacking = [session for session, those in names.items() if those and not set(those) & chosen]
     if lacking:
         others = list(dict.fromkeys(name for session in lacking for name in names[session]))
         raise ValueError(
-            f"{len(lacking)} of {len(names)} sessions have speech, but none of {_listed(requested.speakers)} "
+            f"{len(lacking)} of {len(names)} sessions have speech, but none of {_listed(requested.speakers or ())} "
             f"({', '.join(lacking[:3])}{', …' if len(lacking) > 3 else ''}: {_listed(others)}): name their speakers "
             "as well, or leave these sessions out with where"
         )
     numbers = {
-        session: tuple(number for number, name in enumerate(those) if name in requested.speakers)
+        session: tuple(number for number, name in enumerate(those) if name in chosen)
         for session, those in names.items()
     }
     return Speakers(feature, numbers)

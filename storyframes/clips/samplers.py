@@ -80,7 +80,7 @@ class ClipSampler(ABC):
         return self.total // self.world_size
 
     def __iter__(self) -> Iterator[int]:
-        """The epoch's samples; the first time after :meth:`load_state_dict`, those that are left of it."""
+        """The epoch's samples; the first time after :meth:`load_state_dict`, the rest of them."""
         self._given, self._first = self._first, 0
         order = self.order(np.random.default_rng([self.seed, self.epoch]))
         mine = order[self.rank * len(self) : (self.rank + 1) * len(self)]

@@ -17,13 +17,13 @@ SPLITS = ("train", "val", "test")
 def assign_splits(
     participants: Sequence[str], spec: WindowSpec, together: Iterable[Iterable[str]] = ()
 ) -> dict[str, str]:
-    """Each participant's split: shares as asked to the nearest participant, the same for the same seed and names.
+    """Each participant's split, the same for the same seed and names; shares are exact to one participant.
 
     Args:
-        participants: of the study, in any order and as often as they occur.
+        participants: of the study, in any order; repetitions do not count.
         spec: the shares and the seed.
-        together: participants who met in a session. Nobody is in another split than those whom they met, directly or
-            through others; then the shares are met as nearly as such groups can.
+        together: participants who met in a session. Those who met, directly or through others, are in one split; the
+            shares are then as close as such groups allow.
     """
 
     def draw(group: Sequence[str]) -> bytes:
@@ -38,30 +38,30 @@ def assign_splits(
         counts[split] += 1
     middle = np.cumsum(sizes) - sizes / 2
     names = np.array(SPLITS)[np.searchsorted(np.cumsum(counts), middle, side="left")]
-    return {one: str(name) for group, name in zip(groups, names, strict=True) for one in group}
+    return {person: str(name) for group, name in zip(groups, names, strict=True) for person in group}
 
 
 def components(participants: Iterable[str], together: Iterable[Iterable[str]]) -> list[list[str]]:
-    """The participants in groups of those who met, directly or through others; each group sorted."""
+    """Groups of participants who met, directly or through others; each group sorted."""
     leader: dict[str, str] = {}
 
-    def find(one: str) -> str:
-        leader.setdefault(one, one)
-        while leader[one] != one:
-            leader[one] = leader[leader[one]]
-            one = leader[one]
-        return one
+    def find(person: str) -> str:
+        leader.setdefault(person, person)
+        while leader[person] != person:
+            leader[person] = leader[leader[person]]
+            person = leader[person]
+        return person
 
-    for one in participants:
-        find(one)
+    for person in participants:
+        find(person)
     for meeting in together:
         first, *others = meeting
         find(first)
         for other in others:
             leader[find(other)] = find(first)
     groups: dict[str, list[str]] = {}
-    for one in sorted(leader):
-        groups.setdefault(find(one), []).append(one)
+    for person in sorted(leader):
+        groups.setdefault(find(person), []).append(person)
     return list(groups.values())
 
 
@@ -69,15 +69,15 @@ def components(participants: Iterable[str], together: Iterable[Iterable[str]]) -
 class SplitSpec:
     """How participants are drawn into train, val and test when a dataset is opened.
 
-    The participants are those of the whole clip index, so datasets of one store and one ``SplitSpec`` share them out
-    alike, whatever their filters and inputs. Those who met in a session stay together.
+    The participants are those of the whole clip index, so all datasets of one store and one ``SplitSpec`` have the same
+    splits, whatever their filters and inputs. Participants who met in a session are in one split.
 
     Attributes:
         seed: seeds the assignment of participants to splits.
-        shares: shares of the participants in train, val and test; they add up to 1.
+        shares: shares of the participants in train, val and test; their sum is 1.
 
     Raises:
-        ValueError: the shares are not three, one is negative, or they do not add up to 1.
+        ValueError: the shares are not three, one is negative, or their sum is not 1.
 
     Example:
         >>> from storyframes import ClipDataset, SplitSpec

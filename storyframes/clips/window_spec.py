@@ -1,4 +1,4 @@
-"""How clips are cut: the section ``[clips]`` of a configuration, and what :mod:`storyframes.clips.windows` is given."""
+"""How clips are cut: the section ``[clips]`` of a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storyframes.tracks import MAIN
 DEFAULT_WINDOW, DEFAULT_STRIDE, DEFAULT_STRIDE_S = 120, 15, 1.0
 
 SAME_RATE = 0.01
-"""Rates that differ by less than this share of the lower one are one rate: a camera's own jitter is about as much."""
+"""Rates that differ by less than this share of the lower one count as equal: a camera's own jitter is that large."""
 
 _SHARES_OFF = 0.0011  # thirds are written as 0.333
 
@@ -21,7 +21,7 @@ _COMMON_RATES = (5.0, 10.0, 12.5, 15.0, 20.0, 24000 / 1001, 24.0, 25.0, 30000 / 
 
 
 def nominal_rate(rate: float) -> float:
-    """The common frame rate that is meant, so that all sessions of one kind of camera have clips of one length."""
+    """The common frame rate nearest to a measured one, so that sessions of one camera type have clips of one length."""
     nearest = min(_COMMON_RATES, key=lambda common: abs(common - rate))
     return nearest if abs(nearest - rate) <= SAME_RATE * nearest else rate
 
@@ -31,19 +31,19 @@ class WindowSpec:
     """How clips are cut.
 
     Attributes:
-        window: frames of a clip (120: 8 s at 15 fps); None where it is counted in seconds.
+        window: frames of a clip (120: 8 s at 15 fps); None where clips are counted in seconds.
         stride: frames from one clip's start to the next one's (15: 1 s at 15 fps); None likewise.
-        window_s: instead of ``window``, seconds of a clip: as many frames as a session's own rate makes of it.
-        stride_s: then seconds from one clip's start to the next one's; 1 where it is left out.
-        fps: frames per second assumed where neither a session's frame times nor its recording's header tell them.
+        window_s: instead of ``window``, seconds of a clip, which has as many frames of its session's own rate.
+        stride_s: with ``window_s``, seconds from one clip's start to the next one's; 1 by default.
+        fps: frames per second of a session whose frame times and recording header are both unknown.
         phases: the phases that give clips; None takes all.
         track: whose frames are cut into clips, by default the session's own camera's.
-        unlabelled: "keep" windows that nothing labels, or "drop" them; None keeps them where the study has no ratings.
-        split_shares: shares of the participants in train, val and test; they add up to 1.
+        unlabelled: "keep" or "drop" windows without labels; None keeps them if the study has no ratings.
+        split_shares: shares of the participants in train, val and test; their sum is 1.
         split_seed: seeds the assignment of participants to splits.
 
     Raises:
-        ValueError: a value breaks a rule; every one that does is named.
+        ValueError: values break rules; the message names all of them.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}  # pydantic reads [clips] into this class

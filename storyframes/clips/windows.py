@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import AUDIO_HOP_S
@@ -29,7 +29,7 @@ from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 
 SESSION_PHASE = "session"
-"""The phase that all of a session is where a study has no phases."""
+"""The phase that covers a whole session of a study without phases."""
 
 
 WINDOW_COLUMNS: Mapping[str, str] = {
@@ -48,11 +48,11 @@ WINDOW_COLUMNS: Mapping[str, str] = {
     "frames_expected": "Int32",
     "longest_gap_s": "Float64",
 }
-"""What a window says, whatever it is labelled of, and the types."""
+"""The columns of a window before anything labels it, and their types."""
 
 
 class PhaseRow(Protocol):
-    """A phase of a session, in seconds: ``start_s <= t < end_s``; infinite where a phase is all there is."""
+    """A phase of a session, in seconds: ``start_s <= t < end_s``; infinite where a phase is the whole session."""
 
     @property
     def session_id(self) -> str: ...
@@ -75,16 +75,16 @@ class PhaseSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionSignals:
-    """What a clip's row tells beyond the tables, where the store has it.
+    """The signals of a session in the store from which columns of the clip index are made; None where it has none.
 
     Attributes:
         time: (T,) seconds, the frames' true times.
         tracked: (T,) 1 where a face was tracked, 0 where none was, NaN where none was looked for.
-        confidence: (T,) how sure the tracker is, 0..1.
+        confidence: (T,) of the tracker, 0..1.
         audio_time: (A,) seconds, of the openSMILE rows.
         word_start: (W,) seconds.
         features: the features that the session has.
-        header_fps: frames per second as the recording's header has it, for where there is no ``time``.
+        header_fps: frames per second by the recording's header, used without ``time``.
     """
 
     time: np.ndarray | None = None
@@ -96,7 +96,7 @@ class SessionSignals:
     header_fps: float | None = None
 
     def rate(self, assumed: float) -> float:
-        """Frames per second: of the frames' times, else of the header, else ``assumed``."""
+        """Frames per second: by the frames' times, else by the header, else ``assumed``."""
         assumed = self.header_fps or assumed
         return assumed if self.time is None else usual_rate(self.time, assumed)
 
@@ -111,7 +111,7 @@ def phase_frames(start_s: float, end_s: float, time: np.ndarray | None, fps: flo
     if time is not None:
         first, stop = np.searchsorted(ticks(time), ticks((start_s, end_s)), side="left")
         return int(first), int(stop)
-    nudge = 1e-6  # 2.0 s x 15 frames/s is frame 30, whatever binary fractions make of it
+    nudge = 1e-6  # 2.0 s x 15 frames/s is frame 30 in spite of rounding
     return math.ceil(start_s * fps - nudge), math.ceil(end_s * fps - nudge)
 
 
@@ -119,11 +119,11 @@ def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSp
     """The windows of phases: one row each, in the phases' order, with :data:`WINDOW_COLUMNS`.
 
     Args:
-        phases: each with what the store knows of its session; of those that ``spec`` does not want no row comes.
+        phases: each with the signals of its session; phases that ``spec`` does not name give no windows.
         spec: how clips are cut.
 
     Returns:
-        What needs signals that a session has not is a missing value (NA).
+        Columns that need signals that a session does not have are NA.
     """
     windows = [
         _phase_windows(phase, spec, signal)
@@ -134,7 +134,7 @@ def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSp
 
 
 def _one_frame(phases: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The windows of all phases below each other. A frame for each phase would cost more than its windows."""
+    """The windows of all phases as one data frame. One for each phase would cost more than its windows."""
     counts = [len(phase["start_frame"]) for phase in phases]
     columns: dict[str, Any] = {}
     for name in phases[0]:
@@ -187,7 +187,7 @@ def _phase_windows(phase: PhaseRow, spec: WindowSpec, signal: SessionSignals) ->
 def _starts_in_seconds(
     begin_s: float, stride_s: float, within: tuple[int, int], time: np.ndarray | None, fps: float
 ) -> np.ndarray:
-    """The first frames at or after every stride from ``begin_s``, from the first to the last that may be one."""
+    """The first frames at or after every stride from ``begin_s``, of those ``within`` the first and the last."""
     first, last = within
     if last < first or last < 0:
         return np.empty(0, int)
@@ -235,7 +235,7 @@ def _count_between(times: np.ndarray | None, start: np.ndarray, stop: np.ndarray
 
 
 def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """The mean of the values that there are in each window; NaN where there is none."""
+    """The mean of each window's values that are not NaN; NaN where all are."""
     if values is None:
         return _missing(len(starts))
     has_value = ~np.isnan(values)
@@ -245,44 +245,36 @@ def _window_mean(values: np.ndarray | None, starts: np.ndarray, stops: np.ndarra
     return np.where(counts > 0, (total[stops] - total[starts]) / np.maximum(counts, 1), np.nan)
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_SESSIONS_OF_A_GROUP = 2_048  # a row group is the smallest part of the file that can be read
 
-_SESSIONS_OF_A_GROUP = 2_048  # of the file: a group is the least that is read of it
+WINDOW_TYPE = pa.struct(
+    [
+        (name, pa.string() if dtype == "str" else dtype.lower())
+        for name, dtype in WINDOW_COLUMNS.items()
+        if name != "session_id"
+    ]
+)
+"""A window in the table: :data:`WINDOW_COLUMNS` except its session's id."""
 
-
-@cache
-def window_type() -> pa.DataType:
-    """A window: :data:`storyframes.clips.windows.WINDOW_COLUMNS` but its session's id."""
-    import pyarrow as pa
-
-    types = {name: pa.string() if kind == "str" else kind.lower() for name, kind in WINDOW_COLUMNS.items()}
-    return pa.struct([(name, types[name]) for name in types if name != "session_id"])
-
-
-@cache
-def windows_schema() -> pa.Schema:
-    """The columns; times are in seconds of the session."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("session_id", pa.string()),
-            ("seen", pa.binary(16)),  # the same only while all is that the row was made of
-            ("frames", pa.int64()),  # of the track that is cut; null where their times are not known, as those below
-            ("first_s", pa.float64()),  # when the first frame is; null where there is none
-            ("last_s", pa.float64()),
-            ("rate", pa.float64()),  # frames per second; null of fewer than two frames
-            ("sound_first_s", pa.float64()),  # when the first row of sound is; null where there is none
-            ("sound_last_s", pa.float64()),
-            ("recorded", pa.string()),  # JSON: {track: [from, to]}, where there are other tracks
-            ("windows", pa.list_(window_type())),
-        ]
-    )
+WINDOWS_SCHEMA = pa.schema(
+    [
+        ("session_id", pa.string()),
+        ("seen", pa.binary(16)),  # a digest of everything that the row was made of
+        ("frames", pa.int64()),  # of the track that is cut; null, like the times below, where they are not known
+        ("first_s", pa.float64()),  # of the first frame; null without frames
+        ("last_s", pa.float64()),
+        ("rate", pa.float64()),  # frames per second; null of fewer than two frames
+        ("sound_first_s", pa.float64()),  # of the first row of sound; null without sound
+        ("sound_last_s", pa.float64()),
+        ("recorded", pa.string()),  # JSON: {track: [from, to]}, where the session has other tracks
+        ("windows", pa.list_(WINDOW_TYPE)),
+    ]
+)
+"""The columns of the table of windows; times are in seconds of the session."""
 
 
 def read_windows(storage: Storage) -> pa.Table:
-    """What is known; nothing where that is damaged, or of another make.
+    """The table of windows; empty where it is missing, damaged or of another format.
 
     Raises:
         StorageError: the store cannot be read.
@@ -291,17 +283,16 @@ def read_windows(storage: Storage) -> pa.Table:
     try:
         if content is not None and is_proved(storage, WINDOWS, content):
             table = parse_table(content, WINDOWS)
-            if table.schema.equals(windows_schema()) and all(
-                map(_is_recorded, table["recorded"].drop_null().to_pylist())
-            ):
+            recorded = table["recorded"].drop_null().to_pylist() if table.schema.equals(WINDOWS_SCHEMA) else None
+            if recorded is not None and all(map(_is_recorded, recorded)):
                 return table
     except StoreError:
         pass  # it is written again
-    return windows_schema().empty_table()
+    return WINDOWS_SCHEMA.empty_table()
 
 
 def _is_recorded(text: str) -> bool:
-    """Whether it says of tracks from when to when they are."""
+    """Whether a text is JSON with the first and last second of each track."""
     try:
         tracks = parse_json(text)
     except InvalidError:
@@ -313,7 +304,7 @@ def _is_recorded(text: str) -> bool:
 
 
 def write_windows(storage: Storage, table: pa.Table) -> None:
-    """Make ``table`` what is known.
+    """Replace the table of windows.
 
     Raises:
         StorageError: the store cannot be written.
