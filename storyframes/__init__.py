@@ -13,7 +13,7 @@ fills a feature store is the extra ``storyframes[pipeline]``.
 >>> dataset[0]["vision"].shape, dataset[0]["vision"].dtype
 ((120, 2762), dtype('float32'))
 
-One recording by itself, in one line (this needs the pipeline):
+Features of one recording, with one line (this needs the pipeline):
 
 >>> storyframes.extract("talk.avi", "frames").to_pandas().index.name
 'time'
@@ -64,8 +64,8 @@ __all__ = [
     "extract",
 ]
 
-# Imported when they are first asked for: zarr, pandas and pyarrow take half a second, which whoever imports one module
-# of the store, or asks the command for its help, does not need.
+# Imported when first used: zarr, pandas and pyarrow take half a second, which an import of one module of the store, or
+# the command's help, does not need.
 _FROM = {
     "ClipDataset": "clips.dataset",
     "ClipInput": "clips.inputs",

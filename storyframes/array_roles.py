@@ -1,5 +1,6 @@
-"""What the arrays of a feature are to its rows: which say when a row is, which frames have it, whether it measures,
-and what each value in it is called.
+"""The roles of a feature's arrays: times of rows, rows of frames, masks, speakers; and the names of values and columns.
+
+Columns are chosen by their names (``AU12_r``) or by the name of a group of them (``gaze``).
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ CLOCKS: Mapping[Axis, tuple[str, ...]] = {
     Axis.UTTERANCE: ("start", "end"),
     Axis.MOMENT: ("time",),
 }
-"""The arrays that say when a row is, where rows are not frames."""
+"""The arrays with the times of rows, for rows that are not frames."""
 FRAME_ROW: Mapping[Axis, str] = {Axis.WORD: "frame_word", Axis.UTTERANCE: "frame_utterance"}
-"""Where a row is a word or an utterance: the array that says which of them each frame has, -1 for none."""
+"""For rows that are words or utterances: the array with the row of each frame, -1 for none."""
 PER_FRAME = "per_frame"
-"""Where a row of ``values`` is a step of the sound: the array with a row for each frame instead."""
+"""For rows that are steps of the sound: the array with a row for each frame."""
 SPEAKER = "speaker"
-"""The array that says whose each row is, and with an s the attribute that names them."""
+"""The array with the number of each row's speaker; the attribute ``speakers`` has their names."""
 
 
 @dataclass(frozen=True)
 class MaskRule:
-    """How a feature tells which of its rows are measurements.
+    """Which rows of a feature are measurements.
 
     Attributes:
-        array: 1 where one is; empty where the feature has no such array.
-        values: then a row is one unless all that it has in these arrays is NaN; without any, every row is.
+        array: the array that is 1 where a row is a measurement; empty where the feature has no such array.
+        values: without such an array, a row is a measurement unless all its values in these arrays are NaN; empty
+            where every row is one.
     """
 
     array: str
@@ -44,7 +46,7 @@ class MaskRule:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The arrays that it looks at."""
+        """The arrays that the rule reads."""
         return (self.array,) if self.array else self.values
 
     def of(self, rows: Callable[[str], np.ndarray]) -> np.ndarray | bool:
@@ -67,7 +69,7 @@ def mask_rule(spec: FeatureSpec, arrays: Sequence[str]) -> MaskRule:
 
 
 def column_names(spec: ArraySpec) -> list[str]:
-    """A name for each value of a row, in the order of the flattened row: ``left.wrist.x``; none where a row is one."""
+    """A name for each value of a row, in the order of the flattened row: ``left.wrist.x``; empty for a single value."""
     axes = [[str(number) for number in range(size)] for size in spec.shape]
     if spec.columns:
         axes[-1] = list(spec.columns)
@@ -77,7 +79,7 @@ def column_names(spec: ArraySpec) -> list[str]:
 
 
 def value_names(spec: FeatureSpec, array: str) -> list[str]:
-    """The same, told apart from the feature's other arrays: ``AU12_r``, ``body_2d.head.x``, ``confidence``."""
+    """The same, unique among the feature's arrays: ``AU12_r``, ``body_2d.head.x``, ``confidence``."""
     names = column_names(spec.arrays[array])
     if not names:
         return [array]
@@ -100,8 +102,8 @@ class ChosenColumns:
     """Columns of an array, in the order they were asked for.
 
     Attributes:
-        names: one for each column.
-        pieces: where they are, neighbours together.
+        names: of the columns.
+        pieces: their places, neighbours together.
     """
 
     names: tuple[str, ...]
@@ -113,8 +115,8 @@ class ColumnTable:
     """The columns of an array, and its groups of columns.
 
     Attributes:
-        names: one for each column.
-        groups: by name, which columns.
+        names: of the columns.
+        groups: by name, the columns of a group.
     """
 
     names: tuple[str, ...]
@@ -126,21 +128,21 @@ class ColumnTable:
     def __contains__(self, name: object) -> bool:
         return name in self.groups or name in self.names
 
-    def choose(self, wanted: Sequence[str] | None) -> ChosenColumns:
-        """The columns and groups that ``wanted`` names; None is all columns.
+    def choose(self, requested: Sequence[str] | None) -> ChosenColumns:
+        """The columns and groups that ``requested`` names; None is all columns.
 
         Raises:
-            ValueError: there is no such column or group, one is named twice, or none is named.
+            ValueError: a name is unknown, a column is named twice, or none is named.
         """
-        if wanted is None:
+        if requested is None:
             return ChosenColumns(self.names, (slice(0, len(self.names)),))
-        pieces = [self._piece(name) for name in wanted]
+        pieces = [self._piece(name) for name in requested]
         names = tuple(name for piece in pieces for name in self.names[piece])
         if not names:
             raise ValueError("columns is empty: name a column or a group, or leave it out for all columns")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"column {twice!r} is chosen twice by columns={list(wanted)}")
+            raise ValueError(f"column {twice!r} is chosen twice by columns={list(requested)}")
         return ChosenColumns(names, _joined(pieces))
 
     def _piece(self, name: str) -> slice:
@@ -149,9 +151,9 @@ class ColumnTable:
         if name in self.names:
             place = self.names.index(name)
             return slice(place, place + 1)
-        known = [*self.groups, *self.names]
-        near = difflib.get_close_matches(name, known, n=3)
-        raise ValueError(f"there is no column or group {name!r}; there are {', '.join(near or known[:12])}, …")
+        names = [*self.groups, *self.names]
+        near = difflib.get_close_matches(name, names, n=3)
+        raise ValueError(f"there is no column or group {name!r}; there are {', '.join(near or names[:12])}, …")
 
 
 def _joined(pieces: Sequence[slice]) -> tuple[slice, ...]:

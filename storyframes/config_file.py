@@ -1,4 +1,4 @@
-"""Reading a configuration that anybody may have written: bounded in size, depth and numbers before anything uses it."""
+"""Reading a configuration of any origin: its size, depth and numbers are limited before anything uses it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _TABLE = re.compile(r"^[ \t]*\[+[ \t]*([^\]\n]{1,80}?)[ \t]*\]", re.MULTILINE)
 
 
 class ConfigFileError(ValueError):
-    """A configuration cannot be used; the message says in a line what is wrong with it, without the file's name."""
+    """A configuration cannot be used; the message says what is wrong in one line, without the file's name."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file.
 
     Raises:
-        ConfigFileError: it is no TOML, or larger or deeper than any configuration is, or has a number that is none.
+        ConfigFileError: it is not TOML, too large or too deep, or has a number that is not finite or beyond 64 bits.
         OSError: it cannot be read.
     """
     text = read_text(path)
@@ -46,7 +46,7 @@ def read_text(path: Path) -> str:
     """The text of a small file.
 
     Raises:
-        ConfigFileError: it is larger than any configuration, or no text.
+        ConfigFileError: it is too large, or not text.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
@@ -60,33 +60,33 @@ def read_text(path: Path) -> str:
 
 
 def check_values(content: Any) -> None:
-    """Refuse values that no setting has, wherever they are, before a program that would stumble over them.
+    """Refuse values that no setting can have, at any depth, before code that would fail on them.
 
     Args:
-        content: what a parser made of a file: mappings, lists and scalars. What is referred to twice counts twice.
+        content: a parsed file: mappings, lists and scalars. A value that is referred to twice counts twice.
 
     Raises:
         ConfigFileError: with the key.
     """
-    left: list[tuple[Any, tuple[str, ...]]] = [(content, ())]
-    seen = 0
-    while left:
-        value, place = left.pop()
-        seen += 1
-        if seen > _MOST_VALUES:
+    remaining: list[tuple[Any, tuple[str, ...]]] = [(content, ())]
+    count = 0
+    while remaining:
+        value, path = remaining.pop()
+        count += 1
+        if count > _MOST_VALUES:
             raise ConfigFileError(f"has more than {_MOST_VALUES:,} values")
-        if len(place) > _MOST_DEPTH:
+        if len(path) > _MOST_DEPTH:
             raise ConfigFileError("is nested too deeply")
         if isinstance(value, Mapping):
-            left += [(each, (*place, str(key))) for key, each in value.items()]
+            remaining += [(entry, (*path, str(key))) for key, entry in value.items()]
         elif isinstance(value, list):
-            left += [(each, (*place, str(number))) for number, each in enumerate(value[: _MOST_VALUES + 1])]
+            remaining += [(entry, (*path, str(number))) for number, entry in enumerate(value[: _MOST_VALUES + 1])]
         elif isinstance(value, float) and not math.isfinite(value):
-            raise ConfigFileError(f"{_named(place)} = {value}: a number has to be finite")
+            raise ConfigFileError(f"{_shown(path)} = {value}: a number has to be finite")
         elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            raise ConfigFileError(f"{_named(place)}: a whole number beyond 64 bits")
+            raise ConfigFileError(f"{_shown(path)}: a whole number beyond 64 bits")
 
 
-def _named(place: tuple[str, ...]) -> str:
-    key = ".".join(place)
+def _shown(path: tuple[str, ...]) -> str:
+    key = ".".join(path)
     return key if key.isprintable() else ascii(key)

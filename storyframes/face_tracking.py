@@ -1,7 +1,8 @@
-"""Which features track a face: in which frames they do, and where in the picture it is.
+"""Which features track a face, in which frames, and where the face is in the picture.
 
-A feature declares it (``FeatureSpec.face``). One that declares nothing, but has landmarks of a face in pixels (columns
-``x_0``, ``y_0``, … of ``values``, or an array ``face_2d``), tracks a face where these are not NaN and its mask is 1.
+A feature declares it (``FeatureSpec.face``). A feature without a declaration that has landmarks of a face in pixels
+(columns ``x_0``, ``y_0``, … of ``values``, or an array ``face_2d``) tracks a face where these are not NaN and its mask
+is 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class FaceLandmarks:
 
     Attributes:
         array: of the feature; it has a row for each frame.
-        places: (k, 2), which entries of a flattened row are x and y of each landmark.
+        places: (k, 2), the places of x and y of each landmark in a flattened row.
     """
 
     array: str
@@ -37,10 +38,10 @@ class FaceLandmarks:
 
         Args:
             rows: (n, …) of the array.
-            margin: added on each side, in sides of the square around the landmarks.
+            margin: added on each side, as a share of the side of the square around the landmarks.
 
         Returns:
-            (n, 3) float32: x and y of the centre and the side, in pixels of the frame; NaN where a landmark is.
+            (n, 3) float32: x and y of the centre and the side, in pixels of the frame; NaN where a landmark is NaN.
         """
         points = rows.reshape(len(rows), -1)[:, self.places]
         low, high = points.min(axis=1), points.max(axis=1)
@@ -52,13 +53,13 @@ class FaceLandmarks:
 
 @dataclass(frozen=True)
 class FaceRule:
-    """How a feature tells in which frames it tracks a face.
+    """How to read from a feature in which frames it tracks a face.
 
     Attributes:
-        array: whole numbers that are not 0, or floats that are not NaN throughout, where it does.
-        part: which entry of a row it is; None where all are looked at.
-        lost_where: array that is 0 in other frames in which no face is tracked; empty for none.
-        skipped_where: array that is 0 in frames that were not looked at; empty for none.
+        array: whole numbers that are not 0, or floats that are not all NaN, in frames with a face.
+        part: the column that counts; None where all do.
+        lost_where: an array that is 0 in further frames without a face; empty for none.
+        skipped_where: an array that is 0 in frames that were not analysed; empty for none.
     """
 
     array: str
@@ -67,10 +68,10 @@ class FaceRule:
     skipped_where: str = ""
 
     def tracked(self, read: Callable[[str], np.ndarray]) -> np.ndarray:
-        """(T,) float32: 1 in frames with a face, 0 in frames without, NaN in those that were not looked at.
+        """(T,) float32: 1 in frames with a face, 0 in frames without, NaN in frames that were not analysed.
 
         Args:
-            read: gives the rows of an array, one for each frame.
+            read: returns the rows of an array, one for each frame.
         """
         rows = read(self.array)
         flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
@@ -85,7 +86,7 @@ class FaceRule:
 
 
 def face_rule(spec: FeatureSpec) -> FaceRule | None:
-    """How the feature tells in which frames it tracks a face; None where it tracks none."""
+    """How to read from a feature in which frames it tracks a face; None for a feature that tracks none."""
     has_frame_mask = bool(spec.mask) and spec.arrays[spec.mask].axis is Axis.FRAME
     mask = spec.mask if has_frame_mask else ""
     if spec.face:
@@ -112,5 +113,5 @@ def face_landmarks(spec: FeatureSpec) -> FaceLandmarks | None:
 
 
 def may_track_a_face(feature: str) -> bool:
-    """Whether a feature of this name can be one that tracks a face; of a feature that is not built in it can."""
+    """Whether a feature of this name may track a face; any feature that is not built in may."""
     return face_rule(FEATURES[feature]) is not None if feature in FEATURES else not is_label_curve(feature)

@@ -1,8 +1,8 @@
 """The built-in features: their arrays, axes, dtypes, units and the name of every column.
 
-This table is the contract between the pipeline that writes a feature store and everybody who reads one. Column
-names are stable: a column keeps its name and its place for as long as the store's format number stays the same.
-A store says the same of every feature it holds, these and others (:mod:`storyframes.store.description`).
+This table is the contract between the pipeline that writes a feature store and its readers. Column names are stable: a
+column keeps its name and its place for as long as the store's format number stays the same. A store has the same
+specification of each of its features, built in or not (:mod:`storyframes.store.description`).
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ _OPENSMILE = FeatureSpec(
             Axis.FRAME,
             "float32",
             "share of the rows in the video frame's interval that are voiced (have an F0); NaN where there is no row",
-            optional=True,  # older stores have it not
+            optional=True,  # older stores do not have it
         ),
     },
 )
@@ -327,7 +327,7 @@ _GLOVE = FeatureSpec(
         "values": _word_vector(Axis.WORD, "the word's vector; NaN where the word is unknown"),
         **_span(Axis.WORD),
         "known": ArraySpec(Axis.WORD, "uint8", "1 where the vocabulary has the word", fill=0),
-        "speaker": _speaker(Axis.WORD, optional=True),  # older stores have it not
+        "speaker": _speaker(Axis.WORD, optional=True),  # older stores do not have it
         "frame_word": _frame_row(Axis.WORD),
     },
     mask="known",
@@ -363,10 +363,10 @@ FEATURES: Mapping[str, FeatureSpec] = {
 """Every feature of a session, by name."""
 
 CLOCK = "frames"
-"""The feature that is a session's clock: how many frames it has, and when each is shown."""
+"""The feature that is a session's clock: the times at which its frames are shown."""
 
 STORIES = "stories"
-"""The key under which the features of the story texts are kept, beside the sessions."""
+"""The key of the story texts' features, beside the sessions."""
 
 STORY_FEATURES: Mapping[str, FeatureSpec] = {
     "glove": FeatureSpec(
@@ -390,9 +390,9 @@ VISION: tuple[str, ...] = ("openface", "resnet50")
 
 
 def in_order(features: Iterable[str]) -> list[str]:
-    """Features as they are shown: the built-in ones in the order of :data:`FEATURES`, then the others by name.
+    """Features in the order for display: the built-in ones as in :data:`FEATURES`, then the others by name.
 
-    Those of the sessions' own files come first, then those of other tracks, track by track.
+    Features of the sessions' own files come first, then those of other tracks, track by track.
     """
     place = {name: number for number, name in enumerate(FEATURES)}
 
@@ -407,7 +407,7 @@ def feature_spec(session_id: str, feature: str) -> FeatureSpec:
     """The specification of ``feature`` in a session's (or, for ``stories``, the stories') part of the store.
 
     Raises:
-        KeyError: there is no such feature; the message lists those there are.
+        KeyError: the name is unknown; the message lists the known ones.
     """
     table = STORY_FEATURES if session_id == STORIES else FEATURES
     if feature not in table:

@@ -1,7 +1,7 @@
-"""Curves as features: the label of a scheme that changes all the time is the feature ``label.<scheme>``.
+"""Curves as features: a label of a scheme that varies continuously is the feature ``label.<scheme>``.
 
-No other feature has a dot in its name, so a curve's can be nobody else's. It has a time axis of its own: a row is a
-moment, and ``time`` says which. What it has between its moments is a :class:`CurveRule`, which is stored with it.
+No other feature has a dot in its name, so the names of curves are unique. A curve has its own time axis: a row is a
+moment, and ``time`` is when. A :class:`CurveRule` that is stored with the curve gives its value between moments.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from storyframes.times import nearest_rows, ticks, tolerance
 
 PREFIX = "label."
 MOST_CHARACTERS = 64 - len(PREFIX)
-"""A scheme's name may be so long: the feature's is a folder of the store."""
+"""The longest name of a scheme: the feature's name is a folder of the store."""
 
 
 class Between(StrEnum):
-    """What a curve has between two of its moments."""
+    """The value of a curve between two of its moments."""
 
     NEAREST = "nearest"  # the value of the nearer moment
-    HOLD = "hold"  # the value of the earlier one, as a device means it that writes on change
+    HOLD = "hold"  # the value of the earlier one, for a device that writes when the value changes
     LINEAR = "linear"  # the value on the line between both
 
 
 class Neighbours(NamedTuple):
-    """The rows of a curve that points have their values of: ``value[left] + share * (value[right] - value[left])``.
+    """The rows of a curve that give points their values: ``value[left] + share * (value[right] - value[left])``.
 
     Attributes:
-        left, right: int64, of the points' shape; the same row where it alone says the value.
+        left, right: int64, of the points' shape; equal where one row alone gives the value.
         share: float64.
-        there: bool, whether the curve says anything there.
+        is_near: bool, whether a moment is near enough to give a value.
     """
 
     left: np.ndarray
     right: np.ndarray
     share: np.ndarray
-    there: np.ndarray
+    is_near: np.ndarray
 
 
 @dataclass(frozen=True)
 class CurveRule:
-    """What a curve has between its moments.
+    """The value of a curve between its moments.
 
     Attributes:
-        between: how a value comes of the moments beside it.
-        longest_gap_s: seconds. "linear": moments further apart have nothing between them; "hold": a value holds for so
-            long at most; "nearest": the nearest moment is at most half of it away, and None is the curve's usual step.
+        between: how a value follows from the moments beside it.
+        longest_gap_s: seconds. "linear": between moments that are further apart the curve has no value; "hold": a value
+            holds for at most this time; "nearest": the nearest moment is at most half of it away, and None takes the
+            curve's usual step.
     """
 
     between: Between = Between.NEAREST
@@ -60,14 +61,14 @@ class CurveRule:
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], where: str) -> CurveRule:
-        """The rule that a stored curve has in its attributes; the default where they say nothing.
+        """The rule of a stored curve by its attributes; the default where they have none.
 
         Args:
             attributes: of the curve's group.
-            where: whose they are, for the message.
+            where: the curve, for the message.
 
         Raises:
-            ValueError: they are no rule.
+            ValueError: the attributes are not a valid rule.
         """
         between, gap = attributes.get("between", Between.NEAREST), attributes.get("longest_gap_s")
         is_gap = gap is None or (isinstance(gap, (int, float)) and 0 < gap < math.inf)
@@ -76,7 +77,7 @@ class CurveRule:
         return cls(Between(between), gap)
 
     def neighbours(self, time: np.ndarray, points: np.ndarray, steps: tuple[float, float]) -> Neighbours:
-        """The rows that points have their values of.
+        """The rows that give points their values.
 
         Args:
             time: (n,) ticks of the curve's moments, in order, at least one.
@@ -86,8 +87,8 @@ class CurveRule:
         gap = math.inf if self.longest_gap_s is None else ticks(self.longest_gap_s)
         if self.between is Between.NEAREST:
             allowed = tolerance(*steps) if self.longest_gap_s is None else int(gap / 2)
-            rows, there = nearest_rows(time, points, allowed)
-            return Neighbours(rows, rows, np.zeros(points.shape), there)
+            rows, is_near = nearest_rows(time, points, allowed)
+            return Neighbours(rows, rows, np.zeros(points.shape), is_near)
         after = np.searchsorted(time, points, side="right")
         left = np.maximum(after - 1, 0)
         since = points - time[left]
@@ -95,19 +96,19 @@ class CurveRule:
             return Neighbours(left, left, np.zeros(points.shape), (after > 0) & (since <= gap))
         right = np.where(since == 0, left, np.minimum(after, len(time) - 1))
         apart = time[right] - time[left]
-        there = (after > 0) & ((since == 0) | ((apart > 0) & (apart <= gap)))
-        return Neighbours(left, right, since / np.maximum(apart, 1), there)
+        is_near = (after > 0) & ((since == 0) | ((apart > 0) & (apart <= gap)))
+        return Neighbours(left, right, since / np.maximum(apart, 1), is_near)
 
 
 NEAREST = CurveRule()
-"""What a curve has of which nothing else is said."""
+"""The rule of a curve without one of its own."""
 
 
 def mixed(left: np.ndarray, right: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The values of points: on the line between two neighbours; of whole numbers (counts of raters) the smaller one.
+    """The values of points on the line between two neighbours; of whole numbers (counts of raters) the smaller one.
 
     Args:
-        left, right: (k,) of the neighbours.
+        left, right: (k,) values of the neighbours.
         share: (k,) how far the point is from the left to the right one, 0 to 1; at 0 the left one alone counts.
     """
     if np.issubdtype(left.dtype, np.integer):
@@ -116,7 +117,7 @@ def mixed(left: np.ndarray, right: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 
 def of_scheme(scheme: str) -> str:
-    """The feature that a scheme's curves are.
+    """The feature of a scheme's curves.
 
     Example:
         >>> of_scheme("valence")
@@ -131,7 +132,7 @@ def is_label_curve(feature: str) -> bool:
 
 
 def column_of(feature: str) -> str:
-    """The column of the clip index that says whether a session has the feature: a name that a filter can hold.
+    """The column of the clip index that says whether a session has the feature; the name is valid in a filter.
 
     Example:
         >>> column_of("openface"), column_of("label.valence")
@@ -141,7 +142,7 @@ def column_of(feature: str) -> str:
 
 
 def curve_spec(feature: str) -> FeatureSpec:
-    """What the feature of a curve is."""
+    """The specification of a curve's feature."""
     scheme = feature.removeprefix(PREFIX)
     return FeatureSpec(
         feature,

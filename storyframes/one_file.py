@@ -1,6 +1,6 @@
-"""One recording in one line: ``storyframes.extract``, and what it gives to look at.
+"""Features of one recording: ``storyframes.extract``, and its result.
 
-The work is the pipeline's (the extra ``storyframes[pipeline]``), which is looked for when it is asked to work.
+The pipeline (the extra ``storyframes[pipeline]``) does the work; it is looked up when ``extract`` is called.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class ExtractFileError(Exception):
-    """Nothing can be extracted of a file; the message says why, for each feature."""
+    """No feature can be extracted from a file; the message says why, for each."""
 
 
 class PipelineMissingError(ImportError):
-    """The extra that extracts is not installed; the message says how to install it."""
+    """The pipeline is not installed; the message says how to install it."""
 
 
 def extract(
@@ -41,36 +41,36 @@ def extract(
     progress: Callable[[str], None] = lambda _: None,
     **sections: Any,
 ) -> ExtractedFile:
-    """Features of one recording: no study, no server; the same extractors and checks as for a study of hundreds.
+    """Extract features of one recording, without a study or a server, by the same extractors and checks as a study.
 
-    Features that look at the frames share one pass over them, and what a feature needs first is made on the way.
-    Features of plug-ins are called as any other. What was made is kept in a private folder of this user's cache, so the
-    second call only reads: it is made again when the file, the settings, a model or the extractor has changed.
+    Features that analyse the frames share one pass over them; features that another one needs are extracted first.
+    Features of plug-ins are named like any other. The results are kept in a private folder of this user's cache, so a
+    second call only reads; a feature is extracted again when the file, the settings, a model or the extractor changed.
 
     Args:
         file: a video, or a file of sound alone.
-        features: names, as ``storyframes extractors list`` shows them. Behind a dot a part of the feature may follow,
-            which is what :meth:`ExtractedFile.to_pandas` then gives: an array (``"opensmile.per_frame"``), a group of
-            columns (``"openface.gaze"``), the arrays whose names begin so (``"mediapipe.face"``), or a kind of row
+        features: names, as listed by ``storyframes extractors list``. A part of the feature may follow after a dot,
+            which :meth:`ExtractedFile.to_pandas` then returns: an array (``"opensmile.per_frame"``), a group of columns
+            (``"openface.gaze"``), the arrays whose names begin with it (``"mediapipe.face"``), or a kind of row
             (``"glove.frame"``).
-        transcript: what was said, for features of words (docs/study.md says which formats).
-        audio: its sound, where that is another file.
-        openface_csv: what OpenFace wrote of it before, where it is not to be run.
+        transcript: the transcript, for features of words (docs/study.md lists the formats).
+        audio: the sound, if it is another file.
+        openface_csv: an earlier output of OpenFace, used instead of running it.
         config: a TOML file (docs/configuration.md).
-        cache: False keeps nothing: the features last as long as the result. A folder is used in the cache's place.
-        progress: told what is under way.
-        **sections: of the configuration, by name, in the place of the file's: ``opensmile={"feature_set": …}``,
+        cache: False keeps nothing: the features last as long as the result. A folder is used instead of the cache.
+        progress: called with a text about the current step.
+        **sections: sections of the configuration, by name, instead of the file's: ``opensmile={"feature_set": …}``,
             ``embed=[{"name": …}]``.
 
     Returns:
-        What came, and for what did not, why (``failed``).
+        The features that were extracted, and for the others the reason (``failed``).
 
     Raises:
         PipelineMissingError: the pipeline is not installed.
-        ExtractFileError: nothing came, or the file is no recording.
-        ValueError: there is no such feature, or no such part of it.
+        ExtractFileError: no feature was extracted, or the file is not a recording.
+        ValueError: a feature, or a part of one, is unknown.
         flows.settings.SettingsError: the configuration cannot be used; every problem is named.
-        OSError: a file is not there, or cannot be read; or the cache cannot be written.
+        OSError: a file is missing or cannot be read; or the cache cannot be written.
 
     Example:
         >>> import storyframes
@@ -100,13 +100,13 @@ def extract(
 
 
 class ExtractedFile(SessionView):
-    """What was extracted of one recording.
+    """The features that were extracted of one recording.
 
     Attributes:
-        name: the file's.
-        asked: the features that were asked for and came, with the part where one was named.
-        failed: by feature that was asked for, why it did not come.
-        store: the :class:`storyframes.FeatureStore` that it is in, and ``session_id`` what it is called there.
+        name: of the file.
+        asked: the requested features that were extracted, with the part if one was named.
+        failed: by requested feature, the reason why it was not extracted.
+        store: the :class:`storyframes.FeatureStore` with the features, in which ``session_id`` is the recording.
 
     Example:
         >>> import storyframes
@@ -123,14 +123,14 @@ class ExtractedFile(SessionView):
         session_id: str,
         name: str,
         asked: Iterable[str],
-        there: Iterable[str],
+        extracted: Iterable[str],
         failed: Mapping[str, str],
     ) -> None:
         super().__init__(store, session_id)
         self.name = name
         self.asked = list(asked)
         self.failed = dict(failed)
-        self._there = in_order(there)
+        self._extracted = in_order(extracted)
 
     def __repr__(self) -> str:
         _, *lines = super().__repr__().splitlines()
@@ -145,18 +145,18 @@ class ExtractedFile(SessionView):
         rate: float | None = None,
         unmeasured: bool = False,
     ) -> pd.DataFrame:
-        """A feature as a data frame: the times as its index, a column for each value, before them ``mask`` and others.
+        """A feature as a data frame: the times as its index, a column for each value, preceded by ``mask`` and others.
 
         Args:
-            feature: one of those that came, or a part of one (see :func:`extract`); what was asked for, where that was
-                one feature.
-            rows: what a row is to stand for, as in :meth:`SessionView.to_pandas`.
-            rate: as there.
-            unmeasured: also the numbers of rows that are no measurement, as they are stored. Without it they are NaN,
-                so that no mean is made of them; whole numbers stay.
+            feature: an extracted feature, or a part of one (see :func:`extract`); None takes the requested feature, if
+                it was only one.
+            rows: what a row stands for, as in :meth:`SessionView.to_pandas`.
+            rate: as in :meth:`SessionView.to_pandas`.
+            unmeasured: also gives the stored values of rows that are no measurements. Otherwise they are NaN, so that
+                no mean includes them; whole numbers stay.
 
         Raises:
-            KeyError: it did not come; the message says why. Or several were asked for, and none is named.
+            KeyError: the feature was not extracted; the message says why. Or several were requested, and none is named.
             StoreError: it has no such part, or no such rows.
         """
         if feature is None:
@@ -164,10 +164,10 @@ class ExtractedFile(SessionView):
                 raise KeyError(f"name one of {', '.join(self.asked)}: their rows are at other times")
             feature = self.asked[0]
         kind, _, part = feature.partition(".")
-        if kind not in self._there:
+        if kind not in self._extracted:
             why = next((reason for name, reason in self.failed.items() if name.partition(".")[0] == kind), "")
             raise KeyError(f"{kind} failed: {why}" if why else f"{kind} was not asked for; {', '.join(self.asked)} was")
         return part_frame(self.store, self.session_id, kind, part or rows or "", rate, unmeasured=unmeasured)
 
     def _features(self) -> list[str]:
-        return self._there
+        return self._extracted

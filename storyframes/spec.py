@@ -1,7 +1,7 @@
-"""What a feature is: its arrays, what a row of each stands for, and the names of what is in it.
+"""The specification of a feature: its arrays, what a row of each stands for, and the names of columns and joints.
 
-A specification comes from whoever wrote the extractor, who may be a stranger, and its names become folders of the
-store, columns of tables and words of a filter. So it is checked when it is made, and what is wrong with it is said.
+A specification may come from anybody's plug-in, and its names become folders of the store, columns of tables and words
+of a filter. So it is checked when it is made, and an error says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _RESERVED = frozenset("vision audio words sentence story stories label index aux
 }  # what clip inputs and their fields are called, and devices on Windows, where no folder can have such a name
 _CLOCK = ("time", "start", "end")
 FACE_PART = "face"
-"""Of an array with a column for each part of a person: the one of the face."""
+"""The column of the face, in an array with a column for each part of a person."""
 MAIN_ARRAY = "values"
-"""The array that is meant where none is named."""
+"""The array that is used where none is named."""
 
 
 class SpecError(ValueError):
-    """A feature's specification is not one; the message says where and why."""
+    """A feature's specification is not valid; the message says where and why."""
 
 
 class Axis(StrEnum):
     """What one row of an array stands for: the name of its first dimension in the store (Zarr's ``dimension_names``).
 
-    Where a function takes an axis, its text will do as well.
+    A function that takes an axis also takes its text.
 
     Example:
         >>> from storyframes import FEATURES, Axis
@@ -56,7 +56,7 @@ class Axis(StrEnum):
 
 
 def may_be_called(name: str) -> bool:
-    """Whether a feature may have this name: it is made like one, and has no meaning of its own."""
+    """Whether a feature may have this name: it has the form of one and no other meaning."""
     return NAME_PATTERN.fullmatch(name) is not None and name not in _RESERVED
 
 
@@ -70,11 +70,11 @@ class ArraySpec:
         about: one sentence, written into the store beside the values.
         shape: the dimensions after the first.
         dims: a name for each of those dimensions.
-        fill: what stands where there is no value.
+        fill: the value where there is none.
         columns: a name for each entry of the last dimension, or empty.
         joints: a name for each entry of the dimension before it, where that is joints or landmarks.
-        optional: only there where a setting asks for it.
-        units: the unit, where all columns share one.
+        optional: stored only if a setting asks for it.
+        units: the unit, if all columns share one.
     """
 
     axis: Axis
@@ -104,18 +104,18 @@ class FeatureSpec:
 
     Attributes:
         name: lower-case letters, digits and underscores, a letter first: it is a folder of the store, ``has_<name>`` in
-            the clip index, and what a clip's arrays are called. Of a label's curve ``label.`` and the scheme's name.
+            the clip index, and the name of a clip's arrays. A label's curve is ``label.`` and the scheme's name.
         about: one sentence, written into the store.
-        arrays: by name, which is made like the feature's; ``values`` is the one that is meant where none is named.
+        arrays: by name, which has the same form; ``values`` is used where no array is named.
         groups: by name, columns of ``values`` that belong together.
-        mask: name of the array that is 1 where a row is a measurement; empty where there is none.
-        face: name of the array with a row for each frame that says in which a face is tracked: whole numbers that are
-            not 0 there, one a frame or a column ``face``; or floats that are not NaN there, of which the mask says in
-            which frames they were looked for. Empty where the feature tracks no face, or has landmarks that say so
-            (:mod:`storyframes.face_tracking`).
+        mask: name of the array that is 1 where a row is a measurement; empty where the feature has none.
+        face: name of the array with a row for each frame that says in which frames a face is tracked: whole numbers
+            that are not 0 there, one a frame or in a column ``face``; or floats that are not NaN there, with a mask
+            that is 0 in frames that were not analysed. Empty where the feature tracks no face, or has landmarks that
+            say so (:mod:`storyframes.face_tracking`).
 
     Raises:
-        SpecError: it is not a specification: a name that cannot be one, dimensions that disagree, and the like.
+        SpecError: it is not valid: a name of another form, dimensions that disagree, and the like.
     """
 
     name: str
@@ -152,7 +152,7 @@ class FeatureSpec:
         return self.arrays[MAIN_ARRAY].columns if MAIN_ARRAY in self.arrays else ()
 
     def _check_dimensions(self) -> None:
-        """A dimension is the same in all arrays: as long, and with the same names along it; and it is no array."""
+        """A dimension has one size and the same names along it in all arrays, and is not called like an array."""
         for name, spec in self.arrays.items():
             if taken := [dim for dim in spec.dims if dim in self.arrays]:
                 raise SpecError(f"{self.name}/{name}: a dimension and an array cannot both be called {taken[0]!r}")
@@ -221,7 +221,7 @@ class FeatureSpec:
 
 
 def shown_names(before: str, names: Sequence[str]) -> str:
-    """Names for a person: all of a few, of many the first and the last; nothing where there are none."""
+    """Names for display: all of a few, of many the first and the last; an empty text for none."""
     shown = list(names) if len(names) <= 8 else [*names[:3], "…", names[-1], f"({len(names)})"]
     return f"{before}{' '.join(shown)}" if names else ""
 
@@ -264,7 +264,7 @@ def _check_dtype(where: str, spec: ArraySpec) -> np.dtype:
     limits = np.iinfo(dtype)
     if not _is_whole(spec.fill) or not limits.min <= spec.fill <= limits.max:
         raise SpecError(
-            f"{where}: fill={spec.fill!r} is no {dtype.name}; say what stands where there is no value (0, say, or -1)"
+            f"{where}: fill={spec.fill!r} is no {dtype.name}; give the value for rows without one (0, say, or -1)"
         )
     return dtype
 

@@ -32,7 +32,7 @@ def ticks(seconds: ArrayLike) -> np.ndarray:
 # --- rows nearest to the points of a grid ---
 
 ROUNDING = PER_SECOND // 1000
-"""Ticks by which two times may be off because a container counts milliseconds, as Matroska does."""
+"""Ticks by which two times may differ because a container counts milliseconds, as Matroska does."""
 
 
 def grid_points(count: int, rate: float) -> np.ndarray:
@@ -41,14 +41,14 @@ def grid_points(count: int, rate: float) -> np.ndarray:
 
 
 def usual_step(time: np.ndarray, where: str) -> float:
-    """From one row to the next, as it usually is: ticks; 0 of a single row.
+    """The median of the steps from one row to the next, ticks; 0 for a single row.
 
     Args:
         time: (n,) ticks.
-        where: whose these are, for the message.
+        where: the array of these times, for the message.
 
     Raises:
-        ValueError: they do not rise.
+        ValueError: a row is earlier than the one before it.
     """
     steps = np.diff(time)
     if (steps < 0).any():
@@ -58,7 +58,7 @@ def usual_step(time: np.ndarray, where: str) -> float:
 
 
 def tolerance(step: float, rows_step: float) -> int:
-    """Ticks by which a row may be off a point, where points and rows usually are so many ticks apart."""
+    """Ticks by which a row may differ from a point, given the usual steps of points and of rows."""
     return int(max(step, rows_step) / 2) + ROUNDING
 
 
@@ -68,7 +68,7 @@ def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[
     Args:
         time: (n,) of the rows, in order, at least one; ticks.
         points: of any shape, ticks.
-        tolerance: how far off a row may be.
+        tolerance: the largest difference of a row that is near enough.
 
     Returns:
         int64 and bool of the points' shape.
@@ -81,7 +81,7 @@ def nearest_rows(time: np.ndarray, points: np.ndarray, tolerance: int) -> tuple[
 
 
 def spoken_rows(start: np.ndarray, end: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(k,) int32: of each point the word or utterance that is spoken then, -1 for none.
+    """(k,) int32: the word or utterance that is spoken at each point, -1 for none.
 
     Args:
         start, end: (n,) when each begins and ends, ticks.
@@ -107,21 +107,21 @@ _FASTEST = 240.0  # frames per second: cameras give no more, times of frames tha
 
 
 def usual_step_s(time: np.ndarray, otherwise: float = 0.0) -> float:
-    """Seconds from a frame to the next: the median. ``otherwise`` where fewer than two frames tell none."""
+    """The median of the seconds from a frame to the next; ``otherwise`` for fewer than two frames."""
     return float(np.median(np.diff(time))) if len(time) > 1 else otherwise
 
 
 def usual_rate(time: np.ndarray, otherwise: float) -> float:
-    """Frames per second, as the camera takes them: lost frames and pauses do not lower it, rounding does not shift it.
+    """Frames per second of the camera: lost frames and pauses do not lower it, rounding does not shift it.
 
-    It is the median over 30 frames that follow each other. A gap of two to ten single steps (:func:`_single_step`)
-    counts as so many; longer ones, and those of no whole number of steps, are left out. Where the frames have no such
-    step, because they arrive in bursts or at random, it is the median over 30 frames whatever is between them. A
-    camera that loses every second frame has half its rate: nothing in its times says otherwise.
+    It is the median over runs of 30 frames. A gap of two to ten single steps (:func:`_single_step`) counts as so many
+    steps; longer gaps, and those of no whole number of steps, are left out. Frames that arrive in bursts or at random
+    have no such step; then it is the median over any 30 frames. A camera that loses every second frame appears to have
+    half its rate, because its times are the same.
 
     Args:
         time: (T,) seconds at which the frames are shown, in order.
-        otherwise: where fewer than two frames tell none.
+        otherwise: the rate of fewer than two frames.
     """
     steps = np.diff(time)
     if not (steps > 0).any():
@@ -137,7 +137,7 @@ def usual_rate(time: np.ndarray, otherwise: float) -> float:
 
 
 def _count_steps(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many single steps each step between two frames is, and which are pauses, of unknown many."""
+    """The number of single steps in each step between two frames, and which steps are pauses of unknown length."""
     one_each, no_pauses = np.ones(len(steps)), np.zeros(len(steps), bool)
     single = _single_step(steps)
     if single * _FASTEST < 1:
@@ -161,7 +161,7 @@ def _count_steps(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _single_step(steps: np.ndarray) -> float:
-    """The shortest step that is usual: about which, within 45 %, a third of all steps or more are."""
+    """The shortest usual step: a third of all steps or more are within 45 % of it."""
     single = float(np.quantile(steps, 1 / 3, method="lower"))
     return float(steps[np.abs(steps - single) <= 0.45 * single].mean())
 
@@ -170,8 +170,8 @@ def last_frame_end_s(time: np.ndarray, otherwise: float = 0.0) -> float:
     """When the last frame ends, seconds: the usual step after it begins.
 
     Args:
-        time: (T,) seconds at which the frames are shown. Of no frames the last one ends at 0.
-        otherwise: for how long a single frame is shown.
+        time: (T,) seconds at which the frames are shown. Without frames the result is 0.
+        otherwise: the duration of a single frame.
     """
     return float(time[-1]) + usual_step_s(time, otherwise) if len(time) else 0.0
 
@@ -187,8 +187,8 @@ class Clock:
     """One device's clock.
 
     Attributes:
-        name: the clock's.
-        clock_s: (n,) moments as the device has them, increasing.
+        name: of the clock.
+        clock_s: (n,) moments in seconds of the device, increasing.
         session_s: (n,) the same moments in seconds of the session, increasing.
     """
 
@@ -197,16 +197,16 @@ class Clock:
     session_s: tuple[float, ...] = (0.0,)
 
     def to_session(self, clock_s: ArrayLike) -> NDArray[np.float64]:
-        """Seconds of the session for seconds of the device, of any shape; beyond the ends as in the piece there."""
+        """Seconds of the session for seconds of the device, of any shape; the outer pieces continue beyond the ends."""
         return _along(clock_s, self.clock_s, self.session_s)
 
     def to_device(self, session_s: ArrayLike) -> NDArray[np.float64]:
-        """Seconds of the device for seconds of the session, of any shape; beyond the ends as in the piece there."""
+        """Seconds of the device for seconds of the session, of any shape; the outer pieces continue beyond the ends."""
         return _along(session_s, self.session_s, self.clock_s)
 
     @property
     def drifts_ppm(self) -> tuple[float, ...]:
-        """(n - 1,) of each piece: millionths by which the device's seconds are too many; negative: too few."""
+        """(n - 1,) the drift of each piece in millionths, positive where the device runs fast."""
         device, session = np.diff(self.clock_s), np.diff(self.session_s)
         return tuple(((device / session - 1) * 1e6).tolist())
 
@@ -217,15 +217,15 @@ class Clock:
 
 
 SESSION_CLOCK = Clock("session")
-"""The clock of whatever has none of its own: its seconds are the session's."""
+"""The clock of files without one of their own: its seconds are the session's."""
 
 
 @dataclass(frozen=True)
 class TrackClock:
-    """How one track's device counts, in each session.
+    """The clock of one track's device in each session.
 
     Attributes:
-        clocks: by session; None where the track is the sessions' own, whose seconds these are.
+        clocks: by session; None for the sessions' own track, whose seconds are the sessions'.
     """
 
     clocks: Mapping[str, Clock] | None = None
@@ -256,14 +256,14 @@ class TrackClock:
 
 
 SESSIONS_OWN = TrackClock()
-"""Of the sessions' own files."""
+"""The clock of the sessions' own files."""
 
 StoredClocks = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
-"""By session and track the clock's moments on the device, and the same in the session: what a clip index says."""
+"""By session and track, the moments of a clock in seconds of the device and of the session, as in a clip index."""
 
 
 def stored_clock(clock: Clock) -> list[list[float]]:
-    """A clock as a clip index has it."""
+    """A clock in the form of a clip index."""
     return [list(clock.clock_s), list(clock.session_s)]
 
 
@@ -274,7 +274,7 @@ def track_clock(stored: StoredClocks, track: str) -> TrackClock:
 
 
 def _along(at: ArrayLike, known: tuple[float, ...], values: tuple[float, ...]) -> NDArray[np.float64]:
-    """The line through these points at ``at``, its first and last piece going on for ever."""
+    """The piecewise linear function through these points, at ``at``; its outer pieces continue beyond the ends."""
     asked = np.asarray(at, np.float64)
     if len(known) == 1:
         return asked - known[0] + values[0]

@@ -167,10 +167,10 @@ class SessionTimes:
         found = rule.neighbours(time, points, (PER_SECOND / rate, step))
         if rule.between is Between.LINEAR:
             self._next_rows[feature, axis, rate] = (
-                np.where(found.there, found.right, -1),
+                np.where(found.is_near, found.right, -1),
                 found.share.astype(np.float32),
             )
-        return np.where(found.there, found.left, -1)
+        return np.where(found.is_near, found.left, -1)
 
     def _frame_row(self, feature: str, axis: Axis) -> str:
         """The array that says which word or utterance each frame has; empty where there is none."""

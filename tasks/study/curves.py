@@ -159,7 +159,7 @@ def values_at(curve: CurveSamples, time_s: NDArray[np.float64], rule: CurveRule 
         rule = CurveRule(Between.LINEAR, gap_s or 1 / PER_SECOND)
     neighbours = rule.neighbours(own, requested, (0, 0))
     value = mixed(curve.value[neighbours.left], curve.value[neighbours.right], neighbours.share)
-    return np.where(neighbours.there, value, np.nan)
+    return np.where(neighbours.is_near, value, np.nan)
 
 
 def unlabelled_share(time_s: NDArray[np.float64], value: NDArray[np.float64], rule: CurveRule) -> float:
@@ -169,4 +169,4 @@ def unlabelled_share(time_s: NDArray[np.float64], value: NDArray[np.float64], ru
     usual = float(np.median(np.diff(own))) if len(own) > 1 else 0.0
     neighbours = rule.neighbours(own, frames, (PER_SECOND / _FRAMES, usual))
     values = mixed(value[neighbours.left], value[neighbours.right], neighbours.share)
-    return float(1 - (neighbours.there & ~np.isnan(values)).mean())
+    return float(1 - (neighbours.is_near & ~np.isnan(values)).mean())
