@@ -39,24 +39,24 @@ def write_npy(table: Table, path: Path) -> None:
 
 
 def file_arrays(table: Table, keys: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Keys and arrays under names of their own: one called like a key, or ``names``, is ``<array>.<array>``."""
+    """Keys and arrays under unique names: an array called like a key, or ``names``, is ``<array>.<array>``."""
     return keys | {array_name(table, name): rows for name, rows in arrays.items()}
 
 
 def array_name(table: Table, array: str) -> str:
-    """What an array is called beside the keys and the names along dimensions."""
+    """The name of an array beside the keys and the names along dimensions."""
     return f"{array}.{array}" if array in {_GROUP, *(key.name for key in table.keys)} else array
 
 
 def dimension_names(table: Table) -> dict[str, dict[str, list[str]]]:
     """By array and dimension, the names along it."""
-    found: dict[str, dict[str, list[str]]] = {}
+    named_arrays: dict[str, dict[str, list[str]]] = {}
     for array, spec in table.arrays.items():
         named = {dim: list(names) for dim, names in zip(spec.dims[-1:], (spec.columns,), strict=False) if names}
         named |= {dim: list(names) for dim, names in zip(spec.dims[-2:-1], (spec.joints,), strict=False) if names}
         if named:
-            found[array_name(table, array)] = named
-    return found
+            named_arrays[array_name(table, array)] = named
+    return named_arrays
 
 
 def _longest(table: Table, key: str) -> int:
@@ -65,7 +65,7 @@ def _longest(table: Table, key: str) -> int:
 
 
 def write_hdf5(table: Table, path: Path) -> None:
-    """Write ``<path>.h5``: (rows, …) datasets, their units and a sentence as attributes, names along dimensions."""
+    """Write ``<path>.h5``: (rows, …) datasets with units and descriptions as attributes, names along dimensions."""
     import h5py  # of the extra storyframes[export]
 
     text = h5py.string_dtype()
@@ -96,9 +96,9 @@ def write_hdf5(table: Table, path: Path) -> None:
 
 
 def _storable(rows: np.ndarray, *, is_key: bool) -> np.ndarray:
-    """The mask as 0 and 1, row numbers in 32 bits (R has no others without a package), no text as the empty one.
+    """The mask as 0 and 1, row numbers in 32 bits (R reads no others without a package), a missing text as "".
 
-    A feature's own whole numbers stay as they are: 32 bits may not hold them.
+    A feature's own whole numbers stay as they are: 32 bits may be too few for them.
     """
     if rows.dtype == bool:
         return rows.astype(np.uint8)

@@ -18,7 +18,7 @@ from storyframes.store.tables import MASK, Block, Table, named_columns
 
 
 def write_parquet(table: Table, path: Path) -> None:
-    """Write ``<path>.parquet``; a row group for each block, so that memory stays flat."""
+    """Write ``<path>.parquet`` with a row group for each block, so that memory does not grow."""
     schema = arrow_schema(table)
     with pq.ParquetWriter(path.with_name(f"{path.name}.parquet"), schema, compression="zstd") as writer:
         for block in table.blocks():
@@ -26,7 +26,7 @@ def write_parquet(table: Table, path: Path) -> None:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """The columns of a table as Arrow has them; units and sentences are metadata of each."""
+    """The Arrow schema of a table; units and descriptions are metadata of the columns."""
     empty = named_columns(table, table.read(0, 0))
     about = {key.name: (key.about, key.unit) for key in table.keys}
     about |= {column.name: (column.about, column.unit) for column in table.columns}
@@ -40,13 +40,13 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def arrow_table(table: Table, block: Block, schema: pa.Schema) -> pa.Table:
-    """Some rows of a table; NaN stays NaN, and is not made null."""
+    """Some rows of a table; NaN stays NaN and does not become null."""
     columns = named_columns(table, block)
     arrays = [pa.array(columns[field.name], field.type, from_pandas=field.type == pa.string()) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-# A text stands in quotes and is left as it is; Arrow writes nan and inf, which R does not take for numbers.
+# Texts are in quotes and stay as they are; Arrow writes nan and inf, which R does not read as numbers.
 _QUOTED_OR_NOT_A_NUMBER = re.compile(rb'"(?:[^"]|"")*"|(?<![^,\n])-?(?:nan|inf)(?![^,\n])')
 _AS_R_HAS_IT = {b"nan": b"NaN", b"-nan": b"NaN", b"inf": b"Inf", b"-inf": b"-Inf"}
 
@@ -63,5 +63,5 @@ def write_csv(table: Table, path: Path) -> None:
             file.write(_QUOTED_OR_NOT_A_NUMBER.sub(_replaced, lines.getvalue()))
 
 
-def _replaced(found: re.Match[bytes]) -> bytes:
-    return _AS_R_HAS_IT.get(found[0], found[0])
+def _replaced(match: re.Match[bytes]) -> bytes:
+    return _AS_R_HAS_IT.get(match[0], match[0])

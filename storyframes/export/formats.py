@@ -17,11 +17,11 @@ Write = Callable[[Table, Path], None]
 
 
 class ExportError(StoreError):
-    """Features cannot be exported as asked; the message says what and why."""
+    """Features cannot be exported as requested; the message says what and why."""
 
 
 class Format(StrEnum):
-    """What is written; a folder for each session, in it files for each table."""
+    """The format of the files; each session has a folder, with files for each table."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -39,14 +39,14 @@ _WRITERS = {
 }
 
 
-def writer(wanted: Format) -> Write:
-    """What writes tables in a format.
+def writer(to: Format) -> Write:
+    """The function that writes tables in a format.
 
     Raises:
         ExportError: it needs a package that is not installed.
     """
-    module, name, needed = _WRITERS[wanted]
+    module, name, needed = _WRITERS[to]
     if needed and find_spec(needed) is None:
-        raise ExportError(f"exporting to {wanted} needs {needed}: {install_line('export')}")
+        raise ExportError(f"exporting to {to} needs {needed}: {install_line('export')}")
     write: Write = getattr(import_module(f"storyframes.export.{module}"), name)
     return write

@@ -1,6 +1,6 @@
-"""Tables as MATLAB files (version 5): matrices of named columns, and which name each has in the store.
+"""Tables as MATLAB files (version 5): matrices of named columns, and the name of each in the store.
 
-MATLAB's matrices lie column by column, so the file is laid out first and then filled in blocks of rows.
+MATLAB stores matrices column by column, so the file is laid out first and then filled in blocks of rows.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _KINDS = {  # of a matrix: its class, and its data's kind of element
 
 
 def write_matlab(table: Table, path: Path) -> None:
-    """Write ``<path>.mat``, and ``<path>.columns.csv``: of each column of a matrix its name in MATLAB and in the store.
+    """Write ``<path>.mat``, and ``<path>.columns.csv`` with the names of each column in MATLAB and in the store.
 
     Raises:
-        ExportError: a matrix is larger than version 5 holds.
+        ExportError: a matrix is too large for version 5.
     """
     empty = _matrices(table, table.read(0, 0))
     for name, rows in empty.items():
@@ -74,21 +74,21 @@ def write_matlab(table: Table, path: Path) -> None:
 
 
 def matlab_names(names: Sequence[str]) -> list[str]:
-    """A valid MATLAB identifier of at most 63 characters for each name, and none twice."""
-    found: dict[str, None] = {}
+    """A valid and unique MATLAB identifier of at most 63 characters for each name."""
+    identifiers: dict[str, None] = {}
     for name in names:
         valid = re.sub(r"[^A-Za-z0-9_]", "_", name)
         valid = valid if re.match("[A-Za-z]", valid) and valid not in _KEYWORDS else f"x{valid}"
         shown, number = valid[:_LONGEST], 1
-        while shown in found:
+        while shown in identifiers:
             number += 1
             shown = f"{valid[: _LONGEST - len(str(number)) - 1]}_{number}"
-        found[shown] = None
-    return list(found)
+        identifiers[shown] = None
+    return list(identifiers)
 
 
 def _matrices(table: Table, block: Block) -> dict[str, np.ndarray]:
-    """(n, columns) of each key and array of a block that is of numbers; row numbers in 32 bits, the mask as 0 and 1."""
+    """(n, columns) of each numeric key and array of a block; row numbers in 32 bits, the mask as 0 and 1."""
     keys = {key: values[:, None] for key, values in block.keys.items() if values.dtype != object}
     for key, values in keys.items():
         if values.dtype in (np.int64, np.bool_):
@@ -113,7 +113,7 @@ def _cell(texts: Iterable[str]) -> np.ndarray:
 
 
 def _lay_out(file: Path, name: str, count: int, like: np.ndarray, is_logical: bool) -> np.ndarray:
-    """Put a matrix of ``count`` rows behind what is in the file; returns a map of its values, to be filled."""
+    """Append a matrix of ``count`` rows to the file; returns its values as a memory map, to be filled."""
     kind, element = _KINDS[like.dtype.name]
     shape = (count, like.shape[1])
     size = math.prod(shape) * like.dtype.itemsize

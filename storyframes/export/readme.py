@@ -1,4 +1,4 @@
-"""The README beside exported features: what each file is, how it is opened, and what users of values must know."""
+"""The result of an export and its README: what each file is, how it is opened, and the caveats of its values."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ Rows are those of the feature store. A feature with several kinds of row has a f
 _GRID_ROWS = """
 Rows are {rate:g} points a second from each session's second 0 to the end of its own frames (without a video: of the
 last of its features); so the same row of all files of a session is the same moment. Each has the values of the stored
-row nearest to it; where none is near, values are missing and `mask` is false. Nothing is interpolated or averaged. What
-has no times (story texts, arrays of everybody's poses) is not here.
+row nearest to it; where none is near, values are missing and `mask` is false. Nothing is interpolated or averaged.
+Arrays without times (story texts, everybody's poses) are left out.
 """
 _MASK = """
-A row whose `mask` is false is not a measurement. What the store has there is given as it is: missing (NaN), or a value
-that must not be used, such as the last position of a face that was lost. So take the rows whose mask is true. A single
-value that such a row does not have is NaN: the F0 of sound that is not voiced. Missing values of whole numbers are the
-number that stands under *missing* below.
+A row whose `mask` is false is not a measurement. Its values are those of the store: missing (NaN), or a value that must
+not be used, such as the last position of a face that was lost. So use only the rows whose mask is true. Such a row may
+lack single values, which are NaN: the F0 of sound that is not voiced. Missing values of whole numbers are the number in
+the column *missing* below.
 """
 _DEVICES = """
-Of another camera or microphone (`<feature>@<track>`) `device_time` is as the device counts, `time` in the session's
-seconds. Where `time` is not there, the store does not know the device's clock.
+For another camera or microphone (`<feature>@<track>`), `device_time` is in seconds of the device and `time` in seconds
+of the session. Without a column `time`, the store does not know the device's clock.
 """
 
 
 @dataclass
 class Exported:
-    """What was exported.
+    """The result of an export.
 
     Attributes:
         to: the format.
-        rate: points a second, None where rows are as they are stored.
-        tables: one for each that was written, as the folder's ``export.json`` has them.
-        left_out: session, feature and why of what could not be exported.
+        rate: points a second; None for rows as stored.
+        tables: the tables that were written, as in ``export.json``.
+        left_out: session, feature and reason of each feature that could not be exported.
         files: by path below the folder, size and SHA-256.
     """
 
@@ -105,8 +105,8 @@ def _lines(done: Exported) -> Iterator[str]:
     yield ""
     yield from markdown_table(
         ("session", "feature", "a row is", "rows", "version", "fingerprint"),
-        [[str(one[key]) for key in ("session_id", "feature", "row", "rows", "version", "fingerprint")]
-         for one in done.tables],
+        [[str(table[key]) for key in ("session_id", "feature", "row", "rows", "version", "fingerprint")]
+         for table in done.tables],
     )  # fmt: skip
     yield "`export.json` says the same to programs, and has the size and the SHA-256 of every file."
 
@@ -127,17 +127,17 @@ def _rows(done: Exported) -> Iterator[str]:
 
 
 def _caveats(done: Exported) -> Iterator[str]:
-    found: dict[tuple[str, str], list[str]] = {}
+    caveats: dict[tuple[str, str], list[str]] = {}
     for table in done.tables:
         for caveat in table["caveats"]:
-            sessions = found.setdefault((table["feature"], caveat), [])
+            sessions = caveats.setdefault((table["feature"], caveat), [])
             if table["session_id"] not in sessions:
                 sessions.append(table["session_id"])
     yield "## Caveats"
     yield ""
-    if found:
+    if caveats:
         yield from markdown_table(
-            ("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in found.items()]
+            ("feature", "caveat", "sessions"), [[*key, ", ".join(of)] for key, of in caveats.items()]
         )
     else:
         yield "None."
@@ -170,7 +170,7 @@ def _left_out(done: Exported) -> Iterator[str]:
         return
     yield "## Left out"
     yield ""
-    rows = [[one["session_id"], one["feature"], one["reason"]] for one in done.left_out]
+    rows = [[omission["session_id"], omission["feature"], omission["reason"]] for omission in done.left_out]
     yield from markdown_table(("session", "feature", "why"), rows)
 
 

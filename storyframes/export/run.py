@@ -1,4 +1,4 @@
-"""From a feature store to a folder of files that other programs open."""
+"""Exports a feature store to a folder of files that other programs open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from storyframes.tracks import MAIN, feature_and_track, of_track
 
 README = "README.md"
 Progress = Callable[[str, str], None]
-"""Told the session and the feature that come next."""
+"""Called with the next session and feature."""
 
 
 def export(
@@ -36,24 +36,24 @@ def export(
     replace: bool = False,
     progress: Progress = lambda session_id, feature: None,
 ) -> Exported:
-    """Write features into a new folder, in which a README says what each file is.
+    """Write features into a new folder, with a README that says what each file is.
 
     Values are those of the store; missing ones are NaN, and the column ``mask`` says which rows are measurements. A
     feature that cannot be read is left out and named; the others are exported.
 
     Args:
         store: the store.
-        target: the folder; made whole, or not at all.
+        target: the folder; it appears complete or not at all.
         to: the format.
-        sessions: only these (``stories`` are the story texts); all without any.
-        features: only these, of every track (``<feature>@<track>``: of one); all without any.
-        rate: points a second of a grid that begins with each session; None takes the rows as they are stored.
+        sessions: the sessions (``stories`` are the story texts); empty for all.
+        features: the features, of every track (``<feature>@<track>``: of one); empty for all.
+        rate: points a second of a grid that begins with each session; None takes the rows as stored.
         replace: whether an earlier export at ``target`` may be replaced.
-        progress: told what comes next.
+        progress: called before each feature.
 
     Raises:
-        ExportError: there is nothing to export, ``target`` is taken, or a package is missing.
-        StoreError: there is no such session or feature.
+        ExportError: nothing can be exported, ``target`` exists, or a package is missing.
+        StoreError: a session or feature is unknown.
         OSError: the folder cannot be written.
     """
     if rate is not None and not 0 < rate < float("inf"):
@@ -61,18 +61,18 @@ def export(
     if isinstance(store.storage, LocalStorage) and target.resolve().is_relative_to(store.storage.root.resolve()):
         raise ExportError(f"{target} is inside the feature store: give a place outside of it")
     write = writer(to)
-    wanted = chosen(store, sessions, features, with_stories=rate is None)
+    chosen = _chosen(store, sessions, features, with_stories=rate is None)
     os.makedirs(target.absolute().parent, exist_ok=True)
     done = Exported(to, rate)
     with whole_folder(target, replace=replace) as folder:
         clocks = stored_clocks(store)
-        for session_id, names in wanted.items():
+        for session_id, names in chosen.items():
             times = SessionTimes(store, session_id, clocks)
             for feature in names:
                 progress(session_id, feature)
                 _export(store, session_id, feature, folder, done, write, times)
         if not done.tables:
-            reasons = "; ".join(dict.fromkeys(one["reason"] for one in done.left_out))
+            reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))
             raise ExportError(f"nothing could be exported: {reasons}")
         (folder / README).write_text(readme(done), encoding="utf-8")
         done.files = seal(folder)
@@ -81,33 +81,33 @@ def export(
     return done
 
 
-def chosen(
+def _chosen(
     store: FeatureStore, sessions: Sequence[str], features: Sequence[str], *, with_stories: bool
 ) -> dict[str, list[str]]:
-    """The features that are wanted of each session, as the store calls them.
+    """The requested features of each session, as the store calls them.
 
     Raises:
-        StoreError: there is no such session, or no session has such a feature.
+        StoreError: a session is unknown, or no session has such a feature.
         ExportError: nothing is left.
     """
-    there = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
+    stored = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
     for session_id in sessions:
-        if session_id not in there:
-            store.session(session_id)  # says which is unknown, and of how many
-    every = {*store.sessions, *([STORIES] if with_stories and STORIES in there else [])}
+        if session_id not in stored:
+            store.session(session_id)  # raises an error that names the session
+    every = {*store.sessions, *([STORIES] if with_stories and STORIES in stored else [])}
     names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
     known = {name for of_session in names.values() for name in of_session}
-    for wanted in features:
-        if not any(_is_wanted(name, wanted) for name in known):
+    for requested in features:
+        if not any(_matches(name, requested) for name in known):
             where = "the sessions that are asked for have" if sessions else "the store has"
-            raise ExportError(f"there is no feature {wanted!r}; {where} {', '.join(in_order(known)) or 'none'}")
-    found = {
-        session_id: [name for name in of_session if not features or any(_is_wanted(name, one) for one in features)]
+            raise ExportError(f"there is no feature {requested!r}; {where} {', '.join(in_order(known)) or 'none'}")
+    chosen = {
+        session_id: [name for name in of_session if not features or any(_matches(name, asked) for asked in features)]
         for session_id, of_session in names.items()
     }
-    if not any(found.values()):
+    if not any(chosen.values()):
         raise ExportError(f"{store.storage.location} has no feature to export")
-    return found
+    return chosen
 
 
 def _features(store: FeatureStore, session_id: str) -> list[str]:
@@ -115,10 +115,10 @@ def _features(store: FeatureStore, session_id: str) -> list[str]:
     return [of_track(name, track) for track in tracks for name in in_order(store.features(session_id, track))]
 
 
-def _is_wanted(name: str, wanted: str) -> bool:
-    """Whether a feature of the store is what was asked for: of any track, or of the one that is named."""
-    feature, track = feature_and_track(wanted)
-    return name == wanted if track != MAIN else feature_and_track(name)[0] == feature
+def _matches(name: str, requested: str) -> bool:
+    """Whether a feature of the store was requested: of any track, or of the one that is named."""
+    feature, track = feature_and_track(requested)
+    return name == requested if track != MAIN else feature_and_track(name)[0] == feature
 
 
 def _export(
@@ -130,7 +130,7 @@ def _export(
     write: Write,
     times: SessionTimes,
 ) -> None:
-    if session_id.lower() == README.lower():  # also where a file system takes the two for one
+    if session_id.lower() == README.lower():  # also on file systems that ignore case
         reason = f"the folder of a session of this name would be where the export's {README} is: rename the session"
         done.left_out.append({"session_id": session_id, "feature": feature, "reason": reason})
         return
@@ -162,9 +162,9 @@ def _export(
 
 
 def _about(store: FeatureStore, table: Table, files: list[str]) -> dict[str, Any]:
-    """What ``export.json`` says of a table."""
-    known = store.catalogue
-    (row,) = known[(known["session_id"] == table.session_id) & (known["feature"] == table.feature)].to_dict("records")
+    """The entry of a table in ``export.json``."""
+    rows = store.catalogue
+    (row,) = rows[(rows["session_id"] == table.session_id) & (rows["feature"] == table.feature)].to_dict("records")
     return {
         "session_id": table.session_id,
         "feature": table.feature,

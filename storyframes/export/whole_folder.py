@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all, and whose place only another of its kind can take."""
+"""A folder that appears complete or not at all, and is replaced only by another export."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _HERE = -100  # AT_FDCWD
 
 @contextmanager
 def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
-    """A folder to write into, which becomes ``target`` at the end of the block; nobody else can look into it.
+    """A private folder to write into, which becomes ``target`` at the end of the block.
 
     Args:
-        target: what is made.
-        replace: whether an earlier export may be there, which is replaced. Nothing else is ever.
+        target: the folder.
+        replace: whether an earlier export at ``target`` may be replaced; anything else never is.
 
     Raises:
-        ExportError: something is there that is not replaced.
-        OSError: it cannot be made.
+        ExportError: something else is at ``target``.
+        OSError: the folder cannot be made.
     """
     refuse_to_replace(target, replace=replace)
     with scratch_beside(target) as folder:
@@ -38,7 +38,7 @@ def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
         made.mkdir(mode=0o700)
         yield made
         flush_tree(made)
-        refuse_to_replace(target, replace=replace)  # somebody else may have been faster
+        refuse_to_replace(target, replace=replace)  # another process may have been faster
         if target.is_dir():
             _exchange(made, target, folder / "before")
         else:
@@ -47,10 +47,10 @@ def whole_folder(target: Path, *, replace: bool) -> Iterator[Path]:
 
 
 def refuse_to_replace(target: Path, *, replace: bool) -> None:
-    """See that nothing is at ``target``, or an export as it was written, which may be replaced.
+    """Check that ``target`` does not exist, or is an unchanged export that may be replaced.
 
     Raises:
-        ExportError: something else is there; the message says what to do.
+        ExportError: it is something else; the message says what to do.
     """
     if not target.is_symlink() and not target.exists():
         return
@@ -70,19 +70,19 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
 
 
 def seal(folder: Path) -> dict[str, dict[str, int | str]]:
-    """Make every file in a folder its owner's alone; its size and SHA-256, by path."""
-    found: dict[str, dict[str, int | str]] = {}
+    """Give every file in a folder mode 0600; returns size and SHA-256 by path."""
+    files: dict[str, dict[str, int | str]] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_dir():
             path.chmod(0o700)
             continue
         path.chmod(0o600)
-        found[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-    return found
+        files[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+    return files
 
 
 def _exchange(made: Path, target: Path, before: Path) -> None:
-    """Put ``made`` in the place of ``target``: in one step where the system can, else in two."""
+    """Replace ``target`` by ``made``: in one step if the system can, else in two."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is not None and rename(_HERE, os.fsencode(made), _HERE, os.fsencode(target), _EXCHANGE) == 0:
         shutil.rmtree(made)

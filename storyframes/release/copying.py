@@ -1,4 +1,4 @@
-"""Copying one feature of one session into a release, with nothing beside its values that could tell whose they are."""
+"""Copies one feature of one session into a release, without anything that says whose values these are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
 
 MOMENT_S = 946_684_800
-"""The time that everything in a release has: 2000-01-01, UTC."""
+"""The time of all files and records in a release: 2000-01-01, UTC."""
 _CREATED_AT = "2000-01-01T00:00:00.000000Z"
 _VERSION = "20000101T000000Z"
 HIDDEN_CAVEAT = "a caveat whose words are not public: ask the authors"
@@ -38,17 +38,17 @@ def copy_feature(
     """Write a feature into the release; values are copied to the bit.
 
     Args:
-        store: where it is.
+        store: the store.
         session_id: the session, or ``stories``.
         feature: the feature.
-        released: what of it.
+        released: the arrays and columns that are released.
         target: the released store.
         root: its folder.
         key: the new names.
 
     Raises:
-        StoreError: it cannot be read.
-        PublishError: it cannot be read back as it was written.
+        StoreError: the feature cannot be read.
+        PublishError: the copy cannot be read back as it was written.
     """
     attributes = store.attributes(session_id, feature)
     new = session_id if session_id == STORIES else key.names["sessions"][session_id]
@@ -77,7 +77,7 @@ def _columns(values: np.ndarray, array: ReleasedArray) -> np.ndarray:
 
 
 def _order_of_stories(attributes: dict[str, Any]) -> list[int]:
-    """The rows in the order of their new names, which are sorted in place: the study's own order tells the old ones."""
+    """The rows in the order of their new names, which are sorted in place: the study's order reveals old names."""
     new = attributes["story_ids"]
     order = sorted(range(len(new)), key=new.__getitem__)
     attributes["story_ids"] = [new[row] for row in order]
@@ -89,11 +89,11 @@ def _caveat(text: str) -> str:
 
 
 def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
-    """What a release says beside the values: by this list, and nothing else."""
+    """The attributes of a released feature: only those listed here."""
     kept: dict[str, Any] = {}
     if isinstance(attributes.get("speakers"), list):
-        named = enumerate(attributes["speakers"], 1)
-        kept["speakers"] = [name if name in _ROLES else f"speaker_{number}" for number, name in named]
+        numbered = enumerate(attributes["speakers"], 1)
+        kept["speakers"] = [name if name in _ROLES else f"speaker_{number}" for number, name in numbered]
     if isinstance(attributes.get("story_ids"), list):
         kept["story_ids"] = [key.names["stories"][story] for story in attributes["story_ids"]]
     if _FEATURE_SETS.fullmatch(str(attributes.get("feature_set", ""))):
@@ -105,7 +105,7 @@ def _attributes(attributes: Mapping[str, Any], key: Key) -> dict[str, Any]:
 
 
 def _timeless(current: Current, root: Path, key: Key) -> Current:
-    """The version under a name that tells no time, its record and files without one."""
+    """The version without the time of its extraction: in its name, its record and its files."""
     version = f"{_VERSION}-{key.digest('version', current.fingerprint)[:8]}"
     folder = root / current.session_id / current.feature
     os.rename(folder / current.version, folder / version)

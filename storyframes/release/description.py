@@ -33,8 +33,8 @@ print(store)
 frame = store.to_pandas(store.sessions[0], store.all_features[0])
 ```
 
-Values are those of the original store, to the bit. A row whose mask is false is not a measurement. Times are seconds of
-the recording. `storyframes release verify FOLDER` tells whether every file is as it was released.
+Values are those of the original store, to the bit. A row whose mask is false is not a measurement. Times are in seconds
+since the first video frame. `storyframes release verify FOLDER` checks that every file is as it was released.
 """
 _RENAMED = """
 Sessions and participants (and stories, targets and phases, where they are not named here) have new numbers in a random
@@ -42,25 +42,25 @@ order; the key is not part of the release. Dates, times and machines of the extr
 the recordings were dropped; all files bear the date 2000-01-01. What is not known to be harmless was left out.
 """
 _RISK = """
-These are measurements of persons, and numbers are no promise that nobody can be recognised: who was there may know a
-session by how long it was, or by what it was labelled. Do not try to find out who took part.
+These are measurements of persons, and new numbers do not guarantee that nobody can be recognised: a person who was
+present may know a session by its length or its labels. Do not try to find out who took part.
 """
 
 
 @dataclass
 class Release:
-    """What was released.
+    """The result of a release.
 
     Attributes:
-        sessions: how many.
-        participants: how many, as far as the clip index knows.
-        features: what each is in the release; of the story texts as ``stories/<feature>``.
-        having: of each feature, how many sessions have it.
-        caveats: of each feature, in how many sessions which one.
+        sessions: their number.
+        participants: their number, as far as the clip index knows.
+        features: by name, the released feature; of the story texts as ``stories/<feature>``.
+        having: by feature, the number of sessions that have it.
+        caveats: by feature and caveat, the number of sessions.
         rows: of the clip index.
         labels: columns of labels.
         left_out: what was left out, and why; a sentence each.
-        remarks: what could not be looked at; a sentence each, for whoever releases it alone.
+        remarks: what could not be checked; a sentence each, for the releasing person only.
         files: by path, size and SHA-256.
     """
 
@@ -190,9 +190,9 @@ def croissant(done: Release, settings: ReleaseSettings, folder: Path) -> str:
     """``croissant.json`` of a release.
 
     Args:
-        done: what was released.
-        settings: what is said of it.
-        folder: where it lies.
+        done: the release.
+        settings: its configuration.
+        folder: the folder of the release.
     """
     content: dict[str, Any] = {
         "@context": _CONTEXT,

@@ -35,17 +35,17 @@ from storyframes.store.records import RecordError, unseal
 from storyframes.store.storage.files import write_atomically
 
 KEY = "storyframes_release_key"
-"""The key of the JSON by which a key file is known, wherever it lies."""
+"""The JSON key that identifies a key file, wherever it is."""
 _SIGNS = {"sessions": "s", "participants": "p", "stories": "story", "targets": "target", "phases": "phase"}
 
 
 @dataclass
 class Key:
-    """Which number each id has.
+    """The number of each id.
 
     Attributes:
-        seed: 32 random bytes in hexadecimal digits; without it nobody can tell the order.
-        names: by kind and id the new name.
+        seed: 32 random bytes in hexadecimal digits; without it nobody can reconstruct the order.
+        names: by kind and id, the new name.
     """
 
     seed: str = field(default_factory=lambda: secrets.token_hex(32))
@@ -53,34 +53,34 @@ class Key:
 
     def number(self, kind: str, ids: Iterable[str]) -> None:
         """Give a name to each id that has none yet, in a random order."""
-        there = self.names[kind]
-        new = sorted({one for one in ids if one not in there})
-        random.Random(f"{self.seed}:{kind}:{len(there)}").shuffle(new)
-        for number, one in enumerate(new, len(there) + 1):
-            there[one] = f"{_SIGNS[kind]}{number:04d}"
+        names = self.names[kind]
+        new = sorted({name for name in ids if name not in names})
+        random.Random(f"{self.seed}:{kind}:{len(names)}").shuffle(new)
+        for number, name in enumerate(new, len(names) + 1):
+            names[name] = f"{_SIGNS[kind]}{number:04d}"
 
     def digest(self, *texts: str) -> str:
-        """64 hexadecimal digits that are always the same for these texts, and tell nobody without the key anything."""
+        """64 hexadecimal digits that are the same for the same texts, and mean nothing without the key."""
         return hmac.new(bytes.fromhex(self.seed), "\0".join(texts).encode(), hashlib.sha256).hexdigest()
 
     def write(self, path: Path) -> None:
-        """Keep it, durable and for the owner alone."""
+        """Write the key file durably, with mode 0600."""
         content = {KEY: 1, "seed": self.seed, "names": self.names}
         write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def read_key(path: Path) -> Key:
-    """The key of an earlier release, so that the same ids get the same numbers again; a new one where there is none.
+    """The key of an earlier release, so that the same ids get the same numbers again; a new key without a file.
 
     Raises:
-        ReleaseError: something else is there.
+        ReleaseError: the file is something else.
         OSError: it cannot be read.
     """
     try:
         content = json.loads(path.read_bytes())
         if content[KEY] != 1:
             raise ReleaseError(f"{path}: is the key of a newer storyframes: update it")
-        names = {kind: {str(one): str(name) for one, name in content["names"][kind].items()} for kind in _SIGNS}
+        names = {kind: {str(old): str(new) for old, new in content["names"][kind].items()} for kind in _SIGNS}
         bytes.fromhex(content["seed"])
     except FileNotFoundError:
         return Key()
@@ -100,15 +100,15 @@ def check_names(
 
     Args:
         store: the store, with its clip index where it has one.
-        settings: what is released, and what is said of it.
-        key: the names of everything that is released, or was before.
-        planned: what of each session and feature is released.
+        settings: the configuration of the release.
+        key: the names of everything that is or was released.
+        planned: by session and feature, what is released.
 
     Returns:
-        What could not be looked at, a sentence each.
+        A sentence for each thing that could not be checked.
 
     Raises:
-        ReleaseError: an id is in one of them, or the record of the study is damaged.
+        ReleaseError: one of them names an id, or the record of the study is damaged.
     """
     clips = store.clips() if table_files.read_table(store.storage, CLIPS) is not None else None
     record = _study_record(store)
@@ -116,18 +116,18 @@ def check_names(
     ids = _ids_by_words(store, clips, record, key, sessions, () if settings.allow_rater_ids else ("raters",))
 
     def check(what: str, texts: Iterable[str], cure: str) -> None:
-        if found := min(itertools.chain.from_iterable(_named(ids, text) for text in texts), default=None):
-            whose = "is not released" if not found.is_released else "is released under a new name"
-            raise ReleaseError(f"{what} {found.name!r}, which is an id of the study and {whose}: {cure}")
+        if match := min(itertools.chain.from_iterable(_named(ids, text) for text in texts), default=None):
+            whose = "is not released" if not match.is_released else "is released under a new name"
+            raise ReleaseError(f"{what} {match.name!r}, which is an id of the study and {whose}: {cure}")
 
     texts = [settings.title, settings.description, settings.version, settings.url, settings.license]
     check("the title, the description or the phases name", [*texts, *settings.phases], "say it without the id")
     columns: dict[str, set[str]] = {}
     for (session, feature), released in planned.items():
         if not released.is_known or is_label_curve(feature):
-            asked = settings.features[f"{STORIES}/{feature}" if session == STORIES else feature] or ()
+            requested = settings.features[f"{STORIES}/{feature}" if session == STORIES else feature] or ()
             named = (name for array in released.arrays.values() if array.pieces for name in array.spec.columns)
-            columns.setdefault(feature, set()).update([feature, *asked, *named])
+            columns.setdefault(feature, set()).update([feature, *requested, *named])
     for feature, names in columns.items():
         check(f"the feature {feature!r} or a column of it names", names, "leave it out")
     if clips is not None:
@@ -147,7 +147,7 @@ def check_names(
 
 @dataclass(frozen=True, order=True)
 class _Id:
-    """An id; those of whoever is not released come first."""
+    """An id; ids that are not released sort first."""
 
     is_released: bool
     name: str
@@ -168,7 +168,7 @@ def _ids_by_words(
     sessions: Collection[str],
     of_record: Collection[str],
 ) -> dict[tuple[str, ...], _Id]:
-    """Every id that a text must not have, by its words."""
+    """Every id that no text may have, by its words."""
     released = {*sessions}
     known = {*store.sessions, *key.names["sessions"], *key.names["participants"]}
     known |= {*record.get("sessions", ()), *(name for kind in ("people", *of_record) for name in record.get(kind, ()))}
@@ -180,11 +180,11 @@ def _ids_by_words(
         stories |= {*clips["story_id"].dropna().astype(str), *clips["target"].dropna().astype(str)}
     known |= {story for story in stories if _NO_WORD.search(story)}
     ids = sorted((_Id(name in released, name) for name in known), reverse=True)
-    return {_words(one.name): one for one in ids if _is_telling(one.name)}
+    return {_words(known_id.name): known_id for known_id in ids if _is_distinctive(known_id.name)}
 
 
-def _is_telling(name: str) -> bool:
-    """Whether an id is more than a number or a letter, which any text may have."""
+def _is_distinctive(name: str) -> bool:
+    """Whether an id is more than a number or a letter, which any text may contain."""
     return len(name) > 2 or (name.isalnum() and not name.isalpha() and not name.isdigit())
 
 
@@ -193,17 +193,17 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _named(ids: Mapping[tuple[str, ...], _Id], text: str) -> Iterator[_Id]:
-    """The ids that a text has as whole words, one after the other."""
+    """The ids that a text contains as whole words, in their order."""
     words = _words(text)
     longest = max(map(len, ids), default=0)
     for start in range(len(words)):
         for stop in range(start + 1, min(start + longest, len(words)) + 1):
-            if found := ids.get(words[start:stop]):
-                yield found
+            if match := ids.get(words[start:stop]):
+                yield match
 
 
 def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
-    """See that no label and no curve is one rater's, whose id is in its name, unless that may be."""
+    """Refuse labels and curves of one rater, whose id is in their names, unless the configuration allows them."""
     if settings.allow_rater_ids:
         return
     of_features = [feature for feature in settings.features if feature.removeprefix(PREFIX) in raters]

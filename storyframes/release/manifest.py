@@ -1,4 +1,4 @@
-"""Every file of a release with its SHA-256, and whether a release is still just that."""
+"""The manifest of a release, every file with its SHA-256; and the check that a release still matches it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STORE = "features"
 """The feature store in a release."""
 MANIFEST = "manifest.json"
 FORMAT = 1
-_LOOKED_AT = 6_000  # rows of a feature
-_OWN_ROWS = 10  # so many different ones are no silence
+_COMPARED = 6_000  # rows of a feature
+_OWN_ROWS = 10  # silence has fewer different rows
 
 
 def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
-    """Write ``manifest.json`` of all that lies in a folder; gives back what it says of each file."""
+    """Write ``manifest.json`` of all files in a folder; returns its entries."""
     files: dict[str, dict[str, int | str]] = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         for path in sorted(folder.rglob("*"))
@@ -40,10 +40,10 @@ def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
 
 
 def verify_release(folder: Path) -> list[str]:
-    """What is wrong with a release, a sentence each: nothing where every file is as released, and none beside them.
+    """The faults of a release, a sentence each; empty where its files are exactly those that were released.
 
     Raises:
-        ReleaseError: there is none, or its manifest is damaged.
+        ReleaseError: the folder is not a release, or its manifest is damaged.
     """
     try:
         manifest = LocalStorage(folder.absolute()).read(MANIFEST)
@@ -56,31 +56,31 @@ def verify_release(folder: Path) -> list[str]:
         known = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
     except (ValueError, StorageError, KeyError, TypeError, AttributeError):
         raise ReleaseError(f"{folder / MANIFEST} is damaged, so nothing can be told of the release") from None
-    found = [f"{path}: is missing" for path in known if not (folder / path).is_file()]
+    faults = [f"{path}: is missing" for path in known if not (folder / path).is_file()]
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found.append(f"{name}: is a link")
+            faults.append(f"{name}: is a link")
         elif path.is_dir():
-            if not any(path.iterdir()) and not any(one.startswith(f"{name}/") for one in known):
-                found.append(f"{name}: is an empty folder, which does not belong to the release")
+            if not any(path.iterdir()) and not any(file.startswith(f"{name}/") for file in known):
+                faults.append(f"{name}: is an empty folder, which does not belong to the release")
         elif not path.is_file():
-            found.append(f"{name}: is no file")  # a pipe, perhaps, which nobody could read to its end
+            faults.append(f"{name}: is no file")  # perhaps a pipe, which cannot be read to its end
         elif name == MANIFEST or name in known:
             if name in known and (path.stat().st_size, sha256_file(path)) != known[name]:
-                found.append(f"{name}: is not as it was released")
+                faults.append(f"{name}: is not as it was released")
         elif KEY.encode() in path.read_bytes():
-            found.append(f"{name}: is the key that leads back to the ids; take it out, and give it to nobody")
+            faults.append(f"{name}: is the key that leads back to the ids; take it out, and give it to nobody")
         else:
-            found.append(f"{name}: does not belong to the release")
-    return found or sorted(_leaked(folder, {path: digest for path, (_, digest) in known.items()}))
+            faults.append(f"{name}: does not belong to the release")
+    return faults or sorted(_leaked(folder, {path: digest for path, (_, digest) in known.items()}))
 
 
 def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:
-    """Participants and recordings that are in several splits of a sound release.
+    """Participants and recordings that are in several splits of an intact release.
 
-    A recording has no name here: it is the same one where a feature of two sessions has the same values, file by file.
-    Values that hardly change prove nothing: silence is the same in every recording, and so is a face that is not there.
+    A release does not name recordings: two sessions are of one recording if a feature of both has the same values, file
+    by file. Values that hardly change prove nothing: silence is the same in every recording, and so is a missing face.
     """
     if f"{STORE}/{CLIPS}" not in digests:
         return
@@ -110,7 +110,7 @@ def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:
 
 def _has_rows_of_its_own(store: FeatureStore, session: str, feature: str) -> bool:
     """Whether the first rows have many different measurements."""
-    rows = min(_LOOKED_AT, store.describe(session, feature).shape[0])
+    rows = min(_COMPARED, store.describe(session, feature).shape[0])
     values = np.nan_to_num(store.view(session, feature, 0, rows).reshape(rows, -1))
     mask = store.spec(session, feature).mask
     if mask and store.describe(session, feature, mask).shape[0] >= rows:

@@ -1,4 +1,4 @@
-"""The clip index of a release: the same windows, under new ids, with the labels that are released."""
+"""The clip index of a release: the same windows under new ids, with the released labels."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HARMLESS = (
         "audio_stop",
     ),
     *("sound_covered", "face_tracked", "face_confidence", "words", "frames_expected", "longest_gap_s", "reflected"),
-)  # whatever a later version of the index has besides is left out until it is named here
+)  # other columns, of a later version of the index, are left out until they are named here
 
 
 def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None:
-    """Give everything in the index that is an id a new name."""
+    """Give every id in the index a new name."""
     key.number("participants", clips["participant_id"].dropna().astype(str))
     key.number("stories", clips["story_id"].dropna().astype(str))
     key.number("targets", set(clips["target"].dropna().astype(str)) - {*key.names["stories"]})
@@ -41,10 +41,10 @@ def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None
 
 
 def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
-    """See that the index has the labels and phases that are to be released.
+    """Check that the index has the labels and phases that are to be released.
 
     Raises:
-        ReleaseError: there is no such column of labels, no such phase; or the index is of a format that lacks columns.
+        ReleaseError: a label or phase is unknown; or the index is of a format that lacks columns.
     """
     if lacking := [name for name in COLUMNS if name not in clips]:
         raise ReleaseError(
@@ -62,7 +62,7 @@ def check_labels(clips: pd.DataFrame, settings: ReleaseSettings) -> None:
 def released_clips(
     clips: pd.DataFrame, key: Key, settings: ReleaseSettings, released: dict[str, set[str]]
 ) -> pd.DataFrame:
-    """The index of a release, with ``attrs["schemes"]`` of its labels; by a list of columns, all others are left out.
+    """The index of a release, with ``attrs["schemes"]`` of its labels; only columns from a fixed list are in it.
 
     Args:
         clips: the store's index, of the sessions that are released.
@@ -79,7 +79,7 @@ def released_clips(
     index["story_id"] = clips["story_id"].map(key.names["stories"])
     index["target"] = clips["target"].map(key.names["targets"] | key.names["stories"])
     begin = clips["session_id"] + ":" + clips["phase"].astype(str) + ":" + clips["start_frame"].astype(str).str.zfill(6)
-    rest = [one[len(start) :] for one, start in zip(clips["clip_id"], begin, strict=True)]
+    rest = [clip_id[len(start) :] for clip_id, start in zip(clips["clip_id"], begin, strict=True)]
     ends = [f":@{target}" if end.startswith(":@") else end for end, target in zip(rest, index["target"], strict=True)]
     index["clip_id"] = (
         index["session_id"] + ":" + index["phase"] + ":" + index["start_frame"].astype(str).str.zfill(6) + ends
@@ -89,7 +89,7 @@ def released_clips(
     is_rated = EMPATHY in settings.labels
     index[EMPATHY] = clips[EMPATHY] if is_rated else pd.Series(pd.NA, index.index, "Int8")
     for feature in dict.fromkeys([*FEATURES, *(name for of in released.values() for name in sorted(of))]):
-        index[column_of(feature)] = [feature in released.get(one, ()) for one in clips["session_id"]]
+        index[column_of(feature)] = [feature in released.get(session, ()) for session in clips["session_id"]]
     for label in _columns(settings.labels, clips):
         index[label] = _without_unused_names(clips[label])
     sort = ["session_id", "phase", "start_frame", "position", "target"]
@@ -101,9 +101,9 @@ def released_clips(
 
 
 def _without_unused_names(column: pd.Series) -> pd.Series:
-    """A column whose names are only those that its rows have: the others may be what somebody wrote who is left out.
+    """A column with only the class names of its rows: others may come from a session that is left out.
 
-    Every name keeps its place, so that a class has the same number as in the store.
+    Every class keeps its place, so that it has the same number as in the store.
     """
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column
@@ -113,6 +113,6 @@ def _without_unused_names(column: pd.Series) -> pd.Series:
 
 
 def _columns(labels: Iterable[str], clips: pd.DataFrame) -> Iterable[str]:
-    """The columns of labels that are no others: values, and how sure their raters are."""
-    wanted = [column for label in labels for column in (label, weight_column(label))]
-    return [column for column in wanted if column in clips and column not in COLUMNS]
+    """The columns of labels: values, and the certainty of their raters."""
+    names = [column for label in labels for column in (label, weight_column(label))]
+    return [column for column in names if column in clips and column not in COLUMNS]

@@ -21,7 +21,7 @@ from storyframes.release.settings import ReleaseError
 from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
 
 MEASURED = "measured"
-"""What the mask of a feature that this program does not know is called in a release."""
+"""The name in a release of the mask of a feature that is not built in."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class ReleasedArray:
 
     Attributes:
         source: its name in the store.
-        spec: what the release says it is.
-        pieces: columns that are taken of it; all without any.
+        spec: its specification in the release.
+        pieces: the columns that are taken; empty for all.
     """
 
     source: str
@@ -44,9 +44,9 @@ class ReleasedFeature:
     """One feature of a release.
 
     Attributes:
-        spec: what the release says it is.
+        spec: its specification in the release.
         arrays: by their names in the release.
-        is_known: whether it is just what the built-in feature of its name is.
+        is_known: whether it is exactly the built-in feature of its name.
     """
 
     spec: FeatureSpec
@@ -55,36 +55,36 @@ class ReleasedFeature:
 
 
 def released_feature(
-    session_id: str, feature: str, stored: FeatureSpec, wanted: tuple[str, ...] | None
+    session_id: str, feature: str, stored: FeatureSpec, requested: tuple[str, ...] | None
 ) -> ReleasedFeature:
-    """What of a feature is released.
+    """The released part of a feature.
 
-    Of a built-in feature the release says what this program knows of it. Of any other nothing is taken over that the
-    configuration does not name: no sentence, no unit, no names of columns or of the mask.
+    A built-in feature is described as in this program. Of any other feature nothing is taken over that the
+    configuration does not name: no description, no unit, no names of columns or of the mask.
 
     Args:
         session_id: the session, or ``stories``.
         feature: the feature.
-        stored: what the store says that it is.
-        wanted: columns, groups and arrays that the configuration names; None for all.
+        stored: its specification in the store.
+        requested: columns, groups and arrays that the configuration names; None for all.
 
     Raises:
-        ReleaseError: there is no such column or array, or all is wanted of a feature that is not known.
+        ReleaseError: a column or array is unknown, or all of a feature that is not built in is requested.
     """
     builtin = _builtin(session_id, feature)
     is_known = builtin is not None and _is_just(stored, builtin)
-    if wanted is None and not is_known:
+    if requested is None and not is_known:
         raise ReleaseError(
             f"{feature!r} is not built in, so nobody knows what is in all of it: name the columns and arrays to release"
         )
     base = builtin if is_known and builtin is not None else stored
-    arrays = _chosen(feature, stored, base, wanted, is_known)
+    arrays = _chosen(feature, stored, base, requested, is_known)
     for name in _beside(stored, arrays):
         shown = MEASURED if name == stored.mask and not is_known else name
         arrays[shown] = ReleasedArray(name, base.arrays[name] if is_known else _bare(stored.arrays[name]))
     mask = next((name for name, array in arrays.items() if array.source == stored.mask), "") if stored.mask else ""
     in_order = {
-        name: arrays[name] for name in sorted(arrays, key=lambda one: list(stored.arrays).index(arrays[one].source))
+        name: arrays[name] for name in sorted(arrays, key=lambda array: list(stored.arrays).index(arrays[array].source))
     }
     groups = _groups(base, in_order) if is_known else {}
     about = base.about if is_known else "a feature of a plug-in; its authors say what it is"
@@ -99,7 +99,7 @@ def _builtin(session_id: str, feature: str) -> FeatureSpec | None:
 
 
 def _is_just(stored: FeatureSpec, builtin: FeatureSpec) -> bool:
-    """Whether the store has arrays of the built-in feature, and no others."""
+    """Whether the store has only arrays of the built-in feature."""
     return stored.mask == builtin.mask and all(
         name in builtin.arrays and _shape(array) == _shape(builtin.arrays[name])
         for name, array in stored.arrays.items()
@@ -111,13 +111,13 @@ def _shape(array: ArraySpec) -> tuple[object, ...]:
 
 
 def _chosen(
-    feature: str, stored: FeatureSpec, base: FeatureSpec, wanted: tuple[str, ...] | None, is_known: bool
+    feature: str, stored: FeatureSpec, base: FeatureSpec, requested: tuple[str, ...] | None, is_known: bool
 ) -> dict[str, ReleasedArray]:
-    """The arrays that are wanted, with the columns that are."""
-    if wanted is None:
+    """The requested arrays and columns."""
+    if requested is None:
         return {name: ReleasedArray(name, base.arrays[name]) for name in stored.arrays if name != SPEAKER}
-    named = [name for name in wanted if name in stored.arrays]
-    columns = [name for name in wanted if name not in stored.arrays]
+    named = [name for name in requested if name in stored.arrays]
+    columns = [name for name in requested if name not in stored.arrays]
     arrays = {
         name: ReleasedArray(name, base.arrays[name] if is_known else _bare(stored.arrays[name], feature))
         for name in named
@@ -141,47 +141,47 @@ def _chosen(
 
 
 def _beside(stored: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> list[str]:
-    """What the chosen arrays are not to be used without: when their rows are, whose, and which are measurements."""
+    """The arrays that must accompany the chosen ones: times, speakers and masks of their rows."""
     axes = {array.spec.axis for array in arrays.values()}
     clocks = {name for axis in axes for name in (*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ()))}
     ways = {FRAME_ROW[axis] for axis in axes if axis in FRAME_ROW}
-    found = [name for name in (*clocks, stored.mask, SPEAKER) if name in stored.arrays]
-    found = [name for name in found if stored.arrays[name].axis in axes] + [way for way in ways if way in stored.arrays]
-    return sorted({*found} - {array.source for array in arrays.values()})
+    names = [name for name in (*clocks, stored.mask, SPEAKER) if name in stored.arrays]
+    names = [name for name in names if stored.arrays[name].axis in axes] + [way for way in ways if way in stored.arrays]
+    return sorted({*names} - {array.source for array in arrays.values()})
 
 
 def _bare(array: ArraySpec, feature: str = "") -> ArraySpec:
-    """An array without what its extractor says of it; columns are numbered where they have names."""
+    """An array without its extractor's description; columns with names get numbers."""
     columns = tuple(f"{feature}_{number:04d}" for number in range(array.shape[-1])) if array.columns and feature else ()
     dims = tuple(f"dim{number}" for number in range(1, len(array.dims) + 1))
     return replace(array, about="", units="", columns=columns, joints=(), dims=dims, optional=False)
 
 
 def _groups(base: FeatureSpec, arrays: Mapping[str, ReleasedArray]) -> dict[str, slice]:
-    """The groups of columns that are there as a whole, and side by side as before."""
+    """The groups whose columns are all released, side by side as before."""
     if MAIN_ARRAY not in arrays:
         return {}
-    columns, found = arrays[MAIN_ARRAY].spec.columns, {}
+    columns, groups = arrays[MAIN_ARRAY].spec.columns, {}
     for name, group in base.groups.items():
         of_group = base.columns[group]
         if of_group and of_group[0] in columns:
             first = columns.index(of_group[0])
             if columns[first : first + len(of_group)] == of_group:
-                found[name] = slice(first, first + len(of_group))
-    return found
+                groups[name] = slice(first, first + len(of_group))
+    return groups
 
 
 _MOVEMENTS = ("bookkeeping", "gaze", "pose", "action_units")
 _OPENFACE = FEATURES["openface"]
 HARMLESS_COLUMNS = frozenset(name for group in _MOVEMENTS for name in _OPENFACE.columns[_OPENFACE.groups[group]])
-"""Of OpenFace: by which nobody is recognised."""
+"""The columns of OpenFace by which nobody can be recognised."""
 _TEXTS = {"transcript", "stories"}
 _READ = "feature "  # begins the names of tools that are other features (tasks/extractors/base.py)
 _WITHOUT_TEXT = {"frames", "openface", "resnet50", "dope", "opensmile"}
 
 
 class Sensitive(StrEnum):
-    """Why something needs a permission: the key of the configuration that gives it."""
+    """Why something needs a permission: the configuration's key that gives it."""
 
     BIOMETRIC = "allow_biometric"
     TEXT = "allow_text_vectors"
@@ -195,13 +195,13 @@ def sensitivity(
     columns: Mapping[str, tuple[str, ...]],
     provenance: Mapping[str, Any],
 ) -> set[Sensitive]:
-    """What a released feature needs.
+    """The permissions that a released feature needs.
 
     Args:
         feature: the feature.
-        spec: of it, as the store has it.
-        is_known: whether it is just what the built-in feature of its name is.
-        columns: of each array that is released, the columns.
+        spec: its specification in the store.
+        is_known: whether it is exactly the built-in feature of its name.
+        columns: by released array, the columns.
         provenance: of its version.
     """
     axes = {array.axis for array in spec.arrays.values()}
@@ -221,9 +221,9 @@ def sensitivity(
 
 
 def _is_without_text(provenance: Mapping[str, Any]) -> bool:
-    """Whether its extractor says that it reads no words, and it was made of no feature that may be of words.
+    """Whether its extractor declares that it reads no words, and it was made from no feature that may be of words.
 
-    Versions of before extractors' word was kept do not say so: speech may have been recognised in a sound.
+    Older versions do not have this declaration: speech may have been recognised in a sound.
     """
     inputs, tools = provenance.get("inputs"), provenance.get("tools", {})
     if provenance.get("private") is not False or not isinstance(inputs, dict) or not inputs or _TEXTS & set(inputs):

@@ -1,4 +1,4 @@
-"""From a feature store to a release."""
+"""Makes a release of a feature store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STORIES = f"{STORIES}/"
 _LONGEST_S = 1_000_000  # a recording of eleven days
 
 Progress = Callable[[str], None]
-"""Told which feature comes next, by its new name."""
+"""Called with the next feature, by its new name."""
 
 
 def make_release(
@@ -41,20 +41,20 @@ def make_release(
     key_file: Path | None = None,
     progress: Progress = lambda feature: None,
 ) -> Release:
-    """Write a release into a new folder, whole or not at all.
+    """Write a release into a new folder, which appears complete or not at all.
 
     Args:
         store: the store.
         target: the folder.
-        settings: what is released.
-        key_file: which new name each id has; beside ``target`` without it. Where one is there already, the same ids
-            get the same names.
-        progress: told what comes next.
+        settings: the configuration of the release.
+        key_file: the file of the ids' new names; None puts it beside ``target``. With the file of an earlier release
+            the same ids get the same names.
+        progress: called before each feature.
 
     Raises:
-        ReleaseError: it cannot be made as asked.
+        ReleaseError: the release cannot be made as requested.
         StoreError: a feature cannot be read.
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
     """
     key_file = key_file or target.with_name(f"{target.name}.key.json")
     _check_places(store, target, key_file)
@@ -92,7 +92,7 @@ def make_release(
         if clips is not None:
             _write_clips(clips, key, settings, planned, storage, done)
         for path in [*(made / STORE).rglob(".*")]:
-            path.unlink()  # locks, which nobody holds any more
+            path.unlink()  # locks that are no longer held
         texts = {"README.md": data_card(done, settings), "CITATION.cff": citation(settings)}
         for name, text in texts.items():
             (made / name).write_text(text, encoding="utf-8")
@@ -119,7 +119,7 @@ def _check_places(store: FeatureStore, target: Path, key_file: Path) -> None:
 
 
 def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | None:
-    """The clip index of the sessions that are not left out; None where there is none."""
+    """The clip index of the sessions that are not left out; None for a store without one."""
     if table_files.read_table(store.storage, CLIPS) is None:
         if settings.labels:
             raise ReleaseError(f"{store.storage.location} has no clip index, and so no labels {settings.labels[0]!r}")
@@ -140,21 +140,21 @@ def _clips(store: FeatureStore, settings: ReleaseSettings) -> pd.DataFrame | Non
 
 
 def _plan(store: FeatureStore, settings: ReleaseSettings) -> tuple[dict[tuple[str, str], ReleasedFeature], list[str]]:
-    """What of each session is released, and what is left out."""
-    if unknown := [one for one in settings.leave_out if one not in store.sessions]:
+    """By session and feature, what is released; and what is left out."""
+    if unknown := [session for session in settings.leave_out if session not in store.sessions]:
         raise ReleaseError(f"leave_out: there is no session {unknown[0]!r}")
     planned: dict[tuple[str, str], ReleasedFeature] = {}
-    for name, wanted in settings.features.items():
+    for name, requested in settings.features.items():
         feature = name.removeprefix(_STORIES)
         of_stories = [STORIES] if name.startswith(_STORIES) else []
-        having = [one for one in of_stories or store.sessions if store.has(one, feature)]
+        having = [session for session in of_stories or store.sessions if store.has(session, feature)]
         if not having:
             raise ReleaseError(f"the store has no feature {name!r}; it has {', '.join(store.all_features)}")
         for session in having:
             if session in settings.leave_out:
                 continue
             stored = store.spec(session, feature)
-            released = released_feature(session, feature, stored, wanted)
+            released = released_feature(session, feature, stored, requested)
             if session == STORIES and {array.spec.axis for array in released.arrays.values()} != {Axis.STORY}:
                 raise ReleaseError(f"{name!r} has rows that are no stories: they cannot be put into another order")
             _check_allowed(store, session, name, released, settings)
@@ -189,7 +189,7 @@ def _check_allowed(
 
 
 def _check_recordings(store: FeatureStore, planned: Iterable[tuple[str, str]], clips: pd.DataFrame) -> None:
-    """See that no recording is in several splits, under the names of several sessions."""
+    """Check that no recording is in several splits, as several sessions."""
     split_of = clips.groupby("session_id")["split"].first()
     having: dict[str, set[str]] = {}
     for session, feature in planned:
@@ -206,7 +206,7 @@ def _check_recordings(store: FeatureStore, planned: Iterable[tuple[str, str]], c
 
 
 def _check_times(store: FeatureStore, session: str, feature: str, released: ReleasedFeature) -> None:
-    """See that times are seconds of a recording, as they should be, and do not count from 1970."""
+    """Check that times are seconds of a recording and do not count from 1970."""
     for name in ("time", "start", "end"):
         if name in released.arrays:
             times = store.view(session, feature, array=released.arrays[name].source)
@@ -218,31 +218,30 @@ def _check_times(store: FeatureStore, session: str, feature: str, released: Rele
 
 
 def _left_out(store: FeatureStore, settings: ReleaseSettings) -> list[str]:
-    """What the store has and the release has not, without a name that was not released."""
-    there = {name for session in [*store.sessions, STORIES] for track in store.tracks(session)
-             for name in ([f"{_STORIES}{one}" if session == STORIES else one for one in store.features(session)]
-                          if track == MAIN else ())}  # fmt: skip
-    stored = store.catalogue.loc[store.catalogue["version"].notna(), "feature"]
-    tracks = {feature_and_track(name)[1] for name in stored} - {MAIN}
-    found = []
-    if others := len(there - set(settings.features)):
-        found.append(f"{others} features of the store: not on the list of what is released")
+    """What the store has and the release does not, without a name that was not released."""
+    stored = {f"{_STORIES}{name}" for name in store.features(STORIES)}
+    stored |= {name for session in store.sessions for name in store.features(session)}
+    versions = store.catalogue.loc[store.catalogue["version"].notna(), "feature"]
+    tracks = {feature_and_track(name)[1] for name in versions} - {MAIN}
+    lines = []
+    if others := len(stored - set(settings.features)):
+        lines.append(f"{others} features of the store: not on the list of what is released")
     if tracks:
-        found.append(f"{len(tracks)} other cameras and microphones: their clocks may tell dates")
+        lines.append(f"{len(tracks)} other cameras and microphones: their clocks may tell dates")
     if settings.leave_out:
-        found.append(f"{len(settings.leave_out)} sessions: left out by their owners")
-    found.append("labels that are not on the list; schemes that are private in the study never were in the store")
-    found.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
-    found.append("times and machines of the extraction, settings, paths, checksums of the recordings")
-    return found
+        lines.append(f"{len(settings.leave_out)} sessions: left out by their owners")
+    lines.append("labels that are not on the list; schemes that are private in the study never were in the store")
+    lines.append("recordings, transcripts, story texts, ratings' free texts, surveys: not part of a feature store")
+    lines.append("times and machines of the extraction, settings, paths, checksums of the recordings")
+    return lines
 
 
 def _in_new_order(
     planned: dict[tuple[str, str], ReleasedFeature], key: Key
 ) -> Iterable[tuple[tuple[str, str], ReleasedFeature]]:
-    """By the new names, so that not even the order of writing tells the old ones."""
+    """By the new names, so that not even the order of writing reveals the old ones."""
     place = {name: number for number, name in enumerate(in_order(feature for _, feature in planned))}
-    return sorted(planned.items(), key=lambda one: (key.names["sessions"].get(one[0][0], STORIES), place[one[0][1]]))
+    return sorted(planned.items(), key=lambda item: (key.names["sessions"].get(item[0][0], STORIES), place[item[0][1]]))
 
 
 def _write_clips(
@@ -263,7 +262,7 @@ def _write_clips(
 
 
 def _close(folder: Path) -> None:
-    """Everything private until its owner gives it away, durable, and of one time."""
+    """Make everything private, durable and of one time."""
     for path in sorted(folder.rglob("*"), reverse=True):
         path.chmod(0o700 if path.is_dir() else 0o600)
     flush_tree(folder)

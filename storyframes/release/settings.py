@@ -1,4 +1,4 @@
-"""What is to be released: an allow-list, from a TOML file."""
+"""The configuration of a release: an allow-list, from a TOML file."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ ALL = "all"
 
 
 class ReleaseError(StoreError):
-    """A release cannot be made as asked; the message says what and why."""
+    """A release cannot be made as requested; the message says what and why."""
 
 
 @dataclass(frozen=True)
 class ReleaseSettings:
-    """What is released, and what is said of it. Nothing is released that is not named here.
+    """What is released, and how it is described. Nothing is released that is not named here.
 
     Attributes:
         title, description, license, version, authors: for the data card, CITATION.cff and croissant.json; the licence
-            as SPDX has it.
-        url: where it will be found; empty where that is not known.
-        date: on which it is released, ``2026-11-22``; empty for none.
+            is an SPDX identifier.
+        url: the future address of the release; empty if unknown.
+        date: of the release, ``2026-11-22``; empty for none.
         features: by feature (``stories/sbert`` of the story texts), columns, groups of columns and arrays; ``all`` for
             all of a built-in feature.
         labels: columns of labels of the clip index.
         phases: phases that keep their names; others get numbers.
         leave_out: sessions that are not released.
-        allow_biometric: whether features by which a person can be recognised may be.
-        allow_text_vectors: whether vectors of utterances and stories may be, from which texts can be guessed.
-        allow_rater_ids: whether labels of single raters may be, whose names have the rater's id.
+        allow_biometric: whether features by which a person can be recognised may be released.
+        allow_text_vectors: whether vectors of utterances and stories, from which texts can be guessed, may be.
+        allow_rater_ids: whether labels of single raters, whose names have the rater's id, may be.
     """
 
     title: str
@@ -56,7 +56,7 @@ class ReleaseSettings:
 
 
 _LISTS = {"authors", "labels", "phases", "leave_out"}
-_MAY_BE_EMPTY = {"labels", "phases", "leave_out"}  # an empty list is none, as where the key is not there
+_MAY_BE_EMPTY = {"labels", "phases", "leave_out"}  # an empty list is the same as no key
 _SWITCHES = {"allow_biometric", "allow_text_vectors", "allow_rater_ids"}
 _NEEDED = ("title", "description", "license", "version", "authors", "features")
 
@@ -65,14 +65,14 @@ def read_settings(path: Path) -> ReleaseSettings:
     """The configuration of a release.
 
     Raises:
-        ReleaseError: it is none; the message names the file, the key and the rule.
+        ReleaseError: it is not valid; the message names the file, the key and the rule.
         OSError: it cannot be read.
     """
     try:
         content = read_toml(path)
     except ConfigFileError as error:
         raise ReleaseError(f"{path}: {error}") from None
-    known = [one.name for one in fields(ReleaseSettings)]
+    known = [attribute.name for attribute in fields(ReleaseSettings)]
     if unknown := [key for key in content if key not in known]:
         raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(known)}")
     if lacking := [key for key in _NEEDED if not content.get(key)]:
@@ -117,7 +117,7 @@ def _columns(path: Path, feature: str, columns: Any) -> tuple[str, ...] | None:
 
 def _texts(path: Path, key: str, value: Any) -> tuple[str, ...]:
     or_all = f" or {ALL!r}" if "." in key else ""
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
         raise ReleaseError(f"{path}: {key} = {value!r} is not a list of texts{or_all}")
     if not value and key not in _MAY_BE_EMPTY:
         raise ReleaseError(f"{path}: {key} = [] names nothing: write a list of texts{or_all}, or take the line out")
