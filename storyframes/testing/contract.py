@@ -1,4 +1,4 @@
-"""The contract of extractors as a test."""
+"""The contract of extractors, as a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storyframes.testing.rules import RULES, Checked, class_rules
 from storyframes.testing.trial import runner
 
 GROWTH_MB = 32.0
-_CANNOT_BE_LENGTHENED = frozenset({"openface"})  # a line a frame: it belongs to the recording as it is
+_CANNOT_BE_LENGTHENED = frozenset({"openface"})  # has a line for each frame of the recording
 
 
 class ContractError(AssertionError):
@@ -28,12 +28,12 @@ def check_extractor(
     longer: Path | str | Mapping[str, Path] | None = None,
     growth_mb: float = GROWTH_MB,
 ) -> None:
-    """Hold an extractor to the contract: see :func:`violations`, which takes the same.
+    """Check that an extractor keeps the contract; takes the arguments of :func:`violations`.
 
     Raises:
-        ContractError: it breaks the contract; every way in which it does is named.
+        ContractError: it breaks the contract; the message names every violation.
     """
-    found = violations(
+    broken = violations(
         cls,
         recording,
         settings=settings,
@@ -42,9 +42,9 @@ def check_extractor(
         longer=longer,
         growth_mb=growth_mb,
     )
-    if found:
-        count = "a rule" if len(found) == 1 else f"{len(found)} rules"
-        lines = "\n".join(f"  - {sentence}" for sentence in found)
+    if broken:
+        count = "a rule" if len(broken) == 1 else f"{len(broken)} rules"
+        lines = "\n".join(f"  - {sentence}" for sentence in broken)
         raise ContractError(f"{getattr(cls, '__name__', cls)} breaks {count} of extractors:\n{lines}")
 
 
@@ -60,19 +60,19 @@ def violations(
 ) -> list[str]:
     """Every rule that an extractor breaks, a sentence each.
 
-    It is run on a recording, again in a process of its own, on a longer one, without each of its inputs and with each
-    of them damaged. docs/extending.md lists the rules.
+    The extractor is run on a recording, again in its own process, on a longer recording, without each of its inputs and
+    with each of them damaged. docs/extending.md lists the rules.
 
     Args:
         cls: the extractor's class. It has to be importable by name.
-        recording: a video, or files by kind of input (``video``, ``audio``, ``transcript``, ``openface``); the shorter
-            it is, the faster is this. A second of video is enough.
-        settings: the extractor's, where its defaults will not do here (the path of a model).
-        others: by setting, another valid value, where none can be thought up.
+        recording: a video, or files by kind of input (``video``, ``audio``, ``transcript``, ``openface``). A second of
+            video is enough, and a short recording makes the check fast.
+        settings: the extractor's settings, if its defaults cannot be used (the path of a model).
+        others: by setting, another valid value, if none can be found automatically.
         decides_nothing: settings that change no value (a batch size, a device).
-        longer: a recording that is several times as long; without it one is made of ``recording``.
-        growth_mb: by how much more memory the longer recording may need. Small recordings show only a memory that
-            grows by much with every frame; give two real ones before a study's.
+        longer: a recording that is several times as long; None makes one of ``recording``.
+        growth_mb: the additional memory that the longer recording may need, MB. Short recordings reveal only memory
+            that grows much with every frame; give two real recordings before extracting a study.
 
     Raises:
         ValueError: the recording cannot be lengthened here: give ``longer``.

@@ -1,4 +1,4 @@
-"""What an extractor is held to: each rule gives a sentence for every way in which it is broken."""
+"""The rules for extractors: each gives a sentence for every way in which it is broken."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _CAN_BE_LENGTHENED = ("video", "audio")
 
 @dataclass(frozen=True)
 class Checked:
-    """An extractor that is being checked, and what with; see :func:`storyframes.testing.contract.violations`.
+    """An extractor that is checked, and the means for it; see :func:`storyframes.testing.contract.violations`.
 
     Attributes:
-        folder: for everything that is written meanwhile.
+        folder: for all files that the check writes.
     """
 
     cls: Any
@@ -57,7 +57,7 @@ class Checked:
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What it gave."""
+        """The arrays of that extraction."""
         return published(self.folder / "sound", self.cls.spec.name)
 
     @cached_property
@@ -68,7 +68,7 @@ class Checked:
 
     @cached_property
     def apart(self) -> Measured:
-        """The same extraction in a process of its own."""
+        """The same extraction in its own process."""
         return self.measured(self.files, "apart")
 
     def measured(self, files: Mapping[str, Path], store: str) -> Measured:
@@ -77,7 +77,7 @@ class Checked:
 
 
 def class_rules(cls: Any) -> list[str]:
-    """What is wrong with the class itself."""
+    """The faults of the class itself."""
     broken = runner().why_unusable(cls)
     if not isinstance(cls, type):
         return broken
@@ -92,13 +92,13 @@ def class_rules(cls: Any) -> list[str]:
 
 
 def _settings(checked: Checked) -> Iterator[str]:
-    """Settings come back from a file and from another process as they were, and a typing error in them is one."""
+    """Settings are unchanged by JSON and pickling, and unknown keys are refused."""
     for value in (checked.cls.Settings(), checked.settings):
         shown = value.model_dump(mode="json")
         try:
             again = (checked.cls.Settings.model_validate(shown), pickle.loads(pickle.dumps(value)))  # noqa: S301  our own
         except Exception as error:
-            yield f"its settings {shown} cannot be read back ({_told(error)})"
+            yield f"its settings {shown} cannot be read back ({_shown(error)})"
             continue
         if again != (value, value):
             yield f"its settings {shown} come back as {again[0].model_dump(mode='json')}"
@@ -110,7 +110,7 @@ def _settings(checked: Checked) -> Iterator[str]:
 
 
 def _values(checked: Checked) -> Iterator[str]:
-    """A sound recording gives a version whose arrays are what the specification says."""
+    """An intact recording gives a version whose arrays match the specification."""
     trial = checked.sound
     if trial.status is not Status.DONE:
         yield f"the recording gives no version: {trial.error and f'{trial.error}: '}{trial.reason}"
@@ -137,7 +137,7 @@ def _fingerprint(checked: Checked) -> Iterator[str]:
         again = checked.runner.fingerprint(checked.cls, checked.files, checked.settings)
     except Exception as error:
         if checked.sound.status is Status.DONE:
-            yield f"its fingerprint cannot be computed ({_told(error)})"
+            yield f"its fingerprint cannot be computed ({_shown(error)})"
         return
     if digest != again:
         yield "its fingerprint is another one each time: every run would extract everything again"
@@ -172,11 +172,11 @@ def _setting(checked: Checked, name: str, digest: str) -> Iterator[str]:
 
 
 def _with_another(checked: Checked, name: str) -> Iterator[tuple[Any, Any]]:
-    """Settings of which only this one is another."""
+    """Other valid values of one setting, each with settings that differ in it alone."""
     field, value = checked.cls.Settings.model_fields[name], getattr(checked.settings, name)
     file = checked.folder / "another file"
     file.write_bytes(b"another file")
-    given = [checked.others[name]] if name in checked.others else other_values(field.annotation, value, file)
+    given = [checked.others[name]] if name in checked.others else _other_values(field.annotation, value, file)
     for other in given:
         try:
             settings = checked.cls.Settings(**{**checked.settings.model_dump(), name: other})
@@ -187,7 +187,7 @@ def _with_another(checked: Checked, name: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _missing(checked: Checked) -> Iterator[str]:
-    """A session that lacks an input has a status, and no failure."""
+    """A session that lacks an input has the status missing, not failed."""
     for kind in checked.inputs:
         if kind == "audio" and "video" in checked.files:
             continue  # then the video's own sound is meant
@@ -203,12 +203,12 @@ def _missing(checked: Checked) -> Iterator[str]:
 
 
 def _damage(checked: Checked) -> Iterator[str]:
-    """Of a damaged input there are no values, and whose fault it is is told."""
+    """A damaged input gives no values without a caveat, and the error names the input as the cause."""
     for kind in checked.inputs:
-        for number, damage in enumerate(DAMAGES):
+        for number, damage in enumerate(_DAMAGES):
             folder = checked.folder / f"damaged {kind} {number}"
             folder.mkdir()
-            files = damaged(checked.files, kind, damage, folder)
+            files = _damaged(checked.files, kind, damage, folder)
             trial = checked.runner.try_out(checked.cls, files, checked.settings, folder / "store")
             what = f"the {kind} is {damage}"
             if trial.error:
@@ -240,7 +240,7 @@ def _apart(checked: Checked) -> Iterator[str]:
 
 
 def _difference(cls: Any, name: str, rows: np.ndarray, again: np.ndarray | None) -> float | None:
-    """By how much two extractions differ; None where by no more than the class says they may."""
+    """The largest difference of two extractions; None where it is within the class's tolerance."""
     if again is None or rows.shape != again.shape:
         return float("inf")
     if rows.tobytes() == again.tobytes():
@@ -255,7 +255,7 @@ def _difference(cls: Any, name: str, rows: np.ndarray, again: np.ndarray | None)
 
 
 def _memory(checked: Checked) -> Iterator[str]:
-    """A recording that is several times as long needs hardly more memory."""
+    """A recording that is several times as long needs little more memory."""
     if checked.sound.status is not Status.DONE:
         return
     try:
@@ -283,7 +283,7 @@ def _lengthened(checked: Checked) -> dict[str, Path]:
     return files
 
 
-def _told(error: Exception) -> str:
+def _shown(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -298,7 +298,9 @@ RULES: tuple[Callable[[Checked], Iterator[str]], ...] = (
 )
 
 
-DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
+# --- damaged files and other values of settings ---
+
+_DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
     "cut off in the middle": lambda content: content[: len(content) // 2],
     "garbage": lambda content: Random(len(content)).randbytes(len(content)),
     "zero bytes": lambda content: bytes(len(content)),
@@ -306,32 +308,16 @@ DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-def damaged(files: Mapping[str, Path], kind: str, damage: str, folder: Path) -> dict[str, Path]:
-    """The files with a damaged copy of one of them.
-
-    Args:
-        files: by kind.
-        kind: which is damaged.
-        damage: how, one of :data:`DAMAGES`.
-        folder: where the copy is made.
-    """
+def _damaged(files: Mapping[str, Path], kind: str, damage: str, folder: Path) -> dict[str, Path]:
+    """The files by kind, with a copy of one of them in ``folder`` that has one of :data:`_DAMAGES`."""
     target = folder / files[kind].name
-    target.write_bytes(DAMAGES[damage](files[kind].read_bytes()))
+    target.write_bytes(_DAMAGES[damage](files[kind].read_bytes()))
     os.utime(target, ns=(0, 0))
     return {**files, kind: target}
 
 
-_NUMBERS = (1, 2, 3, 0, 7, 50, -1)
-
-
-def other_values(annotation: Any, value: Any, file: Path) -> Iterator[Any]:
-    """Values that may be valid where ``value`` is, and are others.
-
-    Args:
-        annotation: the setting's type.
-        value: what it is.
-        file: a file, for settings that name one.
-    """
+def _other_values(annotation: Any, value: Any, file: Path) -> Iterator[Any]:
+    """Other values that may be valid for a setting of this type; ``file`` is a path for settings that name one."""
     for candidate in _candidates(annotation, value, file):
         if type(candidate) is not type(value) or candidate != value:
             yield candidate
@@ -357,7 +343,7 @@ def _of_class(annotation: type, value: Any, file: Path) -> Iterator[Any]:
         yield from annotation
     elif annotation in (int, float):
         number = value if isinstance(value, int | float) else 0
-        yield from (annotation(number + step) for step in _NUMBERS)
+        yield from (annotation(number + step) for step in (1, 2, 3, 0, 7, 50, -1))
         yield from (annotation(number * factor) for factor in (2, 0.5))
         if annotation is float:
             yield from (0.25, 0.5, number * 0.9, number + 0.01)
@@ -370,11 +356,11 @@ def _of_class(annotation: type, value: Any, file: Path) -> Iterator[Any]:
 
 
 def _collections(annotation: Any, value: Any, file: Path) -> Iterator[Any]:
-    of = next((part for part in get_args(annotation) if part is not Ellipsis), str)
+    entry_type = next((part for part in get_args(annotation) if part is not Ellipsis), str)
     entries = list(value or ())
     for number, entry in enumerate(entries):
-        for other in _candidates(of, entry, file):
+        for other in _candidates(entry_type, entry, file):
             yield [*entries[:number], other, *entries[number + 1 :]]
     yield entries[:-1]
-    for other in _candidates(of, None, file):
+    for other in _candidates(entry_type, None, file):
         yield [*entries, other]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,14 +29,14 @@ SESSION = "trial"
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of an extraction.
+    """The result of an extraction.
 
     Attributes:
-        status: done, missing or failed; the latter two only where the extractor said so in the way it should.
-        reason: why it gave no version.
-        error: the class of an exception that no extractor should raise; empty where there was none.
-        digest: of the fingerprint; empty where there was none.
-        asked: the kinds of input that the extractor asked for.
+        status: done, missing or failed; missing and failed only by the errors that an extractor may raise.
+        reason: why no version was made.
+        error: the class of an exception that no extractor may raise; empty for none.
+        digest: of the fingerprint; empty for none.
+        asked: the kinds of input that the extractor read.
         caveats: of the version.
     """
 
@@ -86,30 +87,27 @@ def published(store: Path, feature: str) -> dict[str, np.ndarray]:
 
 
 class ProcessError(Exception):
-    """The process could not do its work; the message is the last line of what it said."""
+    """The process ended with an error; the message is the last line of its output."""
 
 
 def load_class(name: str) -> Any:
     """The class that ``module:Class`` names.
 
     Raises:
-        ImportError: there is no such module.
-        AttributeError: it has no such class.
+        ImportError: the module does not exist.
+        AttributeError: the module has no such class.
     """
     module, _, path = name.partition(":")
-    found: Any = import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
+    return attrgetter(path)(import_module(module))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an extraction in a process of its own came to.
+    """The result of an extraction in its own process.
 
     Attributes:
-        peak_mb: the process's largest resident memory, MB.
-        reason: why it gave no version; empty where it gave one.
+        peak_mb: the process's peak resident memory, MB.
+        reason: why no version was made; empty if one was.
     """
 
     peak_mb: float
@@ -117,13 +115,13 @@ class Measured:
 
 
 def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, Any], store: Path) -> Measured:
-    """Extract the feature into ``store`` in a process of its own.
+    """Extract the feature into ``store`` in its own process.
 
     Args:
         name: of the class, ``module:Class``.
         files: by kind of input.
-        settings: of the extractor, as JSON has them.
-        store: where to.
+        settings: of the extractor, as JSON.
+        store: the scratch store.
 
     Raises:
         ProcessError: it ended with an error.
@@ -135,7 +133,10 @@ def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, A
         "settings": settings,
         "store": str(store),
     }
-    environment = {**os.environ, "PYTHONHASHSEED": "1"}  # another one than here: order by hash is found out
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "1",
+    }  # differs from this process, so that a result that depends on the order of hashes is noticed
     command = [sys.executable, "-m", "storyframes.testing.trial"]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, env=environment)
@@ -155,7 +156,7 @@ def _main() -> None:
 
 
 def _largest_mb() -> float:
-    """From what the kernel says of this program alone: getrusage would count its parent's, from before the exec."""
+    """From the kernel's status of this program: getrusage would include its parent's memory from before the exec."""
     status = Path("/proc/self/status")
     if not status.exists():
         import resource
