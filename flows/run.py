@@ -27,7 +27,7 @@ from storyframes.store.layout import StoreError, create_store, open_store
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage, StorageError, scratch
 from tasks.extract import Outcome
-from tasks.extractors.required_tools import check_tools
+from tasks.extractors.availability import check_tools
 from tasks.index import ClipIndex, update_clip_index
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import check_selection

@@ -23,7 +23,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, open_storage
 from storyframes.store.storage import StorageError
 from tasks.extract import ExtractionUnit, Outcome, not_in_store
-from tasks.extractors.required_tools import MissingToolError
+from tasks.extractors.availability import MissingToolError
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.report.key_tables import key_tables
 from tasks.planning.selection import SelectionError

@@ -29,7 +29,7 @@ from tasks.extractors.base import (
     MissingInputError,
     Source,
 )
-from tasks.extractors.plug_in import check_class
+from tasks.extractors.plug_ins import check_class
 from tasks.extractors.registry import check_name, registered
 
 

@@ -20,9 +20,8 @@ import torch
 from torch.fx.experimental.optimization import fuse
 
 from benchmarks.measure import print_machine
-from tasks.extractors.image_networks.settings import Precision
-from tasks.extractors.resnet50.network import build_network, cropper
-from tasks.extractors.resnet50.settings import ResNet50Weights
+from tasks.extractors.resnet50 import ResNet50Weights, resnet50
+from tasks.extractors.settings import Precision
 from tasks.media.recording import read_frames
 
 VIDEO = Path(__file__).parents[2] / "demo" / "study" / "videos" / "p01-s01.avi"
@@ -52,7 +51,7 @@ def in_bfloat16(network: torch.nn.Module, but: tuple[str, ...]) -> torch.nn.Modu
 
 def calibrated(images: torch.Tensor) -> torch.nn.Module:
     """The network with its batch normalisations fitted to the images, and folded."""
-    network = build_network(None, ResNet50Weights.V1).pooled
+    network = resnet50(ResNet50Weights.V1, None).prepared(Precision.FLOAT32).build().pooled
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.reset_running_stats()
@@ -93,8 +92,8 @@ def main() -> None:
     print_machine()
     recording = np.concatenate([batch.rgb for batch in read_frames(VIDEO, 120)])
     spread = recording[:: max(len(recording) // 8, 1)]
-    preset = build_network(None, ResNet50Weights.V1)
-    crop = cropper(ResNet50Weights.V1, Precision.FLOAT32).crop
+    prepared = resnet50(ResNet50Weights.V1, None).prepared(Precision.FLOAT32)
+    preset, crop = prepared.build(), prepared.preprocessing.images
 
     def images(pictures: np.ndarray) -> torch.Tensor:
         cropped = torch.from_numpy(crop(pictures))

@@ -35,7 +35,7 @@ from tasks.extractors.dope.network import BINS
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings
-from tasks.extractors.image_networks.settings import EngineName
+from tasks.extractors.settings import EngineName
 
 SIZES = {"676 x 1333": {}, "256 x 286": {"min_size": 256, "max_size": 448}}
 PICTURES = {"676 x 1333": "image3", "256 x 286": "image0"}

@@ -26,10 +26,9 @@ import torch
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
 from storyframes.store.layout import create_store
 from tasks.extract import extract
-from tasks.extractors.embed.audio.settings import USUAL_CHUNK_S, AudioSettings
-from tasks.extractors.embed.audio.shape import audio_shape
-from tasks.extractors.embed.audio.stream import window_rows
-from tasks.extractors.embed.audio.windows import Windows
+from tasks.extractors.audio.extractor import USUAL_CHUNK_S, AudioSettings
+from tasks.extractors.audio.shape import audio_shape
+from tasks.extractors.audio.windows import Windows, window_rows
 from tasks.extractors.embed.settings import Kind
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.models.libraries import import_torchvision

@@ -27,13 +27,12 @@ from benchmarks.measure import Measured, cpu_seconds, interleave, peak_memory_gb
 from storyframes.store.shards import ShardWriter
 from tasks.extract import extract
 from tasks.extractors import frame_pass
-from tasks.extractors.embed.image.encoder import Encoder, Library, PreparedEncoder
 from tasks.extractors.frame_pass import BATCH_FRAMES
-from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
-from tasks.extractors.image_networks.engine import Engine
-from tasks.extractors.image_networks.engines import open_engine
-from tasks.extractors.image_networks.settings import NetworkSettings, Precision
+from tasks.extractors.image.encoder import Encoder, Library, PreparedEncoder
+from tasks.extractors.image.engines import Engine, open_engine
+from tasks.extractors.image.writer import EmbeddingWriter
 from tasks.extractors.registry import ExtractorsSettings
+from tasks.extractors.settings import NetworkSettings, Precision
 from tasks.media.recording import FrameBatch, read_frames
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_torchvision
@@ -64,7 +63,9 @@ def timm_folder(root: Path, name: str, **arguments: Any) -> Path:
 def prepared(root: Path, name: str) -> PreparedEncoder:
     arguments = {"img_size": 224} if "dinov2" in name else {}  # as most use it; 518 was for its training
     folder = timm_folder(root, name, **arguments)
-    return Encoder(name, Library.TIMM, name, folder / "model.safetensors", folder).prepared(Precision.FLOAT32)
+    config = json.loads((folder / "config.json").read_text())
+    encoder = Encoder(name, Library.TIMM, name, folder / "model.safetensors", folder, config=config)
+    return encoder.prepared(Precision.FLOAT32)
 
 
 def bare(engine: Engine, images: np.ndarray) -> None:

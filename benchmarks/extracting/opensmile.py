@@ -16,7 +16,7 @@ import numpy as np
 import opensmile
 
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
-from tasks.extractors.opensmile.settings import SAMPLE_RATE, FeatureSet
+from tasks.extractors.opensmile.feature_sets import SAMPLE_RATE, FeatureSet
 from tasks.extractors.opensmile.stream import DescriptorStream
 from tasks.media.sound import read_audio
 

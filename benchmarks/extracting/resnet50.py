@@ -17,17 +17,15 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Measured, interleave, peak_memory_gb, print_machine
-from tasks.extractors.image_networks.embedding_network import EmbeddingNetwork
-from tasks.extractors.image_networks.engine import Engine
-from tasks.extractors.image_networks.engines import open_engine
-from tasks.extractors.image_networks.settings import Precision
-from tasks.extractors.resnet50.model import Model
-from tasks.extractors.resnet50.network import build_network, cropper
-from tasks.extractors.resnet50.settings import SIDE, ResNet50Settings, ResNet50Weights
+from tasks.extractors.image.engines import Engine, open_engine
+from tasks.extractors.image.network import EmbeddingNetwork
+from tasks.extractors.resnet50 import ResNet50Settings, ResNet50Weights, resnet50
+from tasks.extractors.settings import Precision
 from tasks.models.libraries import import_openvino, import_torchvision
 
 V1 = ResNet50Weights.V1
-MODEL = Model(V1, None, "untrained")
+MODEL = resnet50(V1, None, "untrained").prepared(Precision.FLOAT32)
+SIDE = MODEL.size[0]
 IMAGES = 32  # of each turn
 BATCH = 8
 GFLOP = 8.2  # of an image
@@ -60,7 +58,7 @@ def in_batches(engine: Engine, images: np.ndarray) -> None:
 
 def peers_network() -> EmbeddingNetwork:
     """torchvision's network as it comes: float32, NCHW, batch normalisation on its own."""
-    return build_network(None, V1)
+    return MODEL.build()
 
 
 def peers_loop(network: EmbeddingNetwork, images: torch.Tensor, batch_size: int, threads: int = 1) -> None:
@@ -88,7 +86,7 @@ def ours(images: np.ndarray, **settings: object) -> Job:
 
 def candidates(count: int) -> dict[str, Callable[[], Job]]:
     """What is measured, each made when it is needed: a process of its own measures the memory of each."""
-    images = cropper(V1, Precision.FLOAT32).crop(frames_720p(2)).repeat(count // 2, axis=0)
+    images = MODEL.preprocessing.images(frames_720p(2)).repeat(count // 2, axis=0)
     tensors = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     matrix = torch.ones(_PRODUCT, _PRODUCT)
     made: dict[str, Callable[[], Job]] = {
@@ -149,8 +147,8 @@ def print_preprocessing(cost: dict[str, float], runs: int) -> None:
     transform = import_torchvision().models.ResNet50_Weights.IMAGENET1K_V1.transforms()
     tensors = torch.from_numpy(frames).permute(0, 3, 1, 2)
     jobs: dict[str, Job] = {
-        "float32": partial(cropper(V1, Precision.FLOAT32).crop, frames),
-        "bfloat16": partial(cropper(V1, Precision.BFLOAT16).crop, frames),
+        "float32": partial(MODEL.preprocessing.images, frames),
+        "bfloat16": partial(resnet50(V1, None).prepared(Precision.BFLOAT16).preprocessing.images, frames),
         "torchvision's transform, tensors": partial(transform, tensors),
     }
     measured = interleave(jobs, runs)

@@ -15,9 +15,9 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extract import ExtractionUnit
-from tasks.extractors.glove.extractor import GloveSettings
+from tasks.extractors.glove import GloveSettings
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.extractors.resnet50.settings import ResNet50Settings
+from tasks.extractors.resnet50 import ResNet50Settings
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import Study, load_study

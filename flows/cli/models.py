@@ -35,7 +35,7 @@ def models_fetch(
 ) -> None:
     """Download models: by name, or all that a configuration's features need. Files are checked where a sum is known."""
     from tasks.extractors.base import ExtractionError
-    from tasks.extractors.embed.fetch import fetch_source, is_source
+    from tasks.extractors.embed.sources import fetch_source, is_source
     from tasks.models import weights
 
     if not names and config is None:
@@ -113,21 +113,21 @@ def models_check(
     from flows.cli.demo import demo_video
     from flows.cli.tables.machine import trial_table
     from flows.settings import load_settings
-    from tasks.extractors.base import ExtractionError
+    from tasks.extractors.base import ExtractionError, Extractor
     from tasks.extractors.registry import build_extractors
-    from tasks.extractors.required_tools import TriesOut
 
     with usage_errors():
         settings = load_settings(config)
-    there = {name: one for name, one in build_extractors(settings, "").items() if isinstance(one, TriesOut)}
-    if feature not in there:
-        fail(f"there is nothing to check for {feature!r}; there is {', '.join(there)}", 2)
+    extractors = build_extractors(settings, "")
+    with_tool = [name for name, each in extractors.items() if type(each).try_out is not Extractor.try_out]
+    if feature not in with_tool:
+        fail(f"there is nothing to check for {feature!r}; there is {', '.join(with_tool)}", 2)
     with error_console().status(f"trying {feature} out"):
         try:
-            told = there[feature].try_out(demo_video())
+            results = extractors[feature].try_out(demo_video())
         except ExtractionError as error:
             fail(str(error), 1)
-    console().print(trial_table(told))
+    console().print(trial_table(results))
 
 
 extractors_app = typer.Typer(help="The extractors, and what plug-ins need.", no_args_is_help=True, **LOOK)
@@ -138,7 +138,7 @@ def extractors_list(config: ConfigOption = None) -> None:
     """Show the extractors: what each reads, where it runs and comes from, and what it lacks here."""
     from flows.cli.tables.machine import extractors_table
     from flows.settings import load_settings
-    from tasks.extractors.overview import overview
+    from tasks.extractors.availability import overview
     from tasks.extractors.registry import broken
 
     with usage_errors():
@@ -156,8 +156,8 @@ def extractors_install(
     ] = None,
 ) -> None:
     """Make the environment that a plug-in's program runs in, from its pins; does nothing where it is there."""
+    from tasks.extractors.availability import NoEnvironmentError, requirements_of
     from tasks.extractors.outside.environment import InstallError, install_environment
-    from tasks.extractors.overview import NoEnvironmentError, requirements_of
 
     with usage_errors():
         try:

@@ -47,7 +47,7 @@ REFUSALS = {
     "flows.settings": "SettingsError",
     "storyframes.store.layout": "StoreError",
     "storyframes.store.storage": "StorageError",
-    "tasks.extractors.required_tools": "MissingToolError",
+    "tasks.extractors.availability": "MissingToolError",
     "tasks.planning.selection": "SelectionError",
     "tasks.study.load": "StudyFileError",
 }

@@ -15,7 +15,7 @@ from typing import Self
 
 import storyframes
 from storyframes.store.storage.files import sha256_file
-from tasks.extractors.fingerprint import distribution_version
+from tasks.extractors.base import distribution_version
 
 _ROOMS = ("storyframes", "tasks", "flows")
 # What decides values; not the report's pages, nor what editors leave.

@@ -17,9 +17,9 @@ from flows.clusters.connection import Connection
 from flows.clusters.installation import Installation
 from storyframes.store.layout import RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
+from tasks.extractors.availability import missing_tools
 from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, broken, build_extractor, registered
-from tasks.extractors.required_tools import missing_tools
 from tasks.planning.units import price_of
 from tasks.study.study_identity import digest_of_ends
 

@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from flows.doctor.findings import Finding, State
 from flows.settings import Settings
+from tasks.extractors.availability import ExtractorState, overview
 from tasks.extractors.openface.extractor import Backend
-from tasks.extractors.overview import ExtractorState, overview
 from tasks.extractors.registry import broken, build_extractors
 from tasks.inspect.formatting import human_bytes
 from tasks.models import weights

@@ -1,11 +1,12 @@
 """The extractors: each turns a session's files into one feature.
 
-``base`` says what an extractor is, with its ``settings``, its ``source`` and its ``fingerprint``; ``registry`` which
-there are, plug-ins among them (``plug_in`` refuses what is none). ``frames`` comes first: it is the session's clock.
-``openface``, ``resnet50`` and ``dope`` look at pictures (the last two share one ``frame_pass``; ``image_networks`` is
-what networks of pictures share), ``opensmile`` listens (through ``heard_sound`` and ``frame_means``), ``glove`` and
-``sbert`` read (through ``speech``, ``stories`` and ``text_chunks``). ``label_curve`` takes over labels that change all
-the time; ``embed`` makes a feature of any model that the configuration names. Plug-ins whose work is done by a program
-in an environment or a container of its own build on ``outside``. ``required_tools`` is asked before anything begins,
-``overview`` by a person.
+``base`` says what an extractor is, with its ``settings`` and its ``source``. ``registry`` has all of them: the
+project's, those of plug-ins (``plug_ins`` loads and checks them) and the models of the configuration. ``availability``
+says what can run on this machine.
+
+``frames`` comes first: it is the session's clock. ``frame_pass`` decodes a video once for all features of its frames.
+The general rooms are ``image``, ``audio`` and ``text``, for any model that the configuration names (``embed`` is what
+they share, ``torch_compute`` how their networks compute). ``resnet50``, ``opensmile``, ``sbert`` and ``glove`` are
+built on them. ``openface`` and ``dope`` are rooms of their own, ``label_curve`` makes a feature of continuous labels,
+and ``outside`` runs a plug-in's program in an environment or a container of its own.
 """

@@ -7,19 +7,21 @@ has one row for each video frame is better made of ``frame_pass.FrameExtractor``
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, final
 
+import storyframes
 from storyframes.features import FeatureSpec
 from storyframes.label_curves import PREFIX
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
-from tasks.extractors.fingerprint import Fingerprint, distribution_version
 from tasks.extractors.settings import CommonSettings, ExtractorSettings
 from tasks.extractors.source import CurveFiles, ExtractionError, Input, InputFile, MissingInputError, Source
 
@@ -81,6 +83,67 @@ class Tolerance:
 
     absolute: float = 0.0
     relative: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Everything that decides the values of a feature; equal digests mean equal values.
+
+    Attributes:
+        feature: the feature.
+        extractor: version of the extractor's code; raised when it would give other values.
+        inputs: by kind, the files read.
+        settings: those that change the values (not a batch size, not a path).
+        models: by name, the SHA-256 of what was loaded.
+        tools: by name, the version of tools that define the values.
+    """
+
+    feature: str
+    extractor: int
+    inputs: Mapping[str, InputFile]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        content = {
+            "feature": self.feature,
+            "extractor": self.extractor,
+            "inputs": {kind: file.sha256 for kind, file in self.inputs.items()},
+            "settings": dict(self.settings),
+            "models": dict(self.models),
+            "tools": dict(self.tools),
+        }
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    def provenance(self, libraries: tuple[str, ...]) -> dict[str, Any]:
+        """What goes into the store beside the values: no host name, no absolute path.
+
+        Args:
+            libraries: distributions whose versions are noted although they do not decide the values.
+        """
+        return {
+            "extractor": self.extractor,
+            "inputs": {
+                kind: {"path": file.relative, "sha256": file.sha256, "bytes": file.bytes}
+                for kind, file in self.inputs.items()
+            },
+            "settings": dict(self.settings),
+            "models": dict(self.models),
+            "tools": dict(self.tools),
+            "libraries": {name: distribution_version(name) for name in ("numpy", "zarr", *libraries)},
+            "code": f"storyframes {storyframes.__version__}",
+        }
+
+
+@cache
+def distribution_version(name: str) -> str:
+    """The version of a distribution that this process works with, ``absent`` where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
 
 
 class Extractor(ABC, Generic[S]):
@@ -152,12 +215,30 @@ class Extractor(ABC, Generic[S]):
     @property
     def needs(self) -> Mapping[str, float]:
         """Dask resources of one extraction: ``{"CPU": 1}``, or ``{"GPU": 1}`` where it runs on one."""
-        return {"CPU": 1}
+        return self.settings.needs
 
     @property
     def cost(self) -> Cost:
         """What one extraction costs."""
         return Cost()
+
+    def check_tool(self) -> None:
+        """Make sure, before any work, that the programs that it runs are installed, without running them on anything.
+
+        Raises:
+            ExtractionError: one cannot be run here.
+        """
+
+    def try_out(self, video: Path) -> Mapping[str, str]:
+        """Run its tool on the first seconds of ``video``, which shows a face, for ``storyframes models check``.
+
+        Returns:
+            What was learned about the tool, by what it is about: nothing about the video. Empty if it runs no tool.
+
+        Raises:
+            ExtractionError: it does not work here.
+        """
+        return {}
 
     @final
     @property
@@ -237,7 +318,7 @@ class Extractor(ABC, Generic[S]):
         if Input.TRANSCRIPT in kinds:
             settings |= self.common.transcript.model_dump()
             if source.speakers:  # a digest: what is in the fingerprint is stored, and these are names
-                settings["speakers"] = sha256(canonical_json(dict(source.speakers))).hexdigest()
+                settings["speakers"] = hashlib.sha256(canonical_json(dict(source.speakers))).hexdigest()
         if Input.CURVE in self.inputs:
             curve = self._curve(source)
             settings |= {"minimum": curve.scheme.minimum, "maximum": curve.scheme.maximum}

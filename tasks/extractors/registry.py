@@ -1,8 +1,4 @@
-"""Which extractors there are: the project's own, and those of plug-ins.
-
-A plug-in is any installed distribution that names classes under the entry points ``storyframes.extractors``. One that
-cannot be used is a sentence in :func:`broken`, and takes nothing else down.
-"""
+"""All extractors: the project's own, those of plug-ins, and the models of the configuration; with their settings."""
 
 from __future__ import annotations
 
@@ -10,28 +6,32 @@ import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
-from storyframes.plug_ins import EXTRACTORS, PlugInError, load, origin, plug_ins
+from storyframes.plug_ins import PlugInError
 from storyframes.spec import may_be_called
+from tasks.extractors.audio.extractor import AudioEmbedding, AudioSettings
 from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
-from tasks.extractors.embed.kinds import AnyEmbedSettings, embedding
 from tasks.extractors.embed.local_model import planned_digest
-from tasks.extractors.embed.settings import EmbedSettings
+from tasks.extractors.embed.settings import EmbedSettings, Kind
 from tasks.extractors.frames import Frames
-from tasks.extractors.glove.extractor import Glove, StoryGlove
+from tasks.extractors.glove import Glove, StoryGlove
+from tasks.extractors.image.extractor import ImageEmbedding
+from tasks.extractors.image.settings import ImageSettings
 from tasks.extractors.label_curve import label_curve
 from tasks.extractors.openface.extractor import OpenFace
 from tasks.extractors.opensmile.extractor import OpenSmile
-from tasks.extractors.plug_in import check_class
-from tasks.extractors.resnet50.extractor import ResNet50
+from tasks.extractors.plug_ins import load_plug_ins
+from tasks.extractors.resnet50 import ResNet50
 from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
+from tasks.extractors.text.extractor import StoryTextEmbedding, TextEmbedding
+from tasks.extractors.text.model import TextSettings
 from tasks.strict_settings import StrictSettings
 
 BUILT_IN: tuple[type[Extractor[Any]], ...] = (
@@ -50,6 +50,16 @@ BUILT_IN: tuple[type[Extractor[Any]], ...] = (
 DEFAULT_FEATURES = ("frames", "openface", "resnet50", "opensmile", "glove", "sbert")
 """What is extracted where nothing else is asked for."""
 
+AnyEmbedSettings = Annotated[AudioSettings | ImageSettings | TextSettings, Field(discriminator="kind")]
+"""A section ``[[embed]]``; a new kind of model is one more here, and its extractors in the table below."""
+
+_EMBEDDINGS: Mapping[tuple[Kind, Scope], type[Extractor[Any]]] = {
+    (Kind.AUDIO, Scope.SESSION): AudioEmbedding,
+    (Kind.IMAGE, Scope.SESSION): ImageEmbedding,
+    (Kind.TEXT, Scope.SESSION): TextEmbedding,
+    (Kind.TEXT, Scope.STORIES): StoryTextEmbedding,
+}
+
 # Words that mean something else where a feature's name may stand: sections of the configuration, inputs of clips.
 _RESERVED = frozenset(
     "features recording transcript clips cluster labels embed train sections".split()
@@ -59,26 +69,7 @@ _RESERVED = frozenset(
 
 @cache
 def _plug_ins() -> tuple[tuple[type[Extractor[Any]], ...], Mapping[str, str]]:
-    """The classes of plug-ins that can be used, and by entry point, why others cannot."""
-    classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in BUILT_IN}
-    found: dict[str, type[Extractor[Any]]] = {}
-    broken: dict[str, str] = {}
-    for point in plug_ins(EXTRACTORS):
-        name = f"{origin(point)}: {point.name}"
-        try:
-            cls = load(point)
-            check_class(cls)
-            check_name(cls)
-            if taken := classes.get((cls.scope, cls.spec.name)):
-                raise PlugInError(f"its feature {cls.spec.name!r} is {taken.distribution or 'storyframes'}'s already")
-        except PlugInError as error:
-            broken[name] = str(error)
-        else:
-            cls.distribution = origin(point)
-            classes[cls.scope, cls.spec.name] = cls
-            found[name] = cls
-    broken |= _never_begin(found, classes)
-    return tuple(cls for name, cls in found.items() if name not in broken), broken
+    return load_plug_ins(BUILT_IN, check_name)
 
 
 def check_name(cls: type[Extractor[Any]]) -> None:
@@ -94,23 +85,6 @@ def check_name(cls: type[Extractor[Any]]) -> None:
 def has_other_meaning(name: str) -> bool:
     """Whether a word stands for something else where a feature's name may stand."""
     return hasattr(_Sections, name) or name in _RESERVED or name.startswith(("label.", "label_"))
-
-
-def _never_begin(
-    found: Mapping[str, type[Extractor[Any]]], classes: Mapping[tuple[Scope, str], type[Extractor[Any]]]
-) -> dict[str, str]:
-    """The plug-ins that wait for a feature which there is not, or for themselves in the end, and why."""
-    begin = {(cls.scope, cls.spec.name) for cls in BUILT_IN}
-    waiting = dict(found)
-    while ready := [name for name, cls in waiting.items() if all((cls.scope, one) in begin for one in cls.after)]:
-        begin |= {(cls.scope, cls.spec.name) for cls in map(waiting.pop, ready)}
-    reasons = {}
-    for name, cls in waiting.items():
-        feature = next(one for one in cls.after if (cls.scope, one) not in begin)
-        there = classes.get((cls.scope, feature))
-        why = f"it waits for {', '.join(map(repr, there.after))} itself" if there else "there is no such feature"
-        reasons[name] = f"{cls.__name__}.after has {feature!r}: {why}"
-    return reasons
 
 
 def broken() -> Mapping[str, str]:
@@ -201,7 +175,9 @@ class _Sections(StrictSettings):
         """Where nobody says which features, the models of ``embed`` are among them: why else would they be there."""
         if not isinstance(content, dict) or "features" in content or not isinstance(content.get("embed"), list | tuple):
             return content
-        models = [one.get("name") if isinstance(one, dict) else getattr(one, "name", None) for one in content["embed"]]
+        models = [
+            each.get("name") if isinstance(each, dict) else getattr(each, "name", None) for each in content["embed"]
+        ]
         named = [name for name in models if isinstance(name, str) and name not in DEFAULT_FEATURES]
         return {**content, "features": (*DEFAULT_FEATURES, *dict.fromkeys(named))}
 
@@ -240,9 +216,9 @@ def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
         feature: that was asked for.
         models: the names of the configuration's sections ``[[embed]]``.
     """
-    there = [*registered(), *models]
-    close = difflib.get_close_matches(feature, there, n=1)
-    hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(there)}"
+    features = [*registered(), *models]
+    close = difflib.get_close_matches(feature, features, n=1)
+    hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(features)}"
     sentence = f"there is no feature {feature!r}{hint}"
     named = {name: why for name, why in broken().items() if name.rpartition(": ")[2] == feature} or broken()
     if named:
@@ -276,7 +252,7 @@ def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, t
 
     By feature, in the order in which they run.
     """
-    models = {model.name: embedding(model, scope) for model in settings.embed}
+    models = {model.name: _EMBEDDINGS.get((model.kind, scope)) for model in settings.embed}
     return registered(scope) | {name: cls for name, cls in models.items() if cls is not None}
 
 
@@ -331,7 +307,7 @@ def anchored(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     def of(name: str, section: Any) -> Any:
         if name == "embed" and isinstance(section, list):
-            return [EmbedSettings.anchored(one, folder) if isinstance(one, dict) else one for one in section]
+            return [EmbedSettings.anchored(model, folder) if isinstance(model, dict) else model for model in section]
         known = name in _sections() and isinstance(section, dict)
         return _sections()[name].anchored(section, folder) if known else section
 

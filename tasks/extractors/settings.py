@@ -1,10 +1,18 @@
-"""The sections of the configuration that extractors read: the base of each one's own, and two that several share."""
+"""The base of every extractor's section of the configuration, and the settings that several sections share.
+
+Planning reads these, so nothing here imports a library of models.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
+
+from pydantic import Field, model_validator
 
 from tasks.strict_settings import StrictSettings, anchor_paths
 
@@ -12,27 +20,32 @@ from tasks.strict_settings import StrictSettings, anchor_paths
 class ExtractorSettings(StrictSettings):
     """Base of every extractor's section of the configuration; an unknown key is an error.
 
-    The methods are what the rest of the program may ask of any section, whatever is in it.
+    The rest of the program may call these methods on any section.
     """
 
+    @property
+    def needs(self) -> Mapping[str, float]:
+        """Dask resources of one extraction: ``{"CPU": 1}``, or ``{"GPU": 1}`` where it runs on one."""
+        return {"CPU": 1}
+
     def resolved(self) -> Self:
-        """The same with what depends on this machine settled. Planning does it once, so that all workers do alike."""
+        """The same with machine-dependent values filled in. Planning does this once, so that all workers do alike."""
         return self
 
     def for_measuring(self) -> Self:
-        """The same for measuring what extraction costs: what is not here may be replaced by what costs as much."""
+        """The same for measuring what extraction costs: a missing model may be replaced by one that costs as much."""
         return self
 
     def with_cpus(self, cpus: int) -> Self:
-        """The same for ``cpus`` processors, where it can use them and its user has not said how many it may."""
+        """The same for ``cpus`` processors, if it can use them and the user did not set how many."""
         return self
 
     @classmethod
     def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """The section as it stands in a file, with relative paths made absolute.
+        """The section with relative paths made absolute.
 
         Args:
-            section: what the file says, unchecked.
+            section: its content in the configuration file, unchecked.
             folder: of the file.
         """
         return anchor_paths(cls, section, folder)
@@ -52,10 +65,10 @@ class TranscriptSettings(ExtractorSettings):
     """``[transcript]``: how strictly a transcript is read.
 
     Attributes:
-        allow_malformed_cues: leave out what cannot be read of a transcript (a cue whose times are no times, a word
-            beyond its utterance, an end without a start) instead of failing; a caveat of what is made of it.
-        speaker_prefixes: whether "Name: " at the beginning of a caption is its speaker and no text; None judges by the
-            whole file, and what stays uncertain is a caveat.
+        allow_malformed_cues: leave out what cannot be read of a transcript (a cue with invalid times, a word beyond its
+            utterance, an end without a start) instead of failing; a caveat of the values.
+        speaker_prefixes: whether "Name: " at the beginning of a caption names its speaker and is no text; None decides
+            from the whole file, and what stays uncertain is a caveat.
     """
 
     allow_malformed_cues: bool = False
@@ -68,3 +81,97 @@ class CommonSettings:
 
     recording: RecordingSettings = field(default_factory=RecordingSettings)
     transcript: TranscriptSettings = field(default_factory=TranscriptSettings)
+
+
+# --- networks --------------------------------------------------------------------------------------------------------
+
+
+class EngineName(StrEnum):
+    """What computes the network."""
+
+    AUTO = "auto"  # torch for a GPU, else OpenVINO where it is installed, else torch
+    OPENVINO = "openvino"  # processors only
+    TORCH = "torch"
+
+
+class Device(StrEnum):
+    """Where the network computes."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Precision(StrEnum):
+    """The number format in which the network computes; its weights' file is float32."""
+
+    FLOAT32 = "float32"
+    TF32 = "tf32"  # float32 with products of 10-bit mantissas; NVIDIA GPUs only
+    BFLOAT16 = "bfloat16"  # fast with AMX, and coarse: docs/performance.md
+    FLOAT16 = "float16"
+
+
+class ComputeSettings(ExtractorSettings):
+    """The settings of every feature that a network computes.
+
+    Attributes:
+        device: a processor, or a GPU, which a worker must then declare.
+        sessions_per_gpu: how many sessions share one GPU, so that it computes while others decode.
+        precision: see :class:`Precision`.
+        batch_size: how many inputs go through the network together; without it a processor gets a small fixed number,
+            and a GPU as many as half of its free memory holds.
+    """
+
+    device: Device = Device.CPU
+    sessions_per_gpu: int = Field(default=1, ge=1)
+    precision: Precision = Precision.FLOAT32
+    batch_size: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_precision(self) -> Self:
+        if self.precision is Precision.TF32 and self.device is not Device.CUDA:
+            raise ValueError("precision = 'tf32' is a GPU's: set device = 'cuda'")
+        return self
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        return {"GPU": 1 / self.sessions_per_gpu} if self.device is Device.CUDA else {"CPU": 1}
+
+
+class NetworkSettings(ComputeSettings):
+    """The settings of every feature that a network makes of pictures.
+
+    Attributes:
+        engine: see :class:`EngineName`.
+        cpus: processors for one session, OpenVINO only; without it 1, or more if there are fewer sessions to extract
+            than processors.
+    """
+
+    engine: EngineName = EngineName.AUTO
+    cpus: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.engine is EngineName.OPENVINO and self.device is not Device.CPU:
+            raise ValueError("engine = 'openvino' computes on processors: set device = 'cpu', or engine = 'torch'")
+        return self
+
+    @property
+    def needs(self) -> Mapping[str, float]:
+        return super().needs if self.device is Device.CUDA else {"CPU": self.cpus or 1}
+
+    def resolved(self) -> Self:
+        """The same with ``auto`` replaced by an engine.
+
+        Planning chooses it once for all workers, since the engine is part of the fingerprint. It checks what is
+        installed, and imports nothing of it.
+        """
+        if self.engine is not EngineName.AUTO:
+            return self
+        openvino = self.device is Device.CPU and find_spec("openvino")
+        return self.model_copy(update={"engine": EngineName.OPENVINO if openvino else EngineName.TORCH})
+
+    def with_cpus(self, cpus: int) -> Self:
+        """With this many processors for one session, if OpenVINO computes and ``cpus`` is not set."""
+        if self.cpus or self.engine is not EngineName.OPENVINO:
+            return self
+        return self.model_copy(update={"cpus": cpus})

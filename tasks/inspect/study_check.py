@@ -17,7 +17,7 @@ from tasks.clip_labels import sessions_of_several_persons
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.extractors.speech import SLACK_S
+from tasks.extractors.text.speech import SLACK_S
 from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio

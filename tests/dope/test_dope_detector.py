@@ -17,7 +17,7 @@ from tasks.extractors.dope.detector import DopeDetector
 from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.people import ParticipantTracker
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
-from tasks.extractors.image_networks.settings import EngineName, Precision
+from tasks.extractors.settings import EngineName, Precision
 from tasks.models.libraries import import_openvino
 
 # What comes after the layers is the same for both engines, and torch's are there sooner.

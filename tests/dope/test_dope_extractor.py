@@ -178,7 +178,7 @@ def test_a_shared_pass_gives_what_two_passes_give(
 def test_one_that_fails_leaves_the_pass_and_the_other_goes_on(
     study: Path, crowd: Path, store_root: Path, monkeypatch
 ) -> None:
-    from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
+    from tasks.extractors.image.writer import EmbeddingWriter
 
     seen = 0
     real = EmbeddingWriter.add

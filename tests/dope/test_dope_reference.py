@@ -17,7 +17,7 @@ from tasks.extractors.dope.network import BINS, FramePoses
 from tasks.extractors.dope.postprocessing import frame_detections, part_detections
 from tasks.extractors.dope.roi_ops import roi_align
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing, RoiBorder
-from tasks.extractors.image_networks.settings import EngineName
+from tasks.extractors.settings import EngineName
 
 pytestmark = pytest.mark.usefixtures("layers_once")
 

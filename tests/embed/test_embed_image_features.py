@@ -23,8 +23,8 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.embed.image.faces import read_faces
-from tasks.extractors.embed.image.shape import ImageShape, torchvision_shape
+from tasks.extractors.image.encoder import ImageShape, torchvision_shape
+from tasks.extractors.image.faces import read_faces
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
 from tasks.index import build_clip_index, write_clip_index
 from tasks.media.recording import read_frames
@@ -241,7 +241,7 @@ def test_a_model_that_changes_between_planning_and_work_is_not_used(study: Path,
     assert build_extractor(settings, "s", "colour").models()
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(text.replace('"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-6'))
-    with pytest.raises(ExtractionError, match="not those that they were when the work was planned"):
+    with pytest.raises(ExtractionError, match="have changed since the work was planned"):
         build_extractor(settings, "s", "colour").models()
 
 

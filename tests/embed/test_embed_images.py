@@ -16,12 +16,11 @@ from safetensors.torch import load_file, save_file
 from support.tiny_image_models import TIMM, TRANSFORMERS, timm_model, torchvision_weights, transformers_model
 
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.embed.image.encoder import Encoder, Library
-from tasks.extractors.embed.image.settings import Pool
-from tasks.extractors.embed.image.timm_models import import_timm
-from tasks.extractors.embed.image.torchvision_models import TorchvisionBackbone, preset
-from tasks.extractors.image_networks.engines import open_engine
-from tasks.extractors.image_networks.settings import NetworkSettings, Precision
+from tasks.extractors.image.backbones import TorchvisionBackbone, import_timm, preset
+from tasks.extractors.image.encoder import Encoder, Library
+from tasks.extractors.image.engines import open_engine
+from tasks.extractors.image.settings import Pool
+from tasks.extractors.settings import NetworkSettings, Precision
 from tasks.models.libraries import import_torchvision
 
 torch.set_num_threads(1)  # as in a worker
@@ -45,7 +44,8 @@ def made(tmp_path_factory: pytest.TempPathFactory):
 
 def encoder(folder: Path, library: Library, layers: tuple[int, ...] = (-1,), pool: str = "model", **more) -> Encoder:
     weights = folder / "model.safetensors"
-    return Encoder("[[embed]] x:", library, "", weights, folder, layers=layers, pool=Pool(pool), **more)
+    config = json.loads((folder / "config.json").read_text())
+    return Encoder("[[embed]] x:", library, "", weights, folder, layers=layers, pool=Pool(pool), config=config, **more)
 
 
 def rows(chosen: Encoder, pictures: np.ndarray, settings: NetworkSettings = TORCH) -> np.ndarray:

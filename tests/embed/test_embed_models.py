@@ -30,15 +30,15 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract
+from tasks.extractors.availability import missing_tools
 from tasks.extractors.base import CommonSettings, ExtractionError
-from tasks.extractors.embed.extractor import Embedding
-from tasks.extractors.embed.fetch import fetch_source, wanted_files
+from tasks.extractors.embed.extractor import _PACKAGES
 from tasks.extractors.embed.local_model import find_model
-from tasks.extractors.embed.text.extractor import TextEmbedding
-from tasks.extractors.embed.text.settings import TextSettings
-from tasks.extractors.embed.torchvision_weights import published_weights
+from tasks.extractors.embed.settings import Origin
+from tasks.extractors.embed.sources import fetch_source, published_weights, wanted_files
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, registered
-from tasks.extractors.required_tools import missing_tools
+from tasks.extractors.text.extractor import TextEmbedding
+from tasks.extractors.text.model import TextSettings
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.tolerances import Tolerances
 from tasks.planning.plan import plan_extraction
@@ -236,7 +236,7 @@ def test_weights_of_torch_are_loaded_as_weights_only(study: Path, bert: Path, tm
 def test_a_package_that_is_missing_is_told_with_the_line_that_installs_it(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Embedding, "packages", ("no_such_package",))
+    monkeypatch.setitem(_PACKAGES, Origin.PATH, "no_such_package")
     (told,) = missing_tools(ExtractorsSettings(embed=[of_folder(bert)]), ("tiny",))
     assert f"needs the package no_such_package: {install_line('embed')}" in told
 
@@ -301,7 +301,7 @@ def test_a_model_that_changes_between_planning_and_work_is_an_error(study: Path,
     outcomes = {outcome.feature: outcome for work in plan.units for outcome in extract(work)}
     assert outcomes["frames"].status == "done"
     assert outcomes["tiny"].status == "failed"
-    assert "are not those that they were when the work was planned" in outcomes["tiny"].reason
+    assert "have changed since the work was planned" in outcomes["tiny"].reason
     assert run(study, tmp_path / "f", Selection(only=("tiny",)), embed=[of_folder(folder)])["s/tiny"].status == "done"
 
 
@@ -420,7 +420,7 @@ def test_torchvisions_weights_are_those_that_torchvision_names() -> None:
 def test_weights_of_torchvision_are_checked_by_the_beginning_of_their_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.extractors.embed import fetch, torchvision_weights
+    from tasks.extractors.embed import sources
 
     content = b"weights"
     (tmp_path / "w").write_bytes(content)
@@ -428,8 +428,8 @@ def test_weights_of_torchvision_are_checked_by_the_beginning_of_their_sum(
     for begins, good in ((hashlib.sha256(content).hexdigest()[:8], True), ("00000000", False)):
         link = tmp_path / f"tiny-{begins}.pth"
         link.write_bytes(content)
-        published = torchvision_weights.PublishedWeights("V1", link.as_uri())
-        monkeypatch.setattr(fetch, "published_weights", lambda *_, published=published: published)
+        published = sources.PublishedWeights("V1", link.as_uri())
+        monkeypatch.setattr(sources, "published_weights", lambda *_, published=published: published)
         if good:
             assert fetch_source("torchvision:tiny@V1").path == published.path
         else:

@@ -19,11 +19,10 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.feature_store import FeatureStore
 from tasks.extract import Outcome
 from tasks.extractors.base import CommonSettings, ExtractionError
-from tasks.extractors.embed.text.encoder import open_encoder
-from tasks.extractors.embed.text.extractor import TextEmbedding
-from tasks.extractors.embed.text.settings import TextSettings
-from tasks.extractors.embed.text.shape import text_shape
 from tasks.extractors.sbert import SbertSettings, model_folder
+from tasks.extractors.text.encoder import open_encoder
+from tasks.extractors.text.extractor import TextEmbedding
+from tasks.extractors.text.model import TextSettings
 from tasks.index import build_clip_index, write_clip_index
 from tasks.study.load import load_study
 
@@ -62,7 +61,7 @@ def section(folder: Path, **more: Any) -> TextSettings:
 
 def embed(settings: TextSettings, texts: Sequence[str] = TEXTS) -> tuple[np.ndarray, list[int]]:
     model = TextEmbedding(settings, CommonSettings()).model
-    return open_encoder(model, settings, text_shape(model, settings)).embed_whole(texts, "story")
+    return open_encoder(model, settings).embed_whole(texts, "story")
 
 
 def by_hand(folder: Path, layer: int, pool: str, texts: Sequence[str]) -> np.ndarray:
@@ -257,7 +256,7 @@ def test_a_gpu_that_is_not_there_is_no_reason_to_compute_elsewhere(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     settings = section(models["bert"], pool="mean", device="cuda", sessions_per_gpu=2)
     assert TextEmbedding(settings, CommonSettings()).needs == {"GPU": 0.5}
-    with pytest.raises(ExtractionError, match="device = 'cuda', but torch finds no GPU here"):
+    with pytest.raises(ExtractionError, match="device = 'cuda': torch finds no GPU here"):
         embed(settings)
 
 

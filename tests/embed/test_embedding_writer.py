@@ -7,7 +7,7 @@ import pytest
 
 from storyframes.store.shards import ShardWriter
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.image_networks.embedding_writer import EmbeddingWriter
+from tasks.extractors.image.writer import EmbeddingWriter
 from tasks.media.recording import FrameBatch
 
 

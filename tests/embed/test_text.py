@@ -16,12 +16,10 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.times import ticks
 from tasks.extractors.base import ExtractionError, Source
 from tasks.extractors.frames import Clock
-from tasks.extractors.glove.extractor import GloveSettings, look_up, vectors_file
-from tasks.extractors.glove.word_vectors import WordVectorsError, load_word_vectors
+from tasks.extractors.glove import GloveSettings, WordVectorsError, load_word_vectors, look_up, vectors_file
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
-from tasks.extractors.speech import speaker_labels
-from tasks.extractors.stories import read_stories
+from tasks.extractors.text.speech import read_stories, speaker_labels
 from tasks.inspect.study_check import check_study
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
@@ -153,7 +151,7 @@ def test_a_repeated_word_keeps_its_first_vector(tmp_path: Path) -> None:
 
 
 def test_the_binary_form_is_made_once_and_mapped(tmp_path: Path, monkeypatch) -> None:
-    import tasks.extractors.glove.word_vectors as module
+    import tasks.extractors.glove as module
 
     path = tmp_path / "v.txt"
     path.write_text(vector_line("once", 1) + vector_line("upon", 2))

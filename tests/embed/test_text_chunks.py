@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.studies import extract_session, make_study
 
 from tasks.extractors.sbert import SbertSettings, encode, model_folder
-from tasks.extractors.text_chunks import Chunk, chunks, embed_in_chunks
+from tasks.extractors.text.encoder import Chunk, chunks, embed_in_chunks
 
 WORDS = "the garden don't 20% unbelievableness 我们去公园 ร้อน a,b; naïve".split()
 READS = 254  # word pieces of MiniLM, without its two marks

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.times import ticks
-from tasks.extractors.frame_means import FrameMeans
-from tasks.extractors.opensmile.settings import FeatureSet
+from tasks.extractors.audio.sound import FrameMeans
+from tasks.extractors.opensmile.feature_sets import FeatureSet
 from tasks.extractors.opensmile.stream import DescriptorStream
 from tasks.media.container import RecordingError
 from tasks.media.sound import read_audio

@@ -17,8 +17,8 @@ from flows.clusters.installation import Installation
 from flows.clusters.preflight import Expectations, problems_here
 from storyframes.store.layout import leave_mark, open_storage
 from storyframes.store.maintenance.garbage import collect
+from tasks.extractors.availability import MissingToolError, check_tools, missing_tools
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.extractors.required_tools import MissingToolError, check_tools, missing_tools
 from tasks.study.study_identity import digest_of_ends
 
 ROOT = Path(__file__).parents[2]

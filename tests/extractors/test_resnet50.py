@@ -16,16 +16,12 @@ from support.torchvision_reference import V1, torchvisions_embeddings, transform
 
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import ExtractionError
-from tasks.extractors.image_networks.engines import open_engine
-from tasks.extractors.image_networks.openvino_engine import OpenVinoEngine
-from tasks.extractors.image_networks.settings import EngineName, Precision
-from tasks.extractors.image_networks.torch_engine import TorchEngine, largest_batch_size
-from tasks.extractors.resnet50.extractor import ResNet50
-from tasks.extractors.resnet50.model import Model
-from tasks.extractors.resnet50.network import build_network, cropper
-from tasks.extractors.resnet50.settings import ResNet50Settings, ResNet50Weights
-from tasks.extractors.settings import CommonSettings
+from tasks.extractors.base import CommonSettings, ExtractionError
+from tasks.extractors.image.encoder import PreparedEncoder
+from tasks.extractors.image.engines import OpenVinoEngine, TorchEngine, open_engine
+from tasks.extractors.resnet50 import ResNet50, ResNet50Settings, ResNet50Weights, resnet50
+from tasks.extractors.settings import EngineName, Precision
+from tasks.extractors.torch_compute import largest_batch_size
 from tasks.media.recording import read_frames
 from tasks.models import weights
 from tasks.models.libraries import has_compiled_operators, import_openvino, import_torchvision
@@ -74,12 +70,18 @@ def torchvisions(frames: np.ndarray) -> Callable[[Path, ResNet50Weights], np.nda
 
 def embed(weights: Path, which: ResNet50Weights, frames: np.ndarray, **settings) -> np.ndarray:
     chosen = ResNet50Settings(**settings)
-    images = cropper(which, chosen.precision).crop(frames)
-    return open_engine(Model(which, weights, str(weights)), chosen).start(images)()
+    model = prepared(which, weights, chosen.precision)
+    return open_engine(model, chosen).start(model.preprocessing.images(frames))()
 
 
-def images_of(frames: np.ndarray) -> np.ndarray:
-    return cropper(V1, Precision.FLOAT32).crop(frames)
+def prepared(
+    which: ResNet50Weights, weights: Path | None, precision: Precision = Precision.FLOAT32, digest: str = ""
+) -> PreparedEncoder:
+    return resnet50(which, weights, digest or str(weights)).prepared(precision)
+
+
+def images_of(frames: np.ndarray, which: ResNet50Weights = V1, precision: Precision = Precision.FLOAT32) -> np.ndarray:
+    return prepared(which, None, precision).preprocessing.images(frames)
 
 
 # --- equality with torchvision ---------------------------------------------------------------------------------------
@@ -139,9 +141,7 @@ def test_crops_are_torchvisions(which: ResNet50Weights, size: tuple[int, int]) -
     preset = transform(which)
     normalised = preset(Image.fromarray(picture)).permute(1, 2, 0).numpy()
     expected = np.rint((normalised * preset.std + preset.mean) * 255)
-    exact, fast = (
-        cropper(which, precision).crop(picture[None]) for precision in (Precision.FLOAT32, Precision.BFLOAT16)
-    )
+    exact, fast = (images_of(picture[None], which, precision) for precision in (Precision.FLOAT32, Precision.BFLOAT16))
     np.testing.assert_array_equal(exact[0], expected)
     assert exact.shape == fast.shape == (1, 224, 224, 3)
     difference = np.abs(fast[0] - expected)
@@ -151,7 +151,7 @@ def test_crops_are_torchvisions(which: ResNet50Weights, size: tuple[int, int]) -
 
 def test_several_processors_give_the_very_same_values(checkpoint: Path, frames: np.ndarray) -> None:
     images = np.concatenate([images_of(frames)] * 2)
-    one, three = (OpenVinoEngine(Model(V1, checkpoint, ""), Precision.FLOAT32, 4, cpus) for cpus in (1, 3))
+    one, three = (OpenVinoEngine(prepared(V1, checkpoint), Precision.FLOAT32, 4, cpus) for cpus in (1, 3))
     assert (one.ahead, three.ahead) == (0, 3)
     expected = np.concatenate([one.start(images[first : first + 4])() for first in range(0, 24, 4)])
     under_way = [three.start(images[first : first + 4]) for first in range(0, 16, 4)]
@@ -163,11 +163,11 @@ def test_several_processors_give_the_very_same_values(checkpoint: Path, frames: 
 def test_untrained_weights_are_the_same_every_time_and_leave_torchs_seed_alone(frames: np.ndarray) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first = build_network(None, V1)
+    first = prepared(V1, None).build()
     assert torch.equal(before, torch.random.get_rng_state())
     images = torch.from_numpy(images_of(frames[:2]))
     with torch.inference_mode():
-        assert torch.equal(first(images), build_network(None, V1)(images))
+        assert torch.equal(first(images), prepared(V1, None).build()(images))
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class SmallMemory(torch.nn.Module):
 
 def test_out_of_memory_halves_the_batch_for_good_and_loses_nothing(checkpoint: Path, frames: np.ndarray) -> None:
     images = images_of(frames)
-    engine = TorchEngine(Model(V1, checkpoint, ""), Precision.FLOAT32, batch_size=12)
+    engine = TorchEngine(prepared(V1, checkpoint), Precision.FLOAT32, batch_size=12)
     expected = engine.start(images)()
     engine._network = small = SmallMemory(engine._network, holds=3)
     np.testing.assert_allclose(engine.start(images)(), expected, rtol=1e-5, atol=1e-5)
@@ -200,16 +200,16 @@ def test_out_of_memory_halves_the_batch_for_good_and_loses_nothing(checkpoint: P
 
 
 def test_a_device_that_holds_no_image_at_all_is_an_error(checkpoint: Path, frames: np.ndarray) -> None:
-    engine = TorchEngine(Model(V1, checkpoint, ""), Precision.FLOAT32)
+    engine = TorchEngine(prepared(V1, checkpoint), Precision.FLOAT32)
     engine._network = SmallMemory(engine._network, holds=0)
     with pytest.raises(ExtractionError, match="not enough free memory for one image"):
         engine.start(images_of(frames[:4]))
 
 
 def test_the_batch_takes_half_of_the_free_memory() -> None:
-    assert largest_batch_size(free=64e9, per_image=20e6) == 256
-    assert largest_batch_size(free=4e9, per_image=20e6) == 64
-    assert largest_batch_size(free=1e6, per_image=20e6) == 1
+    assert largest_batch_size(free=64e9, per_input=20e6) == 256
+    assert largest_batch_size(free=4e9, per_input=20e6) == 64
+    assert largest_batch_size(free=1e6, per_input=20e6) == 1
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------
@@ -236,15 +236,15 @@ def test_a_file_that_is_not_resnet50_weights_is_refused(tmp_path: Path, checkpoi
     path = tmp_path / "weights.pth"
     write_damaged(path, kind, checkpoint)
     for engine in (EngineName.OPENVINO, EngineName.TORCH):
-        with pytest.raises(ExtractionError, match=r"weights\.pth: is not a file of ResNet-50 weights"):
-            open_engine(Model(V1, path, kind), ResNet50Settings(engine=engine))
+        with pytest.raises(ExtractionError, match=r"weights\.pth: is not a file of this model's weights"):
+            open_engine(prepared(V1, path, digest=kind), ResNet50Settings(engine=engine))
 
 
 def test_a_file_that_claims_to_be_the_published_one_must_be_it(tmp_path: Path, checkpoint: Path) -> None:
     path = tmp_path / weights.MODELS["resnet50-v1"].filename
     path.write_bytes(checkpoint.read_bytes())
     with pytest.raises(ExtractionError, match="but resnet50-0676ba61.pth has 0676ba61b6795bbe"):
-        build_network(path, V1)
+        prepared(V1, path).build()
 
 
 def test_the_published_files_are_torchvisions() -> None:
@@ -264,7 +264,7 @@ def test_auto_is_openvino_on_a_processor_and_torch_on_a_gpu_or_without_openvino(
     monkeypatch.setitem(sys.modules, "openvino", None)
     assert ResNet50Settings().resolved().engine is EngineName.TORCH
     with pytest.raises(ExtractionError, match="the package openvino is not installed here"):
-        OpenVinoEngine(Model(V1, None, "untrained"), Precision.FLOAT32)
+        OpenVinoEngine(prepared(V1, None), Precision.FLOAT32)
 
 
 def test_a_precision_that_is_not_there_is_refused_not_replaced() -> None:
@@ -285,7 +285,7 @@ def test_a_gpu_is_asked_for_and_never_replaced_by_a_processor(monkeypatch) -> No
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     settings = ResNet50Settings(device="cuda", precision="tf32").resolved()
     with pytest.raises(ExtractionError, match="device = 'cuda': torch finds no GPU here"):
-        open_engine(Model(V1, None, "untrained"), settings)
+        open_engine(prepared(V1, None), settings)
 
 
 def test_openvino_reports_to_nobody(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from support.studies import extract_session, make_study
 from flows.cli.tables.status import status_tables
 from storyframes.features import COMPARE_2016_COLUMNS
 from storyframes.store import record_status
-from tasks.extractors.opensmile.settings import FeatureSet
-from tasks.extractors.opensmile.undefined import UNDEFINED
+from tasks.extractors.opensmile.feature_sets import UNDEFINED, FeatureSet
 from tasks.media.sound import read_audio
 
 SECONDS = 2.0

@@ -16,8 +16,7 @@ from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.export.formats import Format
 from storyframes.export.run import export
 from storyframes.features import COMPARE_2016_COLUMNS
-from tasks.extractors.opensmile.settings import FeatureSet
-from tasks.extractors.opensmile.undefined import UNDEFINED
+from tasks.extractors.opensmile.feature_sets import UNDEFINED, FeatureSet
 from tasks.inspect.read_curves import read_curves
 
 FORMANTS = (1, 2, 3)

@@ -182,8 +182,8 @@ def test_gc_removes_them(store_root: Path) -> None:
 CONVERT = """
 import sys, time
 from pathlib import Path
-from tasks.extractors.glove.word_vectors import load_word_vectors
-import tasks.extractors.glove.word_vectors as module
+from tasks.extractors.glove import load_word_vectors
+import tasks.extractors.glove as module
 
 fill = module._fill
 def fill_and_hang(*arguments):
@@ -225,7 +225,7 @@ def write_vectors(path: Path, word: str) -> Path:
 
 @pytest.mark.parametrize("word", ["a", "b"])
 def test_a_killed_conversion_of_word_vectors_is_swept_by_the_next(cache: Path, tmp_path: Path, word: str) -> None:
-    from tasks.extractors.glove.word_vectors import load_word_vectors
+    from tasks.extractors.glove import load_word_vectors
 
     kill_when_half_done(CONVERT, str(write_vectors(tmp_path / "v.txt", "a")))
     folder = cache / "word-vectors"

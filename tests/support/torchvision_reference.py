@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from tasks.extractors.resnet50.settings import ResNet50Weights
+from tasks.extractors.resnet50 import ResNet50Weights
 from tasks.models.libraries import import_torchvision
 
 V1 = ResNet50Weights.V1

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from rich.markup import escape
 from rich.table import Table
 
+from tasks.extractors.availability import ExtractorState
 from tasks.extractors.base import ExtractionError, Run
 from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import EmbedSettings
-from tasks.extractors.overview import ExtractorState
 from tasks.extractors.sbert import MODEL as SBERT
 from tasks.inspect.formatting import human_bytes
 from tasks.models.weights import ModelFile, find

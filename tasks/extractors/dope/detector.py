@@ -11,7 +11,7 @@ from tasks.extractors.dope.layers import Layers, TorchLayers
 from tasks.extractors.dope.network import DopeNetwork
 from tasks.extractors.dope.postprocessing import frame_detections
 from tasks.extractors.dope.settings import DopeSettings
-from tasks.extractors.image_networks.settings import EngineName, Precision
+from tasks.extractors.settings import EngineName, Precision
 
 
 class DopeDetector:

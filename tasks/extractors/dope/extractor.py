@@ -15,7 +15,7 @@ from tasks.extractors.dope.joints import Part
 from tasks.extractors.dope.people import ParticipantTracker, everybody, shifted_rows
 from tasks.extractors.dope.settings import Device, DopeSettings, People
 from tasks.extractors.frame_pass import FrameExtractor
-from tasks.extractors.image_networks.settings import EngineName
+from tasks.extractors.settings import EngineName
 from tasks.media.recording import FrameBatch
 from tasks.models import weights
 from tasks.models.digests import model_digest

@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from tasks.extractors.dope.checkpoint import C4_CHANNELS, Weights
 from tasks.extractors.dope.layers import BoxLayers, BoxNumbers, FrameLayers, FrameMaps, frame_and_box_layers, linear
-from tasks.extractors.image_networks.openvino_engine import compile_network, convert_network
-from tasks.extractors.image_networks.settings import Precision
+from tasks.extractors.image.engines import compile_network, convert_network
+from tasks.extractors.settings import Precision
 
 
 class MappedWeights:

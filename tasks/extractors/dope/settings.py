@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from tasks.extractors.base import ExtractorSettings
 from tasks.extractors.dope.options import NetworkOptions
-from tasks.extractors.image_networks.settings import EngineName, Precision
+from tasks.extractors.settings import EngineName, Precision
 
 FLOAT32_BATCH_NORM_EPS = 0.0
 HALF_BATCH_NORM_EPS = 1e-5

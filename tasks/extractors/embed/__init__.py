@@ -1,7 +1,6 @@
-"""Any model as a feature: what the sections ``[[embed]]`` of the configuration become.
+"""Models that the configuration names, in sections ``[[embed]]``: what the kinds of them share.
 
-``settings`` is what all sections share, ``kinds`` which kinds there are, with their extractors; ``extractor`` what
-these share. ``local_model`` finds a model's files: those of the hub in its cache (``hub_cache``), torchvision's in
-torch's (``torchvision_weights``); ``model_files`` tells which of them decide values. ``fetch`` gets a model, when
-somebody asks for it. The kinds are rooms: ``audio``, ``image``, ``text``.
+``settings`` is what all sections share, ``extractor`` the base of their features. ``local_model`` finds a model's files
+on this machine and reads them once; ``sources`` is where models are published and stored, and fetches them when
+somebody asks for it. The kinds are rooms beside this one: ``image``, ``audio``, ``text``.
 """

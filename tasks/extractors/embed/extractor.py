@@ -1,4 +1,4 @@
-"""What the features of all kinds of models share: what they are called, what decides their values, what is noted."""
+"""What the features of all kinds of models share: their names, what decides their values, what is noted beside them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,28 @@ from storyframes.features import FeatureSpec
 from storyframes.installation import install_line
 from storyframes.store.publish import FeatureWriter
 from tasks.extractors.base import ALL, CommonSettings, ExtractionError, Extractor, Tolerance
-from tasks.extractors.embed.fetch import fetch_source
-from tasks.extractors.embed.local_model import LocalModel, find_model
+from tasks.extractors.embed.local_model import LocalModel, current_digests, find_model
 from tasks.extractors.embed.settings import EmbedSettings, Origin
+from tasks.extractors.embed.sources import fetch_source
 
 E = TypeVar("E", bound=EmbedSettings)
 
-_NEEDS = {
+_PACKAGES = {
     Origin.TIMM: "timm",
     Origin.HF: "transformers",
     Origin.PATH: "transformers",
     Origin.TORCHVISION: "torchvision",
 }
-_NOT_VALUES = {"name", "source", "device", "sessions_per_gpu", "batch_size"}
+_DECIDES_NO_VALUE = {"name", "source", "device", "sessions_per_gpu", "batch_size", "cpus"}
 
 
 class Embedding(Extractor[E]):
-    """A model of one section ``[[embed]]``.
+    """A feature that a model makes, of one section ``[[embed]]``.
 
-    Its specification is made of the section and of the model's own width, so it is an object's, not the class's.
-
-    Attributes:
-        not_values: settings of the section that do not decide values; a kind adds its own.
+    Its specification depends on the section and on the model's own width, so it belongs to the object, not the class.
     """
 
     tolerance: ClassVar[Mapping[str, Tolerance]] = {ALL: Tolerance(1e-3, 1e-3)}
-    not_values: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, settings: E, common: CommonSettings) -> None:
         super().__init__(settings, common)
@@ -48,8 +44,8 @@ class Embedding(Extractor[E]):
     def name(self) -> str:
         return self.settings.name
 
-    # No cached_property: with its code between, an error of ours would not be known as ours (tasks/extract.py), and its
-    # text would be withheld where texts are read.
+    # No cached_property: tasks/extract.py withholds the text of an error whose traceback has a file of another package,
+    # if texts are read, and functools would be one.
     @property
     def spec(self) -> FeatureSpec:  # type: ignore[override]
         if self._spec is None:
@@ -58,45 +54,38 @@ class Embedding(Extractor[E]):
 
     @property
     def model(self) -> LocalModel:
-        """The model's files.
+        """The model's files, read when first asked for.
 
         Raises:
-            ExtractionError: they are not here, may not be loaded, or are others than when the work was planned.
+            ExtractionError: they are missing, may not be loaded, or have changed since the work was planned.
         """
-        if self._model is not None:
-            return self._model
-        model = find_model(self.settings)
-        if self.settings.planned not in (None, model.digest):
-            raise ExtractionError(
-                f"[[embed]] {self.name}: the files of {self.settings.source} are not those that they were when the "
-                "work was planned (or this worker has others): run the extraction again"
-            )
-        self._model = model
-        return model
+        if self._model is None:
+            model = find_model(self.settings)
+            if self.settings.planned not in (None, model.digest):
+                raise ExtractionError(
+                    f"{self.settings.section}: the files of {self.settings.source} have changed since the work was "
+                    "planned (or this worker has others): run the extraction again"
+                )
+            self._model = model
+        return self._model
 
     @abstractmethod
     def make_spec(self, model: LocalModel) -> FeatureSpec:
-        """The feature's arrays; without loading the network, of its configuration.
+        """The feature's arrays, from the model's configuration: the network is not loaded.
 
         Raises:
             ExtractionError: the model cannot become this feature, or it has no such layer.
         """
 
-    @property
-    def needs(self) -> Mapping[str, float]:
-        return self.settings.needs
-
     def value_settings(self) -> Mapping[str, Any]:
-        """The section without what only says where and how fast; of a folder its content counts, not its place."""
-        section = self.settings.model_dump(mode="json")
-        model = self.model
-        values = {name: value for name, value in section.items() if name not in _NOT_VALUES | self.not_values}
-        return values | {"source": f"{model.origin}:{model.name}", "layer": list(self.settings.layers)}
+        """The section without what only says where and how fast; of a folder its content counts, not its path."""
+        section = self.settings.model_dump(mode="json", exclude=_DECIDES_NO_VALUE)
+        return section | {"source": f"{self.model.origin}:{self.model.name}", "layer": list(self.settings.layers)}
 
     def models(self) -> Mapping[str, str]:
-        """SHA-256 of the model's files; asked before the work and after it, so that a change in between shows."""
-        _ = self.model, self.spec  # a layer that is not there is told before anything is decoded
-        return find_model(self.settings).digests
+        """SHA-256 of the model's files as they are now: compared before and after the work, so that a change shows."""
+        _ = self.spec  # a layer that the model does not have is an error before anything is decoded
+        return current_digests(self.model, self.settings)
 
     def fetch_models(self) -> Iterable[Path]:
         if self.settings.origin is Origin.PATH:
@@ -104,23 +93,13 @@ class Embedding(Extractor[E]):
         return [fetch_source(f"{self.settings.source}@{self.settings.revision}").path]
 
     def check_tool(self) -> None:
-        """Make sure, before any work, that the packages and the model are here.
-
-        Raises:
-            ExtractionError: something is missing; the message says how to get it.
-        """
-        for package in self.packages:
-            if find_spec(package) is None:
-                raise ExtractionError(f"[[embed]] {self.name} needs the package {package}: {install_line('embed')}")
-        _ = self.model, self.spec
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """What has to be installed for it."""
-        return (_NEEDS[self.settings.origin],)
+        package = _PACKAGES[self.settings.origin]
+        if find_spec(package) is None:
+            raise ExtractionError(f"{self.settings.section} needs the package {package}: {install_line('embed')}")
+        _ = self.spec
 
     def note_model(self, out: FeatureWriter) -> None:
-        """Write down beside the values which model they are of, its licence, and how far two extractions may differ."""
+        """Store beside the values which model they are of, its licence, and how far two extractions may differ."""
         model = self.model
         out.attributes["model"] = {
             "source": f"{model.origin}:{model.name}",
@@ -129,11 +108,11 @@ class Embedding(Extractor[E]):
             "layers": list(self.settings.layers),
         }
         out.attributes["device"] = str(self.settings.device)
-        out.attributes["tolerance"] = {key: [one.absolute, one.relative] for key, one in self.tolerance.items()}
+        out.attributes["tolerance"] = {key: [each.absolute, each.relative] for key, each in self.tolerance.items()}
 
 
 def layer_numbers(settings: EmbedSettings, depth: int) -> tuple[int, ...]:
-    """The section's layers, counted from 0 (what enters the first block) to ``depth`` (what leaves the last).
+    """The section's layers, counted from 0 (the input of the first block) to ``depth`` (the output of the last).
 
     Raises:
         ExtractionError: the model has no such layer, or two numbers are one layer.
@@ -141,17 +120,17 @@ def layer_numbers(settings: EmbedSettings, depth: int) -> tuple[int, ...]:
     for layer in settings.layers:
         if not -depth - 1 <= layer <= depth:
             raise ExtractionError(
-                f"[[embed]] {settings.name}: layer = {layer}, but {settings.source} has {depth} blocks: 0 to {depth}, "
+                f"{settings.section}: layer = {layer}, but {settings.source} has {depth} blocks: 0 to {depth}, "
                 f"or -1 (the last) to {-depth - 1}"
             )
     numbers = tuple(layer % (depth + 1) for layer in settings.layers)
     if len(set(numbers)) < len(numbers):
-        raise ExtractionError(f"[[embed]] {settings.name}: layer = {list(settings.layers)} names one layer twice")
+        raise ExtractionError(f"{settings.section}: layer = {list(settings.layers)} names one layer twice")
     return numbers
 
 
 def column_names(name: str, width: int, layers: tuple[int, ...] = (-1,)) -> tuple[str, ...]:
-    """A name for each number of a row: ``dinov2_0007``; of several layers ``dinov2_l11_0007``, one after the other."""
+    """A name for each number of a row: ``dinov2_0007``; of several layers ``dinov2_l11_0007``, layer by layer."""
     if len(layers) == 1:
         return tuple(f"{name}_{number:04d}" for number in range(width))
     return tuple(f"{name}_l{layer}_{number:04d}" for layer in layers for number in range(width))
@@ -161,4 +140,4 @@ def layer_groups(width: int, layers: tuple[int, ...]) -> dict[str, slice]:
     """Of several layers, the columns of each: ``layer_11``; none of a single one."""
     if len(layers) == 1:
         return {}
-    return {f"layer_{layer}": slice(place * width, (place + 1) * width) for place, layer in enumerate(layers)}
+    return {f"layer_{layer}": slice(rank * width, (rank + 1) * width) for rank, layer in enumerate(layers)}

@@ -1,6 +1,6 @@
-"""A model as its files lie on this machine: found, told apart by SHA-256, and refused where it cannot be trusted.
+"""A model's files on this machine: found, read once, identified by SHA-256, and refused if they cannot be trusted.
 
-Nothing here imports torch or a library of models: planning asks this of every section.
+Nothing here imports torch or a library of models: planning calls this for every section.
 """
 
 from __future__ import annotations
@@ -8,17 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from storyframes.store.records import canonical_json
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.embed.hub_cache import how_to_get, hub_repository, snapshot_folder
-from tasks.extractors.embed.model_files import deciding_files, weight_files
 from tasks.extractors.embed.settings import EmbedSettings, Origin
-from tasks.extractors.embed.torchvision_weights import find_weights
+from tasks.extractors.embed.sources import (
+    PICKLE,
+    READ_SUFFIXES,
+    SAFETENSORS,
+    find_weights,
+    hub_repository,
+    snapshot_folder,
+)
 from tasks.models.digests import model_digests
 
 _LICENSE = re.compile(r"^license:\s*(\S.*?)\s*$", re.MULTILINE)
@@ -27,16 +32,17 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model's files.
+    """A model's files, and what its configuration files say.
 
     Attributes:
         origin: where it is from.
-        name: what stands behind the colon of ``source``; of a folder its last part, as paths are nobody's business.
+        name: the part of ``source`` behind the colon; of a folder its last part, as a path may say whose it is.
         folder: with config.json and what else the model's library reads; None of torchvision's.
         weights: the files of its weights, one unless they are in parts.
-        config: config.json; of torchvision's empty.
+        config: the content of config.json; empty for torchvision's.
+        modules: the content of modules.json, which lists the parts of a sentence model; empty for other models.
         digests: SHA-256 of every file that decides its values, by path in the folder.
-        revision: the commit, or which of torchvision's weights; empty of a folder.
+        revision: the commit, or the name of torchvision's weights; empty of a folder.
         license: as its authors state it.
     """
 
@@ -48,38 +54,66 @@ class LocalModel:
     digests: Mapping[str, str] = field(repr=False)
     revision: str = ""
     license: str = UNSTATED
+    modules: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @property
     def digest(self) -> str:
-        """One for all its files."""
+        """One digest of all its files."""
         return hashlib.sha256(canonical_json(dict(self.digests))).hexdigest()
 
 
 def find_model(settings: EmbedSettings) -> LocalModel:
-    """The model of a section, as it lies here; no network, no library of models.
+    """The model of a section as it is on this machine; no network, no library of models.
 
     Raises:
-        ExtractionError: it is not here (the message names the command that gets it), or not one that may be loaded.
+        ExtractionError: it is not here (the message names the command that fetches it), or may not be loaded.
     """
     if settings.origin is Origin.TORCHVISION:
         path = find_weights(settings.model_name, settings.revision or "")
-        digests = {path.name: _sha256({path.name: path})[path.name]}
-        revision = settings.revision or ""
         license = "BSD-3-Clause (torchvision); its training data may have terms of their own"
-        return LocalModel(settings.origin, settings.model_name, None, (path,), {}, digests, revision, license)
+        return LocalModel(
+            settings.origin,
+            settings.model_name,
+            None,
+            (path,),
+            {},
+            _sha256({path.name: path}),
+            settings.revision or "",
+            license,
+        )
     folder = _folder(settings)
-    config = _config(folder, settings)
-    _refuse_remote_code(folder, config, settings)
-    weights = weight_files(folder, settings)
-    digests = _sha256(deciding_files(folder, weights))
-    name = folder.name if settings.origin is Origin.PATH else settings.model_name
+    config = _read_json(folder / "config.json", settings, "a model's folder has config.json and its weights")
+    if not isinstance(config, dict):
+        raise ExtractionError(f"{settings.label} has a config.json that is no table")
+    modules = _modules(folder, settings)
+    _refuse_code(folder, config, modules, settings)
+    weights = _weight_files(folder, settings)
     return LocalModel(
-        settings.origin, name, folder, weights, config, digests, settings.revision or "", _license(folder, config)
+        settings.origin,
+        folder.name if settings.origin is Origin.PATH else settings.model_name,
+        folder,
+        weights,
+        config,
+        _sha256(_deciding_files(folder, weights, modules)),
+        settings.revision or "",
+        _license(folder, config),
+        modules,
     )
 
 
+def current_digests(model: LocalModel, settings: EmbedSettings) -> dict[str, str]:
+    """``model.digests`` as they are now: different if a file was changed, added or removed since.
+
+    Raises:
+        ExtractionError: the model is not complete any more.
+    """
+    if model.folder is None:
+        return _sha256({path.name: path for path in model.weights})
+    return _sha256(_deciding_files(model.folder, _weight_files(model.folder, settings), model.modules))
+
+
 def planned_digest(settings: EmbedSettings) -> str | None:
-    """The digest of the model's files, None where it cannot be told here: what is wrong is said by who needs it."""
+    """The digest of the model's files, None if it cannot be computed: the extraction's own error will say why."""
     try:
         return find_model(settings).digest
     except (ExtractionError, OSError):
@@ -87,54 +121,91 @@ def planned_digest(settings: EmbedSettings) -> str | None:
 
 
 def _folder(settings: EmbedSettings) -> Path:
-    if settings.origin is Origin.PATH:
-        folder = Path(settings.model_name)
-        if not folder.is_dir():
-            raise ExtractionError(f"[[embed]] {settings.name}: source = {settings.source!r} is not a folder")
-        return folder
-    return snapshot_folder(hub_repository(settings.origin, settings.model_name), settings.revision or "", settings)
-
-
-def _config(folder: Path, settings: EmbedSettings) -> Mapping[str, Any]:
-    return _read_json(folder / "config.json", settings, "a model's folder has config.json and its weights")
+    if settings.origin is not Origin.PATH:
+        repository = hub_repository(settings.origin, settings.model_name)
+        return snapshot_folder(repository, settings.revision or "", settings)
+    folder = Path(settings.model_name)
+    if not folder.is_dir():
+        raise ExtractionError(f"{settings.section}: source = {settings.source!r} is not a folder")
+    return folder
 
 
 def _read_json(path: Path, settings: EmbedSettings, rule: str) -> Any:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        whole = f"; where it was not fetched whole, {how_to_get(settings)}" if settings.origin.on_hub else ""
-        raise ExtractionError(
-            f"[[embed]] {settings.name}: {settings.source} has no {path.name}: {rule}{whole}"
-        ) from None
+        raise ExtractionError(f"{settings.label} has no {path.name}: {rule}{_fetch_whole(settings)}") from None
     except (OSError, ValueError) as error:
         raise ExtractionError(
-            f"[[embed]] {settings.name}: {path.name} of {settings.source} cannot be read ({type(error).__name__})"
+            f"{settings.section}: {path.name} of {settings.source} cannot be read ({type(error).__name__})"
         ) from None
-    if path.name == "config.json" and not isinstance(content, dict):
-        raise ExtractionError(f"[[embed]] {settings.name}: config.json of {settings.source} is no table: {rule}")
-    return content
 
 
-def _refuse_remote_code(folder: Path, config: Mapping[str, Any], settings: EmbedSettings) -> None:
-    """Refuse a model that wants a program of its own to be run: with it, a file of numbers could do anything here."""
+def _modules(folder: Path, settings: EmbedSettings) -> tuple[Mapping[str, Any], ...]:
+    if not (folder / "modules.json").is_file():
+        return ()
+    content = _read_json(folder / "modules.json", settings, "it lists the parts of a sentence model")
+    if not isinstance(content, list) or not all(isinstance(module, dict) for module in content):
+        raise ExtractionError(f"{settings.label} has a modules.json that is no list of parts")
+    for module in content:
+        part = Path(str(module.get("path", "")))
+        if part.is_absolute() or ".." in part.parts:
+            raise ExtractionError(f"{settings.label} has a part outside its folder ({str(part)!r} in modules.json)")
+    return tuple(content)
+
+
+def _refuse_code(
+    folder: Path, config: Mapping[str, Any], modules: Sequence[Mapping[str, Any]], settings: EmbedSettings
+) -> None:
+    """Refuse a model that needs a program of its own: if that ran, a file of numbers could do anything here."""
     refused = "that is never run here: take a model that its library knows"
     if "auto_map" in config:
-        raise ExtractionError(
-            f"[[embed]] {settings.name}: {settings.source} wants code of its own (auto_map in config.json); {refused}"
-        )
+        raise ExtractionError(f"{settings.label} wants code of its own (auto_map in config.json); {refused}")
     if (folder / "adapter_config.json").is_file():
-        raise ExtractionError(
-            f"[[embed]] {settings.name}: {settings.source} is an adapter of another model: merge it into that first"
-        )
-    if (folder / "modules.json").is_file():
-        for module in _read_json(folder / "modules.json", settings, "it lists the parts of a model of sentences"):
-            kind = str(module.get("type") if isinstance(module, dict) else module)
-            if not kind.startswith("sentence_transformers."):
-                raise ExtractionError(
-                    f"[[embed]] {settings.name}: {settings.source} wants code of its own ({kind!r} in modules.json); "
-                    f"{refused}"
-                )
+        raise ExtractionError(f"{settings.label} is an adapter of another model: merge it into that first")
+    for module in modules:
+        kind = str(module.get("type"))
+        if not kind.startswith("sentence_transformers."):
+            raise ExtractionError(f"{settings.label} wants code of its own ({kind!r} in modules.json); {refused}")
+
+
+def _weight_files(folder: Path, settings: EmbedSettings) -> tuple[Path, ...]:
+    """The weights in a folder: safetensors if there are any, else torch's own format, each in one file or in parts."""
+    for whole in (SAFETENSORS, PICKLE):
+        if (folder / whole).is_file():
+            return (folder / whole,)
+        index = folder / f"{whole}.index.json"
+        if index.is_file():
+            return _parts(index, settings)
+    raise ExtractionError(
+        f"{settings.label} has neither {SAFETENSORS} nor {PICKLE}: other formats are not loaded{_fetch_whole(settings)}"
+    )
+
+
+def _parts(index: Path, settings: EmbedSettings) -> tuple[Path, ...]:
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise ExtractionError(f"{settings.section}: {index.name} of {settings.source} is damaged") from None
+    parts = tuple(index.parent / Path(name).name for name in names)
+    if missing := [part.name for part in parts if not part.is_file()]:
+        raise ExtractionError(f"{settings.label} lacks {missing[0]}, which {index.name} names: fetch it again")
+    return parts
+
+
+def _fetch_whole(settings: EmbedSettings) -> str:
+    return f"; if it was not fetched whole, {settings.how_to_get}" if settings.origin.on_hub else ""
+
+
+def _deciding_files(folder: Path, weights: Sequence[Path], modules: Sequence[Mapping[str, Any]]) -> dict[str, Path]:
+    """By path in the folder, the files that can decide values: the weights, and all that a library might read."""
+    files = {path.name: path for path in folder.iterdir() if path.suffix in READ_SUFFIXES and path.is_file()}
+    files |= {path.name: path for path in weights}
+    for part in {folder / str(module.get("path") or "") for module in modules} - {folder}:
+        inside = part.iterdir() if part.is_dir() else ()
+        kept = [path for path in inside if path.suffix in (*READ_SUFFIXES, ".safetensors", ".bin") and path.is_file()]
+        files |= {str(path.relative_to(folder)): path for path in kept}
+    return dict(sorted(files.items()))
 
 
 def _sha256(files: Mapping[str, Path]) -> dict[str, str]:
@@ -151,5 +222,5 @@ def _license(folder: Path, config: Mapping[str, Any]) -> str:
     except OSError:
         return UNSTATED
     front = head.split("---", 2)[1] if head.startswith("---") and head.count("---") > 1 else ""
-    found = _LICENSE.search(front)
-    return found[1] if found else UNSTATED
+    match = _LICENSE.search(front)
+    return match[1] if match else UNSTATED

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from storyframes.spec import NAME_PATTERN
-from tasks.extractors.image_networks.settings import Device, Precision
-from tasks.extractors.settings import ExtractorSettings
+from tasks.extractors.settings import ComputeSettings
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _WEIGHTS = re.compile(r"[A-Z][A-Z0-9_]*")  # how torchvision calls its weights: IMAGENET1K_V1
@@ -43,8 +42,8 @@ class Origin(StrEnum):
 Layers = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
-class EmbedSettings(ExtractorSettings):
-    """What the sections of all kinds share.
+class EmbedSettings(ComputeSettings):
+    """The settings that sections of all kinds share.
 
     Attributes:
         name: of the feature.
@@ -53,10 +52,6 @@ class EmbedSettings(ExtractorSettings):
             (IMAGENET1K_V1); a folder has none.
         layer: whose output is taken: 0 is what enters the first block, 1 what leaves it, -1 what leaves the last.
             Several stand side by side in a row.
-        device: a processor, or a GPU, which a worker must then declare.
-        sessions_per_gpu: how many sessions share one GPU.
-        precision: in what the network computes.
-        batch_size: how many go through the network together; without it the kind's own choice.
     """
 
     name: str
@@ -64,10 +59,6 @@ class EmbedSettings(ExtractorSettings):
     source: str
     revision: str | None = None
     layer: int | Layers = -1
-    device: Device = Device.CPU
-    sessions_per_gpu: int = Field(default=1, ge=1)
-    precision: Precision = Precision.FLOAT32
-    batch_size: int | None = Field(default=None, ge=1)
 
     _planned: str | None = PrivateAttr(default=None)
 
@@ -117,12 +108,6 @@ class EmbedSettings(ExtractorSettings):
             raise ValueError("revision is for models of the hub and of torchvision: a folder is known by its content")
         return self
 
-    @model_validator(mode="after")
-    def _precision_is_the_devices(self) -> Self:
-        if self.precision is Precision.TF32 and self.device is not Device.CUDA:
-            raise ValueError("precision = 'tf32' is a GPU's: set device = 'cuda'")
-        return self
-
     @property
     def origin(self) -> Origin:
         return Origin(self.source.partition(":")[0])
@@ -137,9 +122,19 @@ class EmbedSettings(ExtractorSettings):
         return self.layer if isinstance(self.layer, tuple) else (self.layer,)
 
     @property
-    def needs(self) -> dict[str, float]:
-        """Dask resources of one extraction."""
-        return {"GPU": 1 / self.sessions_per_gpu} if self.device is Device.CUDA else {"CPU": 1}
+    def section(self) -> str:
+        """What messages call the section."""
+        return f"[[embed]] {self.name}"
+
+    @property
+    def label(self) -> str:
+        """What messages call the model: the section and its source."""
+        return f"{self.section}: {self.source}"
+
+    @property
+    def how_to_get(self) -> str:
+        """The command that fetches the model, as the end of a sentence."""
+        return f"'storyframes models fetch {self.source}@{self.revision}' gets it"
 
     @property
     def reads(self) -> tuple[str, ...]:

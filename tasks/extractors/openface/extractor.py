@@ -205,7 +205,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
         out.attributes["exit_code"] = output.exit_code
 
     def check_tool(self) -> None:
-        """Find the configured binary or image; see :class:`tasks.extractors.required_tools.RunsTool`."""
+        """Find the configured binary or image; see :meth:`Extractor.check_tool`."""
         match self.settings.backend:
             case Backend.BINARY:
                 self._tool_files  # noqa: B018
@@ -213,7 +213,7 @@ class OpenFace(Extractor[OpenFaceSettings]):
                 self._container  # noqa: B018
 
     def try_out(self, video: Path) -> Mapping[str, str]:
-        """Run OpenFace three times; see :class:`tasks.extractors.required_tools.TriesOut`.
+        """Run OpenFace three times; see :meth:`Extractor.try_out`.
 
         Where nothing is configured to be run (``backend = "csv"``), the container is tried.
         """

@@ -1,3 +1,3 @@
-"""openSMILE: ``settings`` → ``extractor`` → ``stream`` (the library's descriptors, with its files in ``conf``), and
-``undefined``, which says where these are no values.
+"""openSMILE: ``extractor`` is the feature, ``feature_sets`` its settings and which of the library's numbers are no
+values, ``stream`` the library's descriptors of a stream of sound, with configuration files in ``conf``.
 """

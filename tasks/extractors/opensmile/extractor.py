@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from storyframes.features import AUDIO_HOP_S, FEATURES
 from storyframes.store.publish import FeatureWriter
-from tasks.extractors.base import (
-    ALL,
-    ExtractionError,
-    Extractor,
-    Input,
-    MissingInputError,
-    Source,
-    Tolerance,
-    distribution_version,
-)
-from tasks.extractors.frame_means import FrameRows
-from tasks.extractors.frames import Clock, read_clock_if_any
-from tasks.extractors.heard_sound import HeardSound, note_extent, read_sound
-from tasks.extractors.opensmile.settings import SAMPLE_RATE, OpenSmileSettings
-from tasks.extractors.opensmile.undefined import UNDEFINED
-from tasks.media.container import RecordingError
-from tasks.media.sound import AudioBlock, NoAudioError
+from tasks.extractors.audio.sound import FrameRows, Sound, SoundExtractor, read_sound
+from tasks.extractors.base import ALL, ExtractionError, Source, Tolerance, distribution_version
+from tasks.extractors.frames import Clock
+from tasks.extractors.opensmile.feature_sets import SAMPLE_RATE, UNDEFINED, OpenSmileSettings
 
 
-class OpenSmile(Extractor[OpenSmileSettings]):
+class OpenSmile(SoundExtractor[OpenSmileSettings]):
     """The ``opensmile`` extractor."""
 
     spec = FEATURES["opensmile"]
     Settings = OpenSmileSettings
     version = 4
-    inputs = (Input.VIDEO, Input.AUDIO)
-    needs_frames = False
     libraries = ("av",)
     tolerance: ClassVar = {ALL: Tolerance(1e-4, 1e-3)}
 
@@ -46,17 +30,8 @@ class OpenSmile(Extractor[OpenSmileSettings]):
     def tools(self) -> Mapping[str, str]:
         return {"opensmile": distribution_version("opensmile")}
 
-    def extract(self, source: Source, out: FeatureWriter) -> None:
-        clock = read_clock_if_any(source, out)
-        try:
-            self._store(read_sound(source, SAMPLE_RATE), clock, out)
-        except NoAudioError as error:
-            raise MissingInputError(str(error)) from None
-        except RecordingError as error:
-            raise ExtractionError(str(error)) from None
-
-    def _store(self, sound: Iterator[AudioBlock], clock: Clock | None, out: FeatureWriter) -> None:
-        """Describe the sound as it is decoded; memory does not grow with its length."""
+    def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
+        """Describe the sound as it is decoded."""
         from tasks.extractors.opensmile.stream import DescriptorStream
 
         stream = DescriptorStream(self.settings.feature_set)
@@ -65,19 +40,18 @@ class OpenSmile(Extractor[OpenSmileSettings]):
         voiced_share = FrameRows(clock, (), out, "voiced_share") if clock else None
         undefined = UNDEFINED[self.settings.feature_set]
         pitch = stream.columns.index(undefined.pitch)
-        heard = HeardSound()
-        first = next(sound)
-        for rows in undefined.blank(stream.describe(heard.samples(chain([first], sound))), stream.columns):
-            row_time = first.time + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
+        sound = Sound(read_sound(source, SAMPLE_RATE), SAMPLE_RATE)
+        for rows in undefined.blank(stream.describe(sound.samples()), stream.columns):
+            row_time = sound.start_s + AUDIO_HOP_S * np.arange(values.rows, values.rows + len(rows))
             values.append(rows)
             time.append(row_time)
             if means and voiced_share:
                 means.add(row_time, rows)
                 voiced_share.add(row_time, ~np.isnan(rows[:, pitch]))
-        note_extent(first.time, first.time + stream.samples / SAMPLE_RATE, heard, clock, out)
+        sound.note_extent(clock, out)
         if values.rows == 0:
             raise ExtractionError(
-                f"the sound is {stream.samples / SAMPLE_RATE:.3f} s long, shorter than openSMILE's window of 0.06 s"
+                f"the sound is {sound.duration_s:.3f} s long, shorter than openSMILE's window of 0.06 s"
             )
         if means and voiced_share:
             means.finish()

@@ -18,7 +18,7 @@ import opensmile
 from opensmile.core.config import config
 from opensmile.core.lib import FrameMetaData, OpenSMILE
 
-from tasks.extractors.opensmile.settings import SAMPLE_RATE, FeatureSet
+from tasks.extractors.opensmile.feature_sets import SAMPLE_RATE, FeatureSet
 
 _CONF = Path(__file__).with_name("conf")
 _DESCRIPTORS = {  # the library's own files

@@ -73,7 +73,7 @@ class OutsideExtractor(Extractor[S]):
         return {"python": self.place.environment.python} if isinstance(self.place, VenvPlace) else {}
 
     def check_tool(self) -> None:
-        """Look for the environment or the image; see :class:`tasks.extractors.required_tools.RunsTool`.
+        """Look for the environment or the image; see :meth:`Extractor.check_tool`.
 
         Raises:
             ExtractionError: it is not here; the message says what makes it.

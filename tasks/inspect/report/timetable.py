@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from storyframes.tracks import MAIN
-from tasks.extractors.speech import speaker_labels
+from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
 from tasks.inspect.report.label_facts import value_text
 from tasks.study.load import Phase, Study, StudyFileError

@@ -13,7 +13,7 @@ import pandas as pd
 
 from storyframes import FeatureStore
 from tasks.extractors.settings import TranscriptSettings
-from tasks.extractors.speech import speaker_labels
+from tasks.extractors.text.speech import speaker_labels
 from tasks.study.load import Study, StudyFileError
 from tasks.study.rows import spoken_name
 from tasks.study.study_identity import check_study_record

@@ -12,7 +12,7 @@ from storyframes import ClipDataset
 from storyframes_empathy.training.inputs import open_parts, rows_of
 from storyframes_empathy.training.moments import measure
 from storyframes_empathy.training.settings import InputSettings, TrainSettings
-from tasks.extractors.opensmile.settings import FeatureSet
+from tasks.extractors.opensmile.feature_sets import FeatureSet
 
 
 @pytest.mark.parametrize("axis", ["frame", "audio_frame"])

@@ -1,0 +1,335 @@
+"""Models of pictures of three libraries, each as a :class:`~tasks.extractors.image.network.Backbone`.
+
+timm's come from a folder with ``config.json`` and weights, as timm writes it to the hub; those of transformers (ViT,
+DINOv2, CLIP, SigLIP, …) from a folder that it can load; torchvision's are its classification models, with weights as it
+publishes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.image.network import Backbone, as_tokens, load_state, outputs_of
+from tasks.models.libraries import import_torchvision
+
+# By a child that such a model has: where its layers are. Theirs are the children of the one that is named, in order.
+_LAYERS = {
+    "encoder": "encoder.layers",  # ViT
+    "trunk_output": "trunk_output",  # RegNet
+    "blocks": "blocks",  # MaxViT
+    "layers": "layers",  # MNASNet
+    "features": "features",  # ConvNeXt, DenseNet, EfficientNet, MobileNet, Swin, VGG
+}
+_STAGES = (("layer1", "layer2", "layer3", "layer4"), ("stage2", "stage3", "stage4", "conv5"))  # ResNet; ShuffleNet
+_ENDS = {"encoder": "encoder", "norm": "norm"}  # what normalises the last layer: ViT's encoder, Swin's norm
+# What torchvision sets itself where it loads published weights; they would be read wrongly without.
+_AS_PUBLISHED: dict[str, dict[str, Any]] = {
+    "googlenet": {"transform_input": True, "init_weights": False},
+    "inception_v3": {"transform_input": True, "init_weights": False},
+}
+_CLASS_TOKENS = ("cls_token", "class_embedding")
+_OTHER_TOKENS = ("distillation_token", "register_tokens")
+UNTRAINED_SEED = 0
+
+
+# --- timm ------------------------------------------------------------------------------------------------------------
+
+
+def import_timm() -> ModuleType:
+    """timm, importable beside any build of torch."""
+    import_torchvision()
+    import timm
+
+    return timm
+
+
+class TimmBackbone(Backbone):
+    """A model of timm; its layers are the stages that ``feature_info`` lists, blocks in a vision transformer.
+
+    Args:
+        model: with its weights, without its classifier.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.tells_layers = _gives_layers(model)
+        self.layers = len(model.feature_info) if self.tells_layers else 1
+        self.prefix = getattr(model, "num_prefix_tokens", 0) or 0
+        self.has_class_token = getattr(model, "cls_token", None) is not None
+        self._options = {"output_fmt": "NLC", "return_prefix_tokens": True} if self.prefix else {"output_fmt": "NCHW"}
+
+    def check(self, layer: int) -> None:
+        if layer == 0:
+            raise ValueError("timm does not give what goes into the first layer: count from 1")
+        if not self.tells_layers:
+            raise ValueError("timm gives no layers of this model: set pool = 'model'")
+
+    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
+        inner = sorted({layer for layer in wanted if layer < self.layers})
+        found = {}
+        if inner:
+            found = dict(zip(inner, self._layers(pixels, [layer - 1 for layer in inner], norm=False), strict=True))
+        if self.layers in wanted:
+            (found[self.layers],) = self._layers(pixels, [self.layers - 1], norm=True)
+        return [found[layer] for layer in wanted]
+
+    def _layers(self, pixels: torch.Tensor, indices: list[int], *, norm: bool) -> list[torch.Tensor]:
+        found = self.model.forward_intermediates(
+            pixels, indices=indices, norm=norm, intermediates_only=True, stop_early=True, **self._options
+        )
+        return [
+            torch.cat([state[1], state[0]], dim=1) if isinstance(state, tuple) else as_tokens(state) for state in found
+        ]
+
+    def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.model(pixels)
+
+
+def _gives_layers(model: Any) -> bool:
+    if not getattr(model, "feature_info", None) or not hasattr(model, "forward_intermediates"):
+        return False
+    return "indices" in inspect.signature(model.forward_intermediates).parameters
+
+
+def load_timm(config: Mapping[str, Any], weights: Path, section: str) -> TimmBackbone:
+    """The model, float32, in evaluation mode.
+
+    Raises:
+        ExtractionError: there is no such architecture, or the weights are not this model's.
+    """
+    with torch.random.fork_rng(devices=[]):  # weights are drawn and thrown away; nobody's seed is to change
+        model = _create_timm(config, section)
+    load_state(model, weights)
+    model.reset_classifier(0)
+    return TimmBackbone(model.eval())
+
+
+def data_config(config: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """How timm prepares images for the model.
+
+    Raises:
+        ExtractionError: there is no such architecture.
+    """
+    with torch.device("meta"):  # its shapes, without its weights
+        model = _create_timm(config, section)
+    return import_timm().data.resolve_model_data_config(model)
+
+
+def _create_timm(config: Mapping[str, Any], section: str) -> Any:
+    timm = import_timm()
+    architecture, published = config["architecture"], dict(config.get("pretrained_cfg", config))
+    if not timm.is_model(architecture):
+        raise ExtractionError(
+            f"{section} config.json wants the architecture {architecture!r}, which timm {timm.__version__} lacks"
+        )
+    published.pop("architecture", None)
+    arguments = dict(config.get("model_args", {}))
+    for name in ("num_classes", "global_pool"):
+        if name in config:
+            arguments.setdefault(name, config[name])
+    try:
+        return timm.create_model(architecture, pretrained=False, pretrained_cfg=published, **arguments)
+    except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ExtractionError(f"{section} timm cannot make {architecture!r} of config.json: {error}") from None
+
+
+# --- torchvision -----------------------------------------------------------------------------------------------------
+
+
+class TorchvisionBackbone(Backbone):
+    """A classification model of torchvision; its own pool is what goes into its last linear layer.
+
+    Args:
+        name: of the model.
+        model: with its weights.
+    """
+
+    foldable = True
+
+    def __init__(self, name: str, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._channels_last = name.startswith("swin")
+        children = dict(model.named_children())
+        self._modules_of_layers = _torchvision_layers(model, children)
+        self.layers, self.tells_layers = max(len(self._modules_of_layers), 1), bool(self._modules_of_layers)
+        self._end = next((end for child, end in _ENDS.items() if child in children), "")
+        self.has_class_token = "encoder" in children
+        self.prefix = int(self.has_class_token)
+        linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+        self.has_pool = bool(linear)
+        if linear:
+            model.set_submodule(linear[-1], torch.nn.Identity())
+
+    def check(self, layer: int) -> None:
+        if not self._modules_of_layers:
+            raise ValueError("the layers of this model cannot be told: set pool = 'model'")
+
+    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
+        modules = {layer: self._modules_of_layers[layer - 1] for layer in wanted if layer}
+        if self._end and self.layers in modules:
+            modules[self.layers] = self.model.get_submodule(self._end)
+        with outputs_of(modules, self._modules_of_layers[0]) as found:
+            self.model(pixels)
+        return [as_tokens(found[layer], channels_last=self._channels_last) for layer in wanted]
+
+    def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
+        if not self.has_pool:
+            raise ValueError("it ends with no linear layer, whose input would be its row: set pool = 'mean'")
+        return self.model(pixels)
+
+
+def _torchvision_layers(model: torch.nn.Module, children: dict[str, torch.nn.Module]) -> list[torch.nn.Module]:
+    for names in _STAGES:
+        if names[0] in children:
+            return [children[name] for name in names]
+    parent = next((parent for child, parent in _LAYERS.items() if child in children), None)
+    return list(model.get_submodule(parent).children()) if parent else []
+
+
+def load_torchvision(name: str, weights: Path | None, section: str) -> TorchvisionBackbone:
+    """The model, float32, in evaluation mode; with random weights, always the same, where there is no file of them.
+
+    Raises:
+        ExtractionError: torchvision has no such classification model, or the weights are not its own.
+    """
+    check_name(name, section)
+    with torch.random.fork_rng(devices=[]):  # weights are drawn, whether kept or not: nobody's seed may change
+        torch.manual_seed(UNTRAINED_SEED)
+        model = import_torchvision().models.get_model(name, weights=None, **_AS_PUBLISHED.get(name, {}))
+    if weights is not None:
+        load_state(model, weights)
+    return TorchvisionBackbone(name, model.eval())
+
+
+def preset(name: str, which: str, section: str) -> Any:
+    """The transforms that torchvision publishes with the weights that are called ``which`` (``IMAGENET1K_V1``).
+
+    Raises:
+        ExtractionError: there are no such model or weights.
+    """
+    check_name(name, section)
+    published = import_torchvision().models.get_model_weights(name)
+    if which not in published.__members__:
+        raise ExtractionError(
+            f"{section} torchvision publishes no weights {which!r} of {name}; there are "
+            f"{', '.join(published.__members__)}"
+        )
+    return published[which].transforms()
+
+
+def check_name(name: str, section: str) -> None:
+    """Refuse what is no classification model of torchvision.
+
+    Raises:
+        ExtractionError: it is none.
+    """
+    models = import_torchvision().models
+    if name not in models.list_models(module=models):
+        raise ExtractionError(f"{section} torchvision has no classification model {name!r}")
+
+
+# --- transformers ----------------------------------------------------------------------------------------------------
+
+
+class TransformersBackbone(Backbone):
+    """A vision model of transformers, or the vision part of one that reads text as well (CLIP, SigLIP).
+
+    Its own pool is what it gives as a picture's features: ``get_image_features`` where it has that, else
+    ``pooler_output``.
+
+    Args:
+        model: with its weights.
+        section: of the configuration, for messages.
+
+    Raises:
+        ExtractionError: it takes no pictures.
+    """
+
+    def __init__(self, model: Any, section: str) -> None:
+        super().__init__()
+        self._of_two = hasattr(model, "get_image_features") and hasattr(model, "vision_model")
+        vision = model.vision_model if self._of_two else model
+        if getattr(vision, "main_input_name", "") != "pixel_values":
+            raise ExtractionError(f"{section} {type(model).__name__} is no model of pictures")
+        if self._of_two and hasattr(model, "text_model"):
+            model.text_model = None  # frees its memory
+        self.model, self._vision = model, [vision]  # in a list: it is registered as a part of the model already
+        self._blocks = _blocks(vision, getattr(vision.config, "num_hidden_layers", None))
+        self.layers, self.tells_layers = max(len(self._blocks), 1), bool(self._blocks)
+        names = dict(vision.named_parameters())
+        tokens = {name.rpartition(".")[2]: tensor for name, tensor in names.items()}
+        self.has_class_token = any(name in tokens for name in _CLASS_TOKENS)
+        others = [tokens[name] for name in _OTHER_TOKENS if name in tokens]
+        self.prefix = int(self.has_class_token) + sum(tensor.shape[1] for tensor in others)
+
+    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
+        inner = {layer: self._blocks[layer - 1] for layer in wanted if 0 < layer < self.layers}
+        with outputs_of(inner, self._blocks[0] if 0 in wanted else None) as found:
+            last = self._vision[0](pixel_values=pixels).last_hidden_state
+        return [as_tokens(last if layer == self.layers else found[layer]) for layer in wanted]
+
+    def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
+        call = self.model.get_image_features if self._of_two else self.model
+        found = call(pixel_values=pixels)
+        rows = found if isinstance(found, torch.Tensor) else getattr(found, "pooler_output", None)
+        if rows is None:
+            raise ValueError("the model makes no row of a picture by itself: set pool = 'mean' or 'cls'")
+        return rows.flatten(1)
+
+
+def _blocks(vision: torch.nn.Module, count: int | None) -> list[torch.nn.Module]:
+    """The one list of as many blocks as the configuration says; empty where there is none, or more than one."""
+    lists = [module for module in vision.modules() if isinstance(module, torch.nn.ModuleList) and len(module) == count]
+    return list(lists[0]) if len(lists) == 1 else []
+
+
+def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> TransformersBackbone:
+    """The model, float32, in evaluation mode.
+
+    Args:
+        needs_pooler: whether its own pool is wanted, of which its weights may lack the last layer.
+
+    Raises:
+        ExtractionError: the folder holds no such model, or not all of its weights.
+    """
+    import_torchvision()
+    from transformers import AutoModel
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
+
+    disable_progress_bar()
+    set_verbosity_error()  # what is missing is looked at here, and is an error
+    safe = bool(list(folder.glob("*.safetensors")))
+    try:
+        model, found = AutoModel.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=safe,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, TypeError, AttributeError, KeyError, SafetensorError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ExtractionError(f"{section} transformers cannot load the model: {reason[:300]}") from None
+    backbone = TransformersBackbone(model.eval(), section)
+    own = {name for name, _ in model.named_parameters()}
+    missing = sorted(name for name in found["missing_keys"] if name in own)
+    if not needs_pooler:
+        missing = [name for name in missing if "pooler." not in name]
+    if missing:
+        pool = "; set pool = 'cls' or 'mean'" if all("pooler." in name for name in missing) else ""
+        raise ExtractionError(
+            f"{section} the weights lack {len(missing)} of the model's tensors ({missing[0]}, …), which would be drawn "
+            f"by chance{pool}"
+        )
+    return backbone

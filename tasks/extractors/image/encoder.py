@@ -1,0 +1,273 @@
+"""A model of pictures: which one, what is read out of it, what an engine makes a network of, and how wide its rows are.
+
+Planning asks how wide, so a model's library is imported only where its configuration does not say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storyframes.store.storage.files import sha256_file
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.image.settings import Pool
+from tasks.extractors.settings import Precision
+
+if TYPE_CHECKING:
+    from tasks.extractors.image.network import Backbone, EmbeddingNetwork
+    from tasks.extractors.image.preprocessing import Normalisation, Preprocessing
+
+# Vision transformers of transformers whose rows are as wide as their blocks, whatever the pool.
+_PLAIN = frozenset(
+    "beit clip_vision_model deit dinov2 dinov2_with_registers dinov3_vit siglip siglip_vision_model vit".split()
+)
+# How wide torchvision's own rows are, so that planning need not load them; a model that is not here is tried.
+_TORCHVISION = {
+    r"resnet(18|34)|maxvit_t": 512,
+    r"convnext_(tiny|small)|swin(_v2)?_[ts]|vit_b_\d+": 768,
+    r"convnext_base|densenet121|googlenet|mobilenet_v3_small|shufflenet_v2_x(0_5|1_0|1_5)|swin(_v2)?_b|vit_l_\d+": 1024,
+    r"efficientnet_(b0|b1|v2_[sml])|mnasnet.*|mobilenet_v2|mobilenet_v3_large|vit_h_14": 1280,
+    r"efficientnet_b2": 1408,
+    r"convnext_large|efficientnet_b3": 1536,
+    r"densenet169": 1664,
+    r"efficientnet_b4": 1792,
+    r"densenet201": 1920,
+    r"(wide_)?resn(et|ext)(50|101|152).*|inception_v3|efficientnet_b5|shufflenet_v2_x2_0": 2048,
+    r"densenet161": 2208,
+    r"efficientnet_b6": 2304,
+    r"efficientnet_b7": 2560,
+    r"alexnet|vgg.*": 4096,
+}
+
+
+class Library(StrEnum):
+    """The library that loads a model."""
+
+    TIMM = "timm"
+    TRANSFORMERS = "transformers"
+    TORCHVISION = "torchvision"
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A model of pictures on this machine, and what is read out of it.
+
+    Attributes:
+        section: of the configuration, for messages.
+        library: see :class:`Library`.
+        name: of the architecture; torchvision's.
+        weights: their file; None for torchvision's architecture with random weights, always the same.
+        folder: with the model's other files (timm, transformers).
+        published: torchvision's name of the weights, whose transforms are taken.
+        digest: SHA-256 of all that is loaded.
+        layers: see :class:`~tasks.extractors.image.network.Backbone`.
+        pool: what becomes of their tokens.
+        sha256: that the file of weights must have when it is loaded; empty for any.
+        config: the content of config.json (timm, transformers); ``digest`` covers it.
+    """
+
+    section: str
+    library: Library
+    name: str
+    weights: Path | None
+    folder: Path | None = None
+    published: str = ""
+    digest: str = ""
+    layers: tuple[int, ...] = (-1,)
+    pool: Pool = Pool.MODEL
+    sha256: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def prepared(self, precision: Precision, row: tuple[int, ...] | None = None) -> PreparedEncoder:
+        """With its preprocessing.
+
+        Args:
+            precision: of the network.
+            row: the shape of the rows that it has to give, if that is known.
+
+        Raises:
+            ExtractionError: the model's files are not what they should be.
+        """
+        preprocessing = self._preprocessing(precision)
+        return PreparedEncoder(self, preprocessing.size, preprocessing.normalisation, preprocessing, row)
+
+    def _preprocessing(self, precision: Precision) -> Preprocessing:
+        from tasks.extractors.image import backbones, preprocessing
+
+        if self.library is Library.TORCHVISION:
+            return preprocessing.of_torchvision(backbones.preset(self.name, self.published, self.section), precision)
+        if self.library is Library.TIMM:
+            return preprocessing.of_timm(backbones.data_config(self.config, self.section), precision)
+        assert self.folder is not None  # these two have one
+        return preprocessing.of_transformers(self.folder, self.section)
+
+    def backbone(self) -> Backbone:
+        """The model itself, float32, in evaluation mode.
+
+        Raises:
+            ExtractionError: the model's files are not what they should be.
+        """
+        from tasks.extractors.image import backbones
+
+        if self.weights and self.sha256 and (digest := sha256_file(self.weights)) != self.sha256:
+            raise ExtractionError(
+                f"{self.weights} has SHA-256 {digest}, but {self.weights.name} has {self.sha256}: fetch it again"
+            )
+        if self.library is Library.TORCHVISION:
+            return backbones.load_torchvision(self.name, self.weights, self.section)
+        assert self.folder is not None
+        assert self.weights is not None
+        if self.library is Library.TIMM:
+            return backbones.load_timm(self.config, self.weights, self.section)
+        return backbones.load_transformers(self.folder, self.section, needs_pooler=self.pool is Pool.MODEL)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedEncoder:
+    """What an engine computes. Two that are equal give the same values: a converted network is cached under it.
+
+    Attributes:
+        encoder: which.
+        size: (height, width) pixels of its images.
+        normalisation: of their bytes.
+        preprocessing: makes images of pictures.
+        row: the shape of the rows that the network has to give, if that is known.
+    """
+
+    encoder: Encoder
+    size: tuple[int, int]
+    normalisation: Normalisation
+    preprocessing: Preprocessing  # a function among its fields: not compared
+    row: tuple[int, ...] | None = None
+
+    @property
+    def section(self) -> str:
+        return self.encoder.section
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PreparedEncoder) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return (self.encoder, self.size, self.normalisation, self.row)
+
+    def build(self) -> EmbeddingNetwork:
+        """The network on the processor, float32, in evaluation mode, after it was tried once.
+
+        Raises:
+            ExtractionError: the model's files are not what they should be, it has no such layer or pool, or it does not
+                give the rows that are expected, the same each time.
+        """
+        from tasks.extractors.image.network import trial_row
+
+        network = self._network(self.encoder.backbone())
+        row = trial_row(network, self.size, self.section)
+        if self.row is not None and row != self.row:
+            raise ExtractionError(
+                f"{self.section} the model gives rows of {_sizes(row)}, but its configuration says {_sizes(self.row)}"
+            )
+        return network
+
+    def trial(self) -> tuple[tuple[int, ...], int]:
+        """The shape of its rows, and how many layers the model has; raises as :meth:`build`."""
+        from tasks.extractors.image.network import trial_row
+
+        backbone = self.encoder.backbone()
+        return trial_row(self._network(backbone), self.size, self.section), backbone.layers
+
+    def _network(self, backbone: Backbone) -> EmbeddingNetwork:
+        from tasks.extractors.image.network import EmbeddingNetwork, has_batch_norm, read_out
+
+        encoder, norm = self.encoder, self.normalisation
+        readout = read_out(backbone, encoder.layers, encoder.pool, encoder.section)
+        foldable = backbone.foldable and encoder.pool is Pool.MODEL and has_batch_norm(backbone)
+        return EmbeddingNetwork(readout, norm.mean, norm.std, norm.scale, foldable=foldable).eval()
+
+
+def _sizes(row: tuple[int, ...]) -> str:
+    return " x ".join(map(str, row))
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """What comes of one picture.
+
+    Attributes:
+        width: numbers of a layer's token, or of the model's own row.
+        depth: layers; None where it was not asked.
+        tokens: of ``pool = "none"``; None where a picture is one row.
+    """
+
+    width: int
+    depth: int | None = None
+    tokens: int | None = None
+
+
+def image_shape(encoder: Encoder) -> ImageShape:
+    """What the encoder gives.
+
+    Raises:
+        ExtractionError: the model's files are not what they should be, or it has no such layer or pool.
+    """
+    if encoder.pool is not Pool.NONE:
+        found = _transformers(encoder) if encoder.library is Library.TRANSFORMERS else None
+        if encoder.library is Library.TIMM and encoder.layers == (-1,) and encoder.pool is Pool.MODEL:
+            found = _timm(encoder)
+        if encoder.library is Library.TORCHVISION and encoder.pool is Pool.MODEL:
+            found = torchvision_shape(encoder.name)
+        if found:
+            return found
+    return _tried(encoder)
+
+
+def _transformers(encoder: Encoder) -> ImageShape | None:
+    config = encoder.config
+    vision = config.get("vision_config", config)
+    width, depth = (vision.get(name) for name in ("hidden_size", "num_hidden_layers"))
+    if config.get("model_type") == "clip" and encoder.pool is Pool.MODEL:
+        width = config.get("projection_dim")
+    elif config.get("model_type") not in (*_PLAIN, "clip"):
+        return None
+    return ImageShape(width, depth) if isinstance(width, int) and isinstance(depth, int) else None
+
+
+def _timm(encoder: Encoder) -> ImageShape | None:
+    """As wide as what goes into the classifier, whose weights say it."""
+    classifier = encoder.config.get("pretrained_cfg", encoder.config).get("classifier")
+    weights = encoder.weights
+    if not isinstance(classifier, str) or weights is None or weights.suffix != ".safetensors":
+        return None
+    weight = safetensors_shapes(weights).get(f"{classifier}.weight")
+    return ImageShape(weight[1]) if weight and len(weight) == 2 else None
+
+
+def torchvision_shape(name: str) -> ImageShape | None:
+    """Of what goes into the last linear layer of a model of torchvision; None where it has to be tried."""
+    width = next((width for pattern, width in _TORCHVISION.items() if re.fullmatch(pattern, name)), None)
+    return None if width is None else ImageShape(width)
+
+
+def safetensors_shapes(path: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors of a safetensors file, from its header: 8 bytes of its length, then JSON."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, 100_000_000)))
+        return {name: tensor["shape"] for name, tensor in header.items() if name != "__metadata__"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # loading it will say what is wrong
+
+
+@lru_cache(maxsize=32)
+def _tried(encoder: Encoder) -> ImageShape:
+    row, depth = encoder.prepared(Precision.FLOAT32).trial()
+    return ImageShape(row[-1] // len(encoder.layers), depth, row[0] if len(row) == 2 else None)

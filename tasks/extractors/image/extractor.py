@@ -1,0 +1,116 @@
+"""A model of pictures as a feature: one row for each frame of a session."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.store.publish import FeatureWriter
+from storyframes.tracks import of_track
+from tasks.extractors.base import ALL, Cost, Source, Tolerance
+from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
+from tasks.extractors.embed.local_model import LocalModel
+from tasks.extractors.embed.settings import Origin
+from tasks.extractors.frame_pass import FrameExtractor
+from tasks.extractors.frames import read_clock
+from tasks.extractors.image.encoder import Encoder, Library, image_shape
+from tasks.extractors.image.faces import Faces, read_faces
+from tasks.extractors.image.settings import Crop, ImageSettings
+from tasks.extractors.image.writer import MASK, ImageWriter
+from tasks.extractors.settings import NetworkSettings
+
+_LIBRARIES = {Origin.TIMM: Library.TIMM, Origin.TORCHVISION: Library.TORCHVISION}
+
+
+class ImageEmbedding(Embedding[ImageSettings], FrameExtractor[ImageSettings]):
+    """A model of pictures, of every frame; it shares the pass over the frames with others of its kind."""
+
+    Settings = ImageSettings
+    version = 1
+    libraries = ("torch", "torchvision", "timm", "transformers", "openvino", "opencv-python-headless", "av")
+    tolerance: ClassVar = {ALL: Tolerance(0.01, 0.01)}
+
+    def __init__(self, settings: ImageSettings, common: Any) -> None:
+        # Only the engine: the digest of the model's files comes from planning, and must not be taken again here.
+        super().__init__(NetworkSettings.resolved(settings), common)
+
+    @property
+    def after(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("frames", *self.reads)
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.settings.reads
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(0.9 / self.settings.every_n_frames, 5.0)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The model, and what is read out of it."""
+        model, settings = self.model, self.settings
+        is_timms = "architecture" in model.config and "model_type" not in model.config
+        return Encoder(
+            section=f"{settings.section}:",
+            library=_LIBRARIES.get(model.origin) or (Library.TIMM if is_timms else Library.TRANSFORMERS),
+            name=model.name,
+            weights=model.weights[0],
+            folder=model.folder,
+            published=model.revision,
+            digest=model.digest,
+            layers=settings.layers,
+            pool=settings.pool,
+            config=model.config,
+        )
+
+    def make_spec(self, model: LocalModel) -> FeatureSpec:
+        """``values``, and a mask where some frames have no row."""
+        settings, shape = self.settings, image_shape(self.encoder)
+        layers = settings.layers if shape.depth is None else layer_numbers(settings, shape.depth)
+        columns = column_names(self.name, shape.width, layers)
+        tokens = () if shape.tokens is None else (shape.tokens,)
+        of = "the face in each frame" if settings.crop is Crop.FACE else "each frame"
+        rows = f"pool {settings.pool}" + (", NaN where valid is 0" if settings.masked else "")
+        arrays = {
+            "values": ArraySpec(
+                Axis.FRAME,
+                str(settings.dtype),
+                f"the model's numbers of {of}: layer {', '.join(map(str, settings.layers))}, {rows}",
+                (*tokens, len(columns)),
+                ("token", "column") if tokens else ("column",),
+                columns=columns,
+            )
+        }
+        if settings.masked:
+            arrays[MASK] = ArraySpec(
+                Axis.FRAME, "uint8", "1 where the frame was looked at, 0 where it was skipped or has no face", fill=0
+            )
+        about = f"{of} by {model.origin}:{model.name}, pool {settings.pool}"
+        groups = layer_groups(shape.width, layers)
+        return FeatureSpec(self.name, about, arrays, groups, mask=MASK if settings.masked else "")
+
+    def open(self, source: Source, out: FeatureWriter) -> ImageWriter:
+        from tasks.extractors.image.engines import open_engine
+
+        settings = self.settings
+        faces = self._faces(source, out) if settings.crop is Crop.FACE else None
+        prepared = self.encoder.prepared(settings.precision, tuple(self.spec.arrays["values"].shape))
+        engine = open_engine(prepared, settings)
+        self.note_model(out)
+        out.attributes["device"] = engine.device
+        return ImageWriter(prepared.preprocessing, engine, out, every=settings.every_n_frames, faces=faces)
+
+    def _faces(self, source: Source, out: FeatureWriter) -> Faces:
+        settings = self.settings
+        (fingerprint,) = (extractor.fingerprint(source).digest for extractor in self.read_extractors.values())
+        return read_faces(
+            out.storage,
+            source.session_id,
+            of_track(settings.landmarks, source.track),
+            settings.margin,
+            len(read_clock(source, out)),
+            f"{settings.section}:",
+            fingerprint,
+        )

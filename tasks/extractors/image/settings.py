@@ -1,0 +1,73 @@
+"""``[[embed]]`` with ``kind = "image"``; light, since planning reads it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from tasks.extractors.embed.settings import EmbedSettings, Kind
+from tasks.extractors.settings import NetworkSettings
+
+
+class Pool(StrEnum):
+    """How a picture's tokens become one row."""
+
+    MODEL = "model"  # as the model itself does it
+    CLS = "cls"  # its class token
+    MEAN = "mean"  # the mean of its patches' tokens, or of a map's places
+    NONE = "none"  # all tokens, or places
+
+
+class Crop(StrEnum):
+    """What of a frame the model sees."""
+
+    FRAME = "frame"
+    FACE = "face"  # the square around the landmarks of a face
+
+
+class StoredAs(StrEnum):
+    """In what the rows are stored."""
+
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+class ImageSettings(EmbedSettings, NetworkSettings):
+    """A model of pictures, of every frame.
+
+    Attributes:
+        pool: see :class:`Pool`.
+        crop: see :class:`Crop`.
+        landmarks: of which feature of the session, for ``crop = "face"``: openface, mediapipe, dope, or a plug-in's.
+        margin: added to the square around the landmarks on each side, in sides of it.
+        every_n_frames: look at every n-th frame only; the others are NaN, and ``valid`` is 0.
+        dtype: in what the rows are stored.
+    """
+
+    kind: Literal[Kind.IMAGE]
+    pool: Pool = Pool.MODEL
+    crop: Crop = Crop.FRAME
+    landmarks: str = "openface"
+    margin: float = Field(default=0.2, ge=0, le=2)
+    every_n_frames: int = Field(default=1, ge=1)
+    dtype: StoredAs = StoredAs.FLOAT16
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.pool is Pool.MODEL and self.layer != -1:
+            raise ValueError("pool = 'model' is of the last layer: set pool = 'mean' or 'cls' with another layer")
+        if self.crop is Crop.FRAME:
+            for name in sorted({"landmarks", "margin"} & self.model_fields_set):
+                raise ValueError(f"{name} is of crop = 'face'")
+        return self
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.landmarks,) if self.crop is Crop.FACE else ()
+
+    @property
+    def masked(self) -> bool:
+        """Whether some frames have no row."""
+        return self.crop is Crop.FACE or self.every_n_frames > 1

@@ -1,0 +1,131 @@
+"""The texts that features are made of: a session's transcript, checked against its recording, and the study's stories.
+
+They are read in the worker that needs them, so no text travels through Prefect or Dask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+import numpy as np
+
+from storyframes.store.publish import FeatureWriter
+from storyframes.store.records import Caveat
+from storyframes.times import ticks
+from tasks.extractors.base import ExtractionError, Input, Source
+from tasks.extractors.frames import Clock
+from tasks.extractors.settings import TranscriptSettings
+from tasks.media.container import RecordingError
+from tasks.media.sound import sound_s
+from tasks.study.captions import is_no_name
+from tasks.study.load import Story, StudyError, load_stories
+from tasks.study.rows import spoken_name
+from tasks.study.transcript import Transcript, TranscriptError, Word, read_transcript
+
+SLACK_S = 1.0  # speech recognisers round; a word may end this much after the last frame
+
+
+def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
+    """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
+
+    Without a clock of frames the recording ends with its sound; where there is none either, nobody knows when.
+
+    Raises:
+        MissingInputError: the study names none.
+        ExtractionError: it is damaged or malformed, or runs on after the recording has ended; the sound that would tell
+            cannot be used.
+    """
+    path = source.file(Input.TRANSCRIPT).path
+    try:
+        transcript = read_transcript(
+            path, allow_malformed=settings.allow_malformed_cues, speaker_prefixes=settings.speaker_prefixes
+        )
+    except TranscriptError as error:
+        raise ExtractionError(str(error)) from None
+    end_s = _end_s(source, clock)
+    for number, utterance in enumerate(transcript.utterances, start=1):
+        if end_s is not None and utterance.end_s > end_s + SLACK_S:
+            raise ExtractionError(
+                f"{path.name}, utterance {number} (in order of time): ends at {utterance.end_s:.2f} s, but the "
+                f"recording ends at {end_s:.2f} s: is it another session's transcript?"
+            )
+    if transcript.malformed:
+        out.caveat(Caveat.MALFORMED_CUES)
+        out.quality["malformed_cues"] = len(transcript.malformed)
+    if transcript.uncertain_speakers:
+        out.caveat(Caveat.UNCERTAIN_SPEAKERS)
+        out.quality["uncertain_speakers"] = transcript.uncertain_speakers
+    return transcript
+
+
+def _end_s(source: Source, clock: Clock | None) -> float | None:
+    """When the recording ends; None where that is not known, of a truncated video and of a transcript alone."""
+    if clock:
+        return None if clock.truncated else clock.end_s
+    if not source.names(Input.AUDIO):
+        return None
+    try:
+        return sound_s(source.file(Input.AUDIO).path)
+    except RecordingError as error:
+        raise ExtractionError(str(error)) from None
+
+
+def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:
+    """Say how many words or utterances begin when the last frame has ended: no frame and no clip has them."""
+    after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
+    if after:
+        out.caveat(Caveat.SPEECH_AFTER_END)
+        out.quality["after_end"] = after
+
+
+def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
+    """Say how many of the words' times were not measured."""
+    interpolated = sum(not word.timed for word in words)
+    if interpolated:
+        out.caveat(Caveat.INTERPOLATED_WORD_TIMES)
+    if words:
+        out.quality["word_times_interpolated"] = interpolated / len(words)
+
+
+def speaker_labels(speakers: Sequence[str], known: Mapping[str, str] | None = None) -> tuple[list[int], list[str]]:
+    """Each utterance's speaker as an index, and the labels it points to.
+
+    Who is in the study's table of persons has the role or id that stands there. Roles (``participant``, ``robot``, …)
+    and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else may be a name, which has no place in a
+    feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of appearance, by the first number that is free.
+
+    Args:
+        speakers: as the transcript names them.
+        known: the label of some, by :func:`tasks.study.tracks.spoken_name`.
+
+    Example:
+        >>> speaker_labels(["robot", "Anna", "speaker_3", "Ben", "Anna"])
+        ([0, 1, 2, 3, 1], ['robot', 'speaker_2', 'speaker_3', 'speaker_4'])
+        >>> speaker_labels(["Anna", "Ben", "ANNA"], {"anna": "teller"})
+        ([0, 1, 0], ['teller', 'speaker_2'])
+    """
+    known = known or {}
+    order = list(dict.fromkeys(speakers))
+    label_of = {
+        name: label for name in order if (label := known.get(spoken_name(name)) or (name if is_no_name(name) else ""))
+    }
+    for position, speaker in enumerate(order, start=1):
+        if speaker not in label_of:
+            free = (f"speaker_{number}" for number in count(position) if f"speaker_{number}" not in label_of.values())
+            label_of[speaker] = next(free)
+    labels = list(dict.fromkeys(label_of[speaker] for speaker in order))
+    return [labels.index(label_of[speaker]) for speaker in speakers], labels
+
+
+def read_stories(source: Source) -> list[Story]:
+    """The stories of the study in the order of their ids.
+
+    Raises:
+        ExtractionError: the table of the stories has become invalid since the work was planned.
+    """
+    try:
+        stories = load_stories(source.file(Input.STORIES).path)
+    except StudyError as error:
+        raise ExtractionError(f"the study is not valid any more: {error.problems[0]}") from None
+    return sorted(stories, key=lambda story: story.story_id)

@@ -1,0 +1,121 @@
+"""How every network here computes through torch: on one thread of a processor, or on a GPU whose memory is shared.
+
+Imports torch, so only modules that load a network import this one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from tasks.extractors.base import ExtractionError
+from tasks.extractors.settings import Device, Precision
+
+_LARGEST_BATCH_SIZE = 256  # beyond it a GPU gains nothing
+_DTYPES = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+_numerics_lock = threading.Lock()
+
+
+def torch_dtype(precision: Precision) -> torch.dtype:
+    """The type of the network's weights; TF32 is a way to multiply float32."""
+    return _DTYPES.get(precision, torch.float32)
+
+
+def check_device(device: Device, label: str) -> None:
+    """Refuse a GPU that is not here: a processor never takes its place.
+
+    Raises:
+        ExtractionError: there is none; the message begins with ``label``.
+    """
+    if device is Device.CUDA and not torch.cuda.is_available():
+        raise ExtractionError(
+            f"{label} device = 'cuda': torch finds no GPU here; set device = 'cpu', or run it where there is one"
+        )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes in one thread inside, and in as many as before afterwards.
+
+    With more threads, sums are added in another order, and values differ. So a study's worker, a worker of another
+    cluster and a notebook give the same values for one fingerprint. Sessions, not threads, keep processors busy.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def computing(device: str, *, tf32: bool) -> Iterator[None]:
+    """Around a forward pass: no gradients, and the same numerics wherever it runs.
+
+    cuDNN would use TF32 unasked, and its switch is the whole process's: one session at a time starts its kernels.
+    """
+    with torch.inference_mode():
+        if device == "cpu":
+            with one_thread():
+                yield
+        else:
+            with _numerics_lock, torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32):
+                yield
+
+
+def on_device(inputs: torch.Tensor, device: str) -> torch.Tensor:
+    """The inputs on the device; copying to a GPU does not wait."""
+    return inputs if device == "cpu" else inputs.pin_memory().to(device, non_blocking=True)
+
+
+def forward_in_batches(
+    forward: Callable[[torch.Tensor], torch.Tensor], inputs: torch.Tensor, batch_size: int, too_large: str
+) -> tuple[torch.Tensor, int]:
+    """The network's rows for ``inputs``; if a GPU's memory is too small for a batch, it is halved.
+
+    Args:
+        forward: inputs in, their rows out.
+        inputs: along the first axis.
+        batch_size: how many go through together.
+        too_large: the error if the memory does not hold a single one.
+
+    Returns:
+        The rows, and the batch size that the memory holds.
+
+    Raises:
+        ExtractionError: with ``too_large``.
+    """
+    if len(inputs) <= batch_size:
+        try:
+            return forward(inputs), batch_size
+        except torch.OutOfMemoryError:
+            if len(inputs) == 1:
+                raise ExtractionError(too_large) from None
+            batch_size = len(inputs) // 2
+        torch.cuda.empty_cache()  # what was allocated for the larger batch; does nothing without a GPU
+    rows = []
+    for part in inputs.split(batch_size):
+        part_rows, batch_size = forward_in_batches(forward, part, batch_size, too_large)
+        rows.append(part_rows)
+    return torch.cat(rows), batch_size
+
+
+def fitting_batch_size(forward: Callable[[], object], inputs: int) -> int:
+    """How many inputs half of the GPU's free memory holds, measured on a forward pass of so many."""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    forward()
+    needed = (torch.cuda.max_memory_allocated() - before) / inputs
+    free, _ = torch.cuda.mem_get_info()
+    return largest_batch_size(free, needed)
+
+
+def largest_batch_size(free: float, per_input: float) -> int:
+    """The largest power of two of inputs that fit into half of the free memory, at most 256, at least 1."""
+    size = _LARGEST_BATCH_SIZE
+    while size > 1 and size * per_input > free / 2:
+        size //= 2
+    return size
