@@ -1,4 +1,4 @@
-"""Opening a recording, and reading a stream ahead of its use.
+"""Opening a recording, and its frames as FFmpeg decodes them, in the order in which they are shown, with times.
 
 Only files that contain their own picture and sound are opened, nothing that refers to other files.
 """
@@ -9,10 +9,14 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from statistics import median_low
+from types import TracebackType
+from typing import Self, TypeVar
 
 import av
+from av.video.frame import PictureType
 
 # Containers of one file. A playlist (HLS, ffconcat, DASH, SDP, a pattern of images, a script) names other files or
 # addresses, so anyone who may add a video to a study could read other files through it; none of them is listed here.
@@ -25,6 +29,9 @@ _OPTIONS = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
 os.environ["OPENCV_FFMPEG_CAPTURE_OPTIONS"] = "|".join(f"{name};{value}" for name, value in _OPTIONS.items())
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
+
+_BEGINS_ANYWHERE = ("mpegts", "mpeg")
+_RECENT = 30  # frames whose usual distance gives the time of an AVI's last frames
 
 _T = TypeVar("_T")
 _END = object()
@@ -68,3 +75,199 @@ def read_ahead(items: Iterator[_T], depth: int) -> Iterator[_T]:
             yield item  # type: ignore[misc]
     finally:
         thread.shutdown(cancel_futures=True)
+
+
+# --- frames ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ShownFrame:
+    """One frame, decoded and not yet converted.
+
+    Attributes:
+        number: counted from 0.
+        ticks: when it is shown on the container's clock, in units of the stream's time base.
+        picture: as FFmpeg decoded it.
+    """
+
+    number: int
+    ticks: int
+    picture: av.VideoFrame
+
+    @property
+    def interlaced(self) -> bool:
+        """Whether it is two fields of different moments, as the stream says."""
+        return bool(self.picture.interlaced_frame)
+
+
+class ShownFrames:
+    """An open video; iterating decodes it once, from the first frame, with one frame in memory.
+
+    What does not decode is left out; the caller compares with the header and decides whether that is allowed.
+
+    Args:
+        path: the video.
+
+    Attributes:
+        stream: PyAV's video stream.
+        format: FFmpeg's name of the container.
+        last: the last frame so far.
+        filled_packets: packets read so far that have content; an AVI has an empty one where its recorder dropped a
+            frame.
+        damaged_packets: those that did not decode.
+        torn_packets: those of which a part is missing; what decodes of them is no whole frame.
+        damaged_frames: frames so far of which the decoder says that it invented a part.
+
+    Raises:
+        RecordingError: it cannot be opened or has no video; while iterating: it does not begin with a keyframe, a frame
+            has no time or an earlier one than the frame before it, the size changes, or a frame is to be shown turned.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._container = open_container(path)
+        if not self._container.streams.video:
+            self._container.close()
+            raise RecordingError(f"{path.name}: has no video stream")
+        self.stream = self._container.streams.video[0]
+        # With several decoding threads it is unknown which packet a frame comes from; see _ticks.
+        self.stream.thread_type = "SLICE"
+        self.format = self._container.format.name
+        self.last: ShownFrame | None = None
+        self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
+        self._first_packet: int | None = None
+        self._opening: av.Packet | None = None
+        self._delay = 0
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._container.close()
+
+    def __iter__(self) -> Iterator[ShownFrame]:
+        for picture in self._decoded():
+            number = self.last.number + 1 if self.last else 0
+            frame = ShownFrame(number, self._ticks(picture, self.last, number), picture)
+            self._check(frame, self.last)
+            self.damaged_frames += picture.is_corrupt
+            self.last = frame
+            yield frame
+
+    def seconds(self, ticks: int) -> float:
+        """Ticks of the stream's time base in seconds."""
+        base = self.stream.time_base
+        return ticks * base.numerator / base.denominator if base else 0.0
+
+    def _decoded(self) -> Iterator[av.VideoFrame]:
+        try:
+            for packet in self._container.demux(self.stream):
+                self._opening = self._opening or packet
+                self.filled_packets += packet.size > 0 and not packet.is_discard
+                # A broadcast may begin anywhere, with frames whose first packets are missing.
+                counts = self.last is not None or self.format not in _BEGINS_ANYWHERE
+                self.torn_packets += packet.is_corrupt and counts
+                try:
+                    pictures = packet.decode()
+                except av.FFmpegError:
+                    self.damaged_packets += counts
+                    continue  # as OpenCV and OpenFace do
+                if self._first_packet is None:
+                    self._first_packet = packet.dts
+                yield from pictures
+        except (av.InvalidDataError, av.EOFError):
+            yield from self._kept_back()  # damaged from here on
+        except av.FFmpegError as error:
+            raise RecordingError(f"{self._name}: reading it failed: {error.strerror}") from None
+
+    def _kept_back(self) -> Iterator[av.VideoFrame]:
+        """The frames that the decoder still has when the file breaks off."""
+        try:
+            yield from self.stream.decode(None)
+        except av.FFmpegError:
+            return
+
+    def _ticks(self, picture: av.VideoFrame, last: ShownFrame | None, number: int) -> int:
+        """When the frame is shown.
+
+        An AVI has no presentation times, only the order of its packets, and FFmpeg's guesses at them run backwards
+        where the video has B-frames. The packets' times are those of the frames in the order in which they are shown,
+        so a frame has the time of the packet after which the decoder returns it, less the delay of the first. The last
+        frames, which the decoder returns at the end of the file, continue with the usual step.
+        """
+        ticks = picture.dts if self.format == "avi" or picture.pts is None else picture.pts
+        if self.format == "avi" and picture.dts is not None:
+            if last is None:
+                self._delay = picture.dts - (picture.dts if self._first_packet is None else self._first_packet)
+            ticks = picture.dts - self._delay
+        if ticks is None and last is not None:
+            step = median_low(self._recent) if self._recent else self._nominal_step()
+            ticks = last.ticks + step
+        if ticks is None:
+            ticks = picture.pts
+        if ticks is None:
+            raise RecordingError(f"{self._name}: frame {number + 1} carries no timestamp; remux it with FFmpeg")
+        if last is not None:
+            self._recent.append(ticks - last.ticks)
+        return ticks
+
+    def _nominal_step(self) -> int:
+        rate, base = self.stream.average_rate, self.stream.time_base
+        return round(1 / rate / base) if rate and base else 1
+
+    def _check(self, frame: ShownFrame, last: ShownFrame | None) -> None:
+        picture, where = frame.picture, f"{self._name}: frame {frame.number + 1}"
+        if picture.rotation:
+            raise RecordingError(
+                f"{where} is to be shown turned by {picture.rotation % 360} degrees (the container says so), which "
+                "some decoders do and others do not, so OpenFace could see another picture than ResNet-50; turn it for "
+                "good: ffmpeg -i VIDEO -c:a copy UPRIGHT.mp4"
+            )
+        if last is None:
+            self._check_beginning(picture)
+            return
+        if frame.ticks < last.ticks:
+            raise RecordingError(
+                f"{self._name}: the timestamps run backwards: frame {frame.number + 1} is at "
+                f"{self.seconds(frame.ticks):.3f} s, the one before it at {self.seconds(last.ticks):.3f} s; remux it "
+                "with FFmpeg"
+            )
+        before = last.picture
+        if (picture.width, picture.height) != (before.width, before.height):
+            raise RecordingError(
+                f"{where} is {picture.width}x{picture.height}, the frames before it are "
+                f"{before.width}x{before.height}; one recording has one size: convert it with FFmpeg (-vf scale)"
+            )
+
+    def _check_beginning(self, first: av.VideoFrame) -> None:
+        """Refuse a first frame that was predicted from frames before it: without these, most decoders return garbage.
+
+        An MP4 that was trimmed without coding it again has these frames, hidden by its edit list. FFmpeg's H.264
+        decoder returns nothing until the whole picture was renewed, which a camera may do bit by bit, without any
+        keyframe.
+        """
+        opening = self._opening
+        if first.key_frame or first.pict_type == PictureType.I or self.stream.codec.canonical_name == "h264":
+            return
+        is_unknown = first.pict_type == PictureType.NONE
+        if opening is not None and opening.is_keyframe and (opening.is_discard or is_unknown):
+            return
+        raise RecordingError(
+            f"{self._name}: does not begin with a keyframe, so its pictures up to the next one are garbage; "
+            + self._advice()
+        )
+
+    def _advice(self) -> str:
+        """What to do about the pictures before the first keyframe."""
+        rest = self._container.demux(self.stream)
+        keyframe = next((packet for packet in rest if packet.is_keyframe and packet.dts is not None), None)
+        if keyframe is None or keyframe.dts is None:
+            return "it has no keyframe at all: copy it again"
+        seconds = self.seconds(keyframe.dts) - (self._container.start_time or 0) / av.time_base
+        return (
+            f"cut them off, so that second 0 is at its second {seconds:.3f}: "
+            f"ffmpeg -i VIDEO -ss {seconds:.3f} -c:v libx264 -crf 15 OTHER.mp4, and look at its first pictures"
+        )

@@ -24,8 +24,7 @@ import cv2
 import numpy as np
 from av.filter import Graph
 
-from tasks.media.container import RecordingError
-from tasks.media.shown_frames import ShownFrame, ShownFrames
+from tasks.media.container import RecordingError, ShownFrame, ShownFrames
 from tasks.media.video_header import check_promise, read_header
 
 SAMPLED = 32  # every n-th frame is compared, starting with the first

@@ -15,15 +15,17 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import wave
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pandas as pd
 
 from storyframes.features import OPENFACE_COLUMNS
-from tasks.media.synthetic_recordings import SAMPLE_RATE, random_background, voice, write_sound, write_video
 from tasks.media.synthetic_study import Shape, SynthesisError, SyntheticStudy
 
 __all__ = ["Shape", "SynthesisError", "SyntheticStudy", "write_study"]
@@ -33,6 +35,7 @@ _WORDS = (
     "first last year night spring door window road bread river song laugh cry listen wait carry leave return".split()
 )
 _PHASES = (("warm_up", 0.0, 0.08), ("story_share", 0.08, 0.5), ("story_receive", 0.5, 0.54), ("reflection", 0.54, 0.96))
+_SAMPLE_RATE = 16_000
 _FPS = 15
 _SESSIONS_PER_PARTICIPANT = 269 / 41  # of EmpathicStories
 _CURVE_HZ = 25
@@ -60,8 +63,8 @@ def _write_stories(folder: Path, plan: SyntheticStudy, progress: Callable[[str],
         progress(session_id)
         generator = np.random.default_rng([plan.seed, number])
         video = folder / "videos" / f"{session_id}.avi"
-        background = random_background(plan.size, generator)
-        write_video(video, _frames(plan), _FPS, plan.size, background, _tone(plan, generator))
+        background = _random_background(plan.size, generator)
+        _write_video(video, _frames(plan), _FPS, plan.size, background, _tone(plan, generator))
         _write_transcript(folder / "transcripts" / f"{session_id}.json", session_id, plan, generator)
         _write_openface(folder / "openface" / f"{session_id}.csv.gz", plan, generator)
     _write_story_tables(folder, plan)
@@ -111,7 +114,7 @@ def _write_story_tables(folder: Path, plan: SyntheticStudy) -> None:
 
 
 def _tone(plan: SyntheticStudy, generator: np.random.Generator) -> np.ndarray:
-    time = np.arange(math.ceil(_frames(plan) / _FPS * SAMPLE_RATE) + 1) / SAMPLE_RATE
+    time = np.arange(math.ceil(_frames(plan) / _FPS * _SAMPLE_RATE) + 1) / _SAMPLE_RATE
     voice = sum(np.sin(2 * np.pi * 120 * harmonic * time) / harmonic for harmonic in range(1, 6))
     loud = (np.sin(2 * np.pi * time / 3) > 0) * 0.2
     noise = generator.normal(0, 0.002, len(time))
@@ -252,17 +255,17 @@ def _write_devices(
     for number, session_id in enumerate(plan.session_ids):
         progress(session_id)
         before_s = 0.1 * seconds  # of the room, so that a device can begin before the session
-        voices = [voice(1.2 * seconds, np.random.default_rng([plan.seed, number, person])) for person in (0, 1)]
+        voices = [_voice(1.2 * seconds, np.random.default_rng([plan.seed, number, person])) for person in (0, 1)]
         for index, device in enumerate(devices):
             random = np.random.default_rng([plan.seed, number, 2, index])
             samples = _recorded_by(device, voices, before_s, seconds, random)
             path = f"media/{session_id}-{device.name}.{'avi' if device.fps else 'wav'}"
             if device.fps:
                 frames = max(1, round(device.seconds(seconds) * device.fps))
-                background = random_background(plan.size, random)
-                write_video(folder / path, frames, device.fps, plan.size, background, samples)
+                background = _random_background(plan.size, random)
+                _write_video(folder / path, frames, device.fps, plan.size, background, samples)
             else:
-                write_sound(folder / path, samples)
+                _write_sound(folder / path, samples)
             if index:
                 files = (path, None) if device.fps else (None, path)
                 tracks.append((session_id, device.name, *files, device.person, device.name))
@@ -276,12 +279,12 @@ def _recorded_by(
     device: _Device, voices: Sequence[np.ndarray], before_s: float, session_s: float, random: np.random.Generator
 ) -> np.ndarray:
     """(n,) int16 by the device's clock: the two voices, the more distant one later, and noise."""
-    own_s = np.arange(round(device.seconds(session_s) * SAMPLE_RATE)) / SAMPLE_RATE
+    own_s = np.arange(round(device.seconds(session_s) * _SAMPLE_RATE)) / _SAMPLE_RATE
     room_s = before_s + device.start * session_s + own_s / (1 + device.ppm * 1e-6)
     mix = random.normal(0, 0.003, len(own_s))
     for sound, loud in zip(voices, device.hears, strict=True):
         later_s = _APART_MS / 1000 * (1 - loud)
-        mix += loud * np.interp((room_s - later_s) * SAMPLE_RATE, np.arange(len(sound)), sound, left=0, right=0)
+        mix += loud * np.interp((room_s - later_s) * _SAMPLE_RATE, np.arange(len(sound)), sound, left=0, right=0)
     return (mix * 12_000).clip(-32_768, 32_767).astype(np.int16)
 
 
@@ -297,3 +300,72 @@ def _write_persons(folder: Path, ids: Sequence[str], persons: Sequence[tuple[str
 
 def _write(folder: Path, table: str, columns: list[str], rows: Sequence[tuple[object, ...]]) -> None:
     pd.DataFrame(rows, columns=columns).to_csv(folder / f"{table}.csv", index=False)
+
+
+# --- recordings: a moving square in front of noise, and sound that resembles speech --------------------------------
+
+
+def _random_background(size: tuple[int, int], random: np.random.Generator) -> np.ndarray:
+    """(height, width, 3) uint8 of squares of 8 pixels; ``size`` is width and height."""
+    width, height = size
+    squares = random.integers(0, 120, (height // 8, width // 8, 3), dtype=np.uint8)
+    return squares.repeat(8, axis=0).repeat(8, axis=1)
+
+
+def _write_video(
+    path: Path, frames: int, fps: int, size: tuple[int, int], background: np.ndarray, samples: np.ndarray
+) -> None:
+    """An AVI of ``frames`` frames and the sound of the same time; ``samples`` is (n,) int16 at 16 kHz."""
+    with av.open(str(path), "w") as container:
+        video = container.add_stream("mpeg4", rate=fps)
+        video.width, video.height, video.pix_fmt = *size, "yuv420p"
+        audio = container.add_stream("pcm_s16le", rate=_SAMPLE_RATE, layout="mono")
+        for number in range(frames):
+            frame = av.VideoFrame.from_ndarray(_picture(background, number / fps), format="rgb24")
+            container.mux(video.encode(frame))
+            first, stop = (round(_SAMPLE_RATE * edge / fps) for edge in (number, number + 1))
+            if len(samples) > first:
+                sound = av.AudioFrame.from_ndarray(samples[None, first:stop], format="s16", layout="mono")
+                sound.sample_rate, sound.pts, sound.time_base = _SAMPLE_RATE, first, Fraction(1, _SAMPLE_RATE)
+                container.mux(audio.encode(sound))
+        container.mux(video.encode(None))
+        container.mux(audio.encode(None))
+
+
+def _write_sound(path: Path, samples: np.ndarray) -> None:
+    """A WAV of (n,) int16 at 16 kHz."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(_SAMPLE_RATE)
+        file.writeframes(samples.astype("<i2").tobytes())
+
+
+def _picture(background: np.ndarray, second: float) -> np.ndarray:
+    picture = background.copy()
+    height, width = background.shape[:2]
+    size = height // 3
+    x = round((width - size) * (0.5 + 0.5 * math.sin(second)))
+    y = round((height - size) * (0.5 + 0.5 * math.cos(second / 2)))
+    picture[y : y + size, x : x + size] = (220, 180, 150)
+    return picture
+
+
+def _voice(seconds: float, random: np.random.Generator) -> np.ndarray:
+    """(n,) float32 in [-1, 1]: two to six syllables a second, of changing pitch, and pauses of up to 3 s."""
+    sound = np.zeros(round(seconds * _SAMPLE_RATE), np.float32)
+    at = random.uniform(0, 0.5)
+    while at < seconds:
+        length = random.uniform(0.08, 0.3)
+        time = np.arange(round(length * _SAMPLE_RATE)) / _SAMPLE_RATE
+        pitch, formant = random.uniform(90, 240), random.uniform(300, 3000)
+        harmonics = pitch * np.arange(1, int(3600 / pitch))
+        loud = np.exp(-(((harmonics - formant) / 400) ** 2)) + 0.1
+        tone = loud @ np.sin(2 * np.pi * harmonics[:, None] * time + random.uniform(0, 6.28, (len(harmonics), 1)))
+        rise, fall = random.uniform(0.005, 0.05), random.uniform(0.01, 0.08)
+        shape = np.clip(np.minimum(time / rise, (length - time) / fall), 0, 1)
+        first = round(at * _SAMPLE_RATE)
+        part = sound[first : first + len(time)]
+        part += (tone * shape * random.uniform(0.2, 1) / loud.sum())[: len(part)]
+        at += length + (random.exponential(0.08) if random.random() < 0.8 else random.uniform(0.4, 3))
+    return sound

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tasks.media.container import RecordingError
-from tasks.media.shown_frames import ShownFrame, ShownFrames
+from tasks.media.container import RecordingError, ShownFrame, ShownFrames
 
 _FEWEST_FPS, _MOST_FPS = 1, 240
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"

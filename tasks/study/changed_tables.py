@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import tempfile
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storyframes.store.storage.files import write_atomically
+from tasks.study.csv_text import csv_bytes
 from tasks.study.load import read_study
 from tasks.study.problems import Problem, shortened
 from tasks.study.rows import NUMBER_COLUMNS, TABLES, as_words
@@ -61,11 +61,8 @@ class ChangedTable:
         """The bytes of the file."""
         if self.schema is not None:
             return self._as_parquet(self.schema)
-        written = io.StringIO(newline="")
-        writer = csv.writer(written, lineterminator="\n")
-        writer.writerow(_unnumbered(self.columns))
-        writer.writerows([row.get(name, "") for name in self.columns] for row in self.rows)
-        return written.getvalue().encode()
+        cells = ([row.get(name, "") for name in self.columns] for row in self.rows)
+        return csv_bytes(_unnumbered(self.columns), cells)
 
     def _as_parquet(self, schema: pa.Schema) -> bytes:
         cells = {name: [row.get(name) for row in self.rows] for name in self.columns}

@@ -7,11 +7,13 @@ of UTF-8. Both are read where they can mean one thing only. No message quotes a 
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _LINE = re.compile(r"[^\n]*+\n?")
 _SEP_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\n', re.IGNORECASE)
@@ -95,6 +97,15 @@ def separator_of(text: str) -> tuple[tuple[int, int], str]:
     if not separators and "|" in unquoted:
         raise NotTextError("its columns are separated by '|', not by commas", number)
     return (0, 1), separators[0] if len(separators) == 1 else ","
+
+
+def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A CSV file with these columns and rows."""
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return written.getvalue().encode()
 
 
 class Record(NamedTuple):

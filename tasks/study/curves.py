@@ -59,9 +59,7 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
         raise CurveError(f"{path.name}: a curve is .csv or .parquet")
     table = read_table(path)
     if table.faults:
-        fault = table.faults[0]
-        where = f"row {fault.number} " if fault.number else ""
-        raise CurveError(f"{path.name}: {where}{fault.rule.removeprefix(f'{path.name}: ')}")
+        raise CurveError(table.faults[0].text(path.name))
     for column in ("time_s", "value"):
         if column not in table.columns:
             raise CurveError(f"{path.name}: the column {column!r} is missing")

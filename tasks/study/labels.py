@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -77,7 +78,7 @@ class Scheme:
             return number
         if self.labels and text not in self.labels:
             close = did_you_mean(text, self.labels)
-            raise ValueError(f"is not among the labels of the scheme {self.name!r} ({_some(self.labels)}){close}")
+            raise ValueError(f"is not among the labels of the scheme {self.name!r} ({listed(self.labels, 8)}){close}")
         return text
 
     def _range(self) -> str:
@@ -139,6 +140,7 @@ def did_you_mean(name: str, names: tuple[str, ...] | set[str]) -> str:
     return f": is {match[0]!r} meant?" if match else ""
 
 
-def _some(labels: tuple[str, ...]) -> str:
-    more = f" and {len(labels) - 8} more" if len(labels) > 8 else ""
-    return ", ".join(labels[:8]) + more
+def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first names, the others counted."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

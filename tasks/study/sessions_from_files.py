@@ -6,8 +6,6 @@ two ways is refused.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import tempfile
 import unicodedata
@@ -18,6 +16,8 @@ from datetime import date
 from pathlib import Path, PurePosixPath
 
 from storyframes.store.storage.files import write_atomically
+from tasks.study.csv_text import csv_bytes
+from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
 
@@ -195,8 +195,7 @@ def _add(
     for index, paths in owners.items():
         rows[index][column] = str(paths[0])
     if unused:
-        more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
-        remarks.append(f"{column}: of no video's name, left out: {', '.join(unused[:_NAMED])}{more}")
+        remarks.append(f"{column}: of no video's name, left out: {listed(unused, _NAMED)}")
     if len(owners) < len(rows):
         remarks.append(f"{column}: {len(rows) - len(owners)} sessions have none")
     return len(owners)
@@ -212,11 +211,7 @@ def _table(rows: Sequence[Mapping[str, str]]) -> bytes:
             f"{' and '.join(same[:_NAMED])} would all be the session {twice[0]}: without {{session}} a "
             "session has its whole name"
         )
-    written = io.StringIO(newline="")
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([row.get(name, "") for name in columns] for row in rows)
-    return written.getvalue().encode()
+    return csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
 
 
 def _check(content: bytes, rows: Sequence[Mapping[str, str]]) -> None:

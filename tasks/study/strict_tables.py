@@ -57,6 +57,11 @@ class Fault(NamedTuple):
     kind: str
     values: tuple[str, ...] = ()
 
+    def text(self, name: str) -> str:
+        """The file's name, the row, and the rule."""
+        where = f"row {self.number} " if self.number else ""
+        return f"{name}: {where}{self.rule.removeprefix(name).removeprefix(':').lstrip()}"
+
 
 @dataclass
 class Table:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from storyframes.store.layout import ID_PATTERN
-from tasks.study.labels import did_you_mean
+from tasks.study.labels import did_you_mean, listed
 from tasks.study.problems import Problem, shown_value
 from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, Participant
 from tasks.study.strict_tables import (
@@ -361,9 +361,8 @@ def repeated(rows: Iterable[Placed], key: Callable[[Any], Hashable]) -> Iterator
 
 def named_rows(rows: list[Placed]) -> str:
     """The first rows by number, the others counted."""
-    named = ", ".join(str(placed.number) for placed in rows[:_ROWS_NAMED])
-    more = f" and {len(rows) - _ROWS_NAMED} more" if len(rows) > _ROWS_NAMED else ""
-    return f"row {named} has" if len(rows) == 1 else f"rows {named}{more} have"
+    named = listed([str(placed.number) for placed in rows], _ROWS_NAMED)
+    return f"row {named} has" if len(rows) == 1 else f"rows {named} have"
 
 
 def _rule(message: str) -> str:

@@ -13,9 +13,8 @@ import pytest
 from support.recordings import write_video
 from support.video_variants import INTERLACED, Variant, ffmpeg, make
 
-from tasks.media.container import RecordingError
+from tasks.media.container import RecordingError, ShownFrame
 from tasks.media.recording import SAMPLED, read_frame_times, read_frames
-from tasks.media.shown_frames import ShownFrame
 from tasks.media.video_header import TruncatedError, read_header
 
 PATTERN = ("-f", "lavfi", "-i", "testsrc2=size=96x80:rate=25")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-_NAMED = 3  # places that a sentence lists
+from tasks.study.labels import listed
 
 
 class ImportFaultError(Exception):
@@ -121,5 +121,4 @@ def backwards(annotations: Iterable[Annotation]) -> dict[str, str]:
 
 def places(names: Sequence[str]) -> str:
     """The first places by name, the others counted."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return "; ".join(names[:_NAMED]) + more
+    return listed(names, 3, "; ")

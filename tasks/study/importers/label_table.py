@@ -81,9 +81,7 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
     path.stat()  # a missing file is an error of the system, not a fault of the table
     table = read_table(path)
     if table.faults:
-        fault = table.faults[0]
-        where = f"row {fault.number} " if fault.number else ""
-        raise ImportFaultError(f"{path.name}: {where}{fault.rule.removeprefix(f'{path.name} ')}")
+        raise ImportFaultError(table.faults[0].text(path.name))
     _check_header(path.name, table.columns, {*_OTHERS, *_OF_LONG, *_KNOWN_TIMES, _FILE})
     if _is_audformat(table) and time_columns is None:
         return _read_audformat(path.name, table)
