@@ -1,9 +1,10 @@
-"""What a clip index says of itself, in the metadata of its Parquet file: its format, what its label columns are, and
-how the clocks of tracks run, so that who reads clips needs no study.
+"""The clip index as a Parquet file: in its metadata are its format, the kinds of its label columns and the clocks of
+tracks, so that reading clips needs no study.
 
-Format 1 said nothing. Since format 2 windows without a rating are rows with missing values, schemes of labels have
-columns, and ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` are there. Format 3 is written only
-where the windows are of another track's frames, because a reader of format 2 would take them for the session's own.
+Format 1 had no metadata. Since format 2 windows without a rating are rows with missing values, label schemes have
+columns, and the columns ``target``, ``split_group``, ``frames_expected`` and ``longest_gap_s`` exist. Format 3 is
+written only where the windows are cut from another track's frames, which a reader of format 2 would take for the
+session's own.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class ClipFormatError(StoreError):
 def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
-    ``schemes`` are what its label columns are; ``raters`` whose ids stand in the names of labels and curves, by these
-    names, where any do; ``clocks`` are those of the tracks (:data:`storyframes.times.StoredClocks`), where there are
-    any; ``track`` is whose frames the windows are of, where they are not the sessions' own.
+    ``schemes`` are the kinds of its label columns; ``raters`` the rater of each label or curve that has one in its
+    name; ``clocks`` those of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``track`` the track
+    whose frames the windows are cut from, if it is not the main track.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
     about |= {name: index.attrs[name] for name in ("raters", "clocks") if index.attrs.get(name)}
@@ -49,11 +50,11 @@ def to_table(index: pd.DataFrame) -> pa.Table:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The stored index, with ``attrs["schemes"]``, and ``raters``, ``clocks`` and ``track`` where there are such.
+    """The index of a stored table, with ``attrs["schemes"]``, and ``raters``, ``clocks`` and ``track`` if it has them.
 
     Raises:
-        StoreError: a row is of no session, or of rows that no recording has; or it does not say what it is.
-        ClipFormatError: newer code wrote it.
+        StoreError: a row has no valid session, or frames that no recording can have; or the metadata is damaged.
+        ClipFormatError: a newer storyframes wrote it.
     """
     try:
         about = _about(table.schema.metadata)
@@ -72,7 +73,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def clocks_of(content: bytes) -> StoredClocks:
-    """How the clocks of tracks run, of the bytes of an index, without reading its rows.
+    """The clocks of tracks in the bytes of an index, without reading its rows.
 
     Raises:
         StoreError: it is damaged.
@@ -85,10 +86,10 @@ def clocks_of(content: bytes) -> StoredClocks:
 
 
 def check_replaceable(content: bytes) -> None:
-    """Refuse to write over an index that newer code wrote; a damaged one may be.
+    """Refuse to replace an index that a newer storyframes wrote; a damaged one may be replaced.
 
     Raises:
-        ClipFormatError: newer code wrote it.
+        ClipFormatError: a newer storyframes wrote it.
     """
     try:
         number = _about(pq.read_schema(pa.BufferReader(content)).metadata)["format"]
@@ -102,7 +103,7 @@ def check_replaceable(content: bytes) -> None:
 
 
 def _check_rows(table: pa.Table) -> None:
-    """See that the rows are of sessions, and of frames that a recording can have.
+    """Check that the rows have sessions, and frames that a recording can have.
 
     Raises:
         InvalidError: one is not.
@@ -124,10 +125,10 @@ def _check_rows(table: pa.Table) -> None:
 
 
 def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """What the file says of itself.
+    """The metadata of the file.
 
     Raises:
-        InvalidError: it says nothing that could have been written there.
+        InvalidError: it is not as it is written.
     """
     stored = (metadata or {}).get(_KEY)
     if stored is None:
@@ -152,10 +153,10 @@ def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
 
 
 def _is_clock(clock: Any) -> bool:
-    """Whether it is moments of a device, rising, and as many of the session."""
+    """Whether it is increasing moments of a device, and as many of the session."""
     if not isinstance(clock, list) or len(clock) != 2 or not all(isinstance(moments, list) for moments in clock):
         return False
     if not all(isinstance(moment, int | float) and abs(moment) < math.inf for moments in clock for moment in moments):
         return False
-    rise = all(before < after for moments in clock for before, after in itertools.pairwise(moments))
-    return rise and len(clock[0]) == len(clock[1]) >= 1
+    is_increasing = all(before < after for moments in clock for before, after in itertools.pairwise(moments))
+    return is_increasing and len(clock[0]) == len(clock[1]) >= 1

@@ -1,9 +1,8 @@
-"""What a store says of the features in it, so that whoever reads it need not know them.
+"""The description of features in a store, so that a reader need not know them.
 
-Beside the values lie, as attributes of the Zarr group: ``session_id``, ``feature``, ``track`` (of another than the
-session's own), ``about``, ``mask``, ``face`` and ``groups`` (columns of ``values``, by name, as [start, stop]); and
-of each array: ``about``, ``units``, ``columns``, ``joints``, and the names of its dimensions, of which the first says
-what a row is.
+The Zarr group of a version has the attributes ``session_id``, ``feature``, ``track`` (if not the main track),
+``about``, ``mask``, ``face`` and ``groups`` (columns of ``values``, by name, as [start, stop]). Each array has
+``about``, ``units``, ``columns``, ``joints`` and the names of its dimensions, of which the first is the kind of row.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ def describe_feature(
     """The attributes of a feature's group.
 
     Args:
-        session_id: of whom it is, or ``stories``.
+        session_id: the session, or ``stories``.
         spec: of the feature.
-        columns: of its arrays as they were written. The groups are those of the specification's own columns.
-        track: of which of the session's tracks it is.
+        columns: of its arrays as they were written. The groups are left out where these are not the specification's.
+        track: the session's track.
     """
     attributes: dict[str, Any] = {"session_id": session_id, "feature": spec.name, "about": spec.about}
     if track != MAIN:
@@ -80,19 +79,18 @@ def describe_array(spec: ArraySpec, columns: Sequence[str]) -> dict[str, Any]:
 def read_descriptions(
     storage: Storage, versions: Mapping[tuple[str, str], Version], known: Iterable[FeatureSpec] = ()
 ) -> list[FeatureSpec]:
-    """What the store says of features, in their order; equal ones are one object.
+    """The specifications of features, in their order; equal ones are one object.
 
-    A feature of another track than the session's own has the feature's name, without the track's.
-
-    A version of before the store said so has the mask, the face and the groups of the built-in feature of its name.
+    Their names are without a track. A version that was written before stores had descriptions gets the mask, the face
+    and the groups of the built-in feature of its name.
 
     Args:
         storage: the store.
         versions: by session (or ``stories``) and feature.
-        known: of sessions that were read before; an equal one is given again.
+        known: specifications that were read before; an equal one is returned again.
 
     Raises:
-        StoreError: a version is gone, or does not say what it holds.
+        StoreError: a version is gone, or has no valid description.
         StorageError: it cannot be read.
     """
     files = {f"{path}/{name}" for path, arrays in versions.values() for name in _files(arrays)}
@@ -115,7 +113,7 @@ def read_attributes(storage: Storage, session_id: str, feature: str, path: str) 
     """The attributes of the version at ``path``.
 
     Raises:
-        StoreError: it is gone, or of another feature or session, or one is not what is written there.
+        StoreError: it is gone, or of another feature or session, or an attribute is not as it is written there.
         StorageError: it cannot be read.
     """
     where = f"{path}/{ZARR_JSON}"
@@ -126,16 +124,16 @@ def read_attributes(storage: Storage, session_id: str, feature: str, path: str) 
 
 
 def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
-    """An array for zarr-python to read, once its metadata and the size of its file agree with what was published.
+    """Open an array with zarr-python, after a check that its metadata and its file's size are as published.
 
     Args:
         storage: the store.
-        path: the array's, below the store.
+        path: of the array, below the store.
         array: as it was published.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
-        StorageError: the place cannot be reached.
+        StorageError: the storage cannot be reached.
     """
     where = f"{path}/{ZARR_JSON}"
     content = storage.read(where)
@@ -150,7 +148,7 @@ def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
         raise StoreError(f"{path} cannot be read ({error}): run 'storyframes verify'") from None
     except (StorageError, StoreError):
         raise
-    except Exception as error:  # whatever zarr-python and its codecs raise of metadata that nobody wrote
+    except Exception as error:  # anything that zarr-python and its codecs raise for damaged metadata
         raise StoreError(f"{path} cannot be opened ({_first_line(error)}): was its version removed by gc?") from None
     if (opened.shape, opened.dtype) != (array.shape, np.dtype(array.dtype)):
         raise StoreError(f"{path} is {opened.shape} {opened.dtype}, but was published as {array.shape} {array.dtype}")

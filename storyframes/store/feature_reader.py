@@ -56,16 +56,16 @@ class FeatureReader:
         self._begin(cache, cache_bytes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"storage": self.storage, "versions": self._versions, "kept": self._kept_in}
+        return {"storage": self.storage, "versions": self._versions, "kept": self._cache_options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.storage, self._versions = state["storage"], state["versions"]
         self._begin(*state["kept"])
 
     def _begin(self, cache: str | os.PathLike[str] | None, cache_bytes: int | None) -> None:
-        """Begin with no array open and nothing in memory."""
+        """Start with no array open and nothing in memory."""
         self._specs: dict[tuple[str, str], FeatureSpec] = {}
-        self._kept_in = cache, cache_bytes
+        self._cache_options = cache, cache_bytes
         folder = None if cache is None else CopyFolder(Path(cache), cache_bytes)
         memory = CACHE_BYTES if cache_bytes is None or folder else cache_bytes
         self._kept = Kept(ChunkCache(memory), folder, Fetchers())
@@ -84,7 +84,7 @@ class FeatureReader:
     def catalogue(self) -> pd.DataFrame:
         """One row per session and feature that was ever attempted; docs/store.md describes its columns.
 
-        Made when it is first asked for, and kept: of a large store it is by far the largest thing in memory.
+        Made at the first access, and kept: for a large store it is by far the largest object in memory.
         """
         return self._versions.frame()
 
@@ -102,36 +102,34 @@ class FeatureReader:
 
     @property
     def all_features(self) -> list[str]:
-        """The features that any session's own files have, those of this installation first; not of other tracks."""
+        """The features of the main track of any session, those of this installation first."""
         return self.features_of(MAIN)
 
     def features_of(self, track: str) -> list[str]:
         """The features that this track of any session has, those of this installation first."""
         stored = map(feature_and_track, self._versions.counts())
-        return in_order({feature for feature, of in stored if of == track})
+        return in_order({feature for feature, of_track in stored if of_track == track})
 
     @property
     def all_tracks(self) -> list[str]:
-        """The tracks of which any session has features: ``main`` first, then the others by name."""
-        stored = {feature_and_track(name)[1] for name in self._versions.counts()}
-        return sorted(stored, key=lambda track: (track != MAIN, track))
+        """The tracks that have features in any session: ``main`` first, then the others by name."""
+        return _sorted_tracks(self._versions.counts())
 
     def features(self, session_id: str, track: str = MAIN) -> list[str]:
         """The features that a track of the session has, without the track in their names."""
         stored = map(feature_and_track, self._versions.features(session_id))
-        return sorted(feature for feature, of in stored if of == track)
+        return sorted(feature for feature, of_track in stored if of_track == track)
 
     def tracks(self, session_id: str) -> list[str]:
-        """The tracks of which the session has features: ``main``, its own files, first, then the others by name."""
-        stored = {feature_and_track(name)[1] for name in self._versions.features(session_id)}
-        return sorted(stored, key=lambda track: (track != MAIN, track))
+        """The tracks of the session that have features: ``main``, its own files, first, then the others by name."""
+        return _sorted_tracks(self._versions.features(session_id))
 
     def has(self, session_id: str, feature: str) -> bool:
         """Whether the session has the feature."""
         return (session_id, feature) in self._versions
 
     def version(self, session_id: str, feature: str) -> str | None:
-        """The path of a feature's version in the store, which no other version ever has; None where there is none."""
+        """The path of a feature's version in the store, which no other version ever has; None where it has none."""
         return self._versions.path(session_id, feature)
 
     def attempted(self) -> list[str]:
@@ -152,9 +150,9 @@ class FeatureReader:
 
         Args:
             session_id: the session, or ``stories``.
-            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. Of
-                another track than the session's own, ``<feature>@<track>``: its rows are of that track's own frames
-                or sound, and its times are the device's own.
+            feature: a feature of the session, or ``vision``: openface and resnet50 side by side, (n, 2762) float32. A
+                feature of another track is ``<feature>@<track>``; its rows are of that track's frames or sound, and
+                its times are on the clock of that device.
             start: first row, 0 or more.
             stop: row after the last; None reads to the end.
             array: which of the feature's arrays.
@@ -182,19 +180,19 @@ class FeatureReader:
     ) -> np.ndarray:
         """Rows ``start`` to ``stop`` (exclusive) of an array, not copied where it is memory-mapped.
 
-        The result has the stored dtype. Where it is mapped it is read-only, and keeps its version mapped as long as it
-        lives. Arguments and errors are those of :meth:`read`, without ``vision``.
+        The result has the stored dtype. A mapped one is read-only, and keeps its version mapped as long as it exists.
+        Arguments and errors are those of :meth:`read`, without ``vision``.
         """
-        source, stop = self._checked(session_id, feature, start, stop, array)
+        source, stop = self._array_rows(session_id, feature, start, stop, array)
         return source[start:stop]
 
     def will_need(
         self, session_id: str, feature: str, start: int = 0, stop: int | None = None, *, array: str = "values"
     ) -> None:
-        """Have rows that will soon be read fetched meanwhile: from the disk where they are mapped, or from a far store.
+        """Start to fetch rows that will soon be read, from the disk where they are mapped, or from an object store.
 
-        Said of all clips of a batch before the first is read, it lets the disk, or the network, work on all of them at
-        once. Arguments and errors are those of :meth:`view`; a far store's own are told when the rows are read.
+        Called for all clips of a batch before the first is read, it lets the disk or the network work on all of them at
+        once. Arguments and errors are those of :meth:`view`; errors of an object store are raised by the later read.
         """
         if self.is_far and (session_id, feature, array) not in self._arrays:
             stop = self._stop(
@@ -202,19 +200,19 @@ class FeatureReader:
             )
             self._opening.begin(self._open, (session_id, feature, array), start, stop)
             return
-        source, stop = self._checked(session_id, feature, start, stop, array)
+        source, stop = self._array_rows(session_id, feature, start, stop, array)
         source.will_need(start, stop)
 
     def let_go(self, session_id: str) -> None:
-        """Close the session's arrays, for whoever goes through many sessions once; read again, they are opened again.
+        """Close the session's arrays, for reading many sessions once; they are opened again when they are read again.
 
-        What was given out of them stays as it is.
+        Views of them stay valid.
         """
         self._arrays = {key: rows for key, rows in self._arrays.items() if key[0] != session_id}
 
     @property
     def is_far(self) -> bool:
-        """Whether reading takes a request to another machine, so that all should be announced (:meth:`will_need`)."""
+        """Whether reading needs requests to another machine, so that it should be announced (:meth:`will_need`)."""
         return self.storage.ranges is not None
 
     def describe(self, session_id: str, feature: str, array: str = "values") -> StoredArray:
@@ -229,27 +227,27 @@ class FeatureReader:
         return described[array]
 
     def spec(self, session_id: str, feature: str) -> FeatureSpec:
-        """What the feature is, as the store says beside its values, whether or not this installation knows it.
+        """The specification that the store keeps beside the values, also of features unknown to this installation.
 
         Raises:
-            StoreError: the store has no such session or feature, or it does not say what it holds.
+            StoreError: the store has no such session or feature, or the feature has no description of itself.
         """
         return self.specs([session_id], feature)[session_id]
 
     def specs(self, session_ids: Iterable[str], feature: str) -> dict[str, FeatureSpec]:
         """:meth:`spec` of several sessions at once; equal ones are one object."""
-        wanted = list(session_ids)
-        new = {(one, feature): self._described(one, feature) for one in wanted if (one, feature) not in self._specs}
-        known = {id(spec): spec for spec in self._specs.values()}.values()
-        self._specs |= dict(zip(new, read_descriptions(self.storage, new, known), strict=True))
-        return {one: self._specs[one, feature] for one in wanted}
+        keys = [(session_id, feature) for session_id in session_ids]
+        new = {key: self._described(*key) for key in keys if key not in self._specs}
+        earlier = {id(spec): spec for spec in self._specs.values()}.values()
+        self._specs |= dict(zip(new, read_descriptions(self.storage, new, earlier), strict=True))
+        return {session_id: self._specs[session_id, feature] for session_id, feature in keys}
 
     def _described(self, session_id: str, feature: str) -> Version:
         path, arrays = self._version(session_id, feature)
         return Version(path, parse_arrays(arrays))
 
     def array(self, session_id: str, feature: str, name: str = "values") -> Any:
-        """The whole of an array without reading it: a read-only map of the file, or a Zarr array to slice.
+        """An array without reading it: a read-only map of the file, or a Zarr array to slice.
 
         Raises:
             StoreError: the store has no such session, feature or array.
@@ -260,17 +258,17 @@ class FeatureReader:
         """The feature's Zarr group: arrays with their dimension names, units and columns.
 
         Raises:
-            StoreError: the store has no such session or feature, or not the version any more that it had when opened.
+            StoreError: the store has no such session or feature, or no longer the version that it had when opened.
         """
         path = self._version(session_id, feature)[0]
-        self.spec(session_id, feature)  # its metadata is what a writer wrote
+        self.spec(session_id, feature)  # checks its metadata
         try:
             return zarr.open_group(mode="r", **self.storage.zarr(path))
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{path} cannot be opened ({error}): was its version removed by gc?") from None
 
     def attributes(self, session_id: str, feature: str) -> dict[str, Any]:
-        """The feature's attributes: caveats (``stamps``), provenance and whatever its extractor notes.
+        """The feature's attributes: caveats (``stamps``), provenance, and those that its extractor added.
 
         Raises:
             StoreError: as of :meth:`open_group`.
@@ -281,7 +279,7 @@ class FeatureReader:
         """The names of an array's columns, empty where they have none.
 
         Raises:
-            StoreError: the store has no such session, feature or array, or not the version any more.
+            StoreError: the store has no such session, feature or array, or no longer the version.
         """
         arrays = self.spec(session_id, feature).arrays
         if array not in arrays:
@@ -322,14 +320,14 @@ class FeatureReader:
             return f"{session_id} has no feature {feature!r}; it has {', '.join(features)}"
         return f"there is no session {session_id!r} in {self.storage.location} ({len(self.sessions)} sessions there)"
 
-    def _checked(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
-        """The array and ``stop``, of rows that are there."""
+    def _array_rows(self, session_id: str, feature: str, start: int, stop: int | None, array: str) -> tuple[Rows, int]:
+        """The array and ``stop``, once these rows are known to exist."""
         source = self._array(session_id, feature, array)
         return source, self._stop(source.shape[0], (session_id, feature, array), start, stop)
 
     @staticmethod
     def _stop(length: int, array: tuple[str, str, str], start: int, stop: int | None) -> int:
-        """Where the rows end; an error where they are not there."""
+        """The row after the last; an error where the rows do not exist."""
         if stop is None:
             stop = length
         if not 0 <= start <= stop <= length:
@@ -338,9 +336,9 @@ class FeatureReader:
 
     def _array(self, session_id: str, feature: str, array: str) -> Rows:
         opened = self._arrays.get((session_id, feature, array))
-        if opened is None:  # two threads may both open it: one of the two stays
+        if opened is None:  # two threads may both open it: one result stays
             if len(self._arrays) >= MOST_OPEN:
-                self._arrays = {}  # who still reads of one holds it; what is asked for again is opened again
+                self._arrays = {}  # a thread that reads from one holds it; others are opened again
             key = (session_id, feature, array)
             opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
         return opened
@@ -349,6 +347,11 @@ class FeatureReader:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
         return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+
+
+def _sorted_tracks(features: Iterable[str]) -> list[str]:
+    tracks = {feature_and_track(feature)[1] for feature in features}
+    return sorted(tracks, key=lambda track: (track != MAIN, track))
 
 
 def _sessions(count: int) -> str:

@@ -34,26 +34,25 @@ INDICES = (TIME, f"{DEVICE}{TIME}", STORY_ID)
 class FeatureStore(FeatureReader):
     """The features of a study, read by session, feature and rows.
 
-    Arrays are opened when they are first read and stay open, 16,384 of them; one that is memory-mapped holds no file
-    descriptor.
-    Threads may share a store. It can be pickled and forked: another process opens for itself, the same versions, and
-    shares neither a lock nor a file's position.
+    Arrays are opened when they are first read and stay open, up to 16,384 of them; a memory-mapped array needs no file
+    descriptor. Threads may share a store. It can be pickled and forked: another process opens the same versions for
+    itself, and shares neither a lock nor a file's position.
 
     Args:
         location: the folder of the store, or the URL of one (``s3://bucket/prefix``).
         options: for a URL, see :func:`storyframes.store.layout.open_storage`.
-        cache: of a store at a URL: a folder of this machine that keeps what was read, to be mapped from then on.
-            Processes may share one, and a killed one leaves nothing wrong in it. Its files are its owner's alone.
-        cache_bytes: with ``cache``, the most that the folder may hold (None: as much as the disk has): when it is
-            full, copies that this process does not use go, then nothing more is kept. Without it, memory for chunks
-            of arrays that are compressed or far away (None: 256 MB); mapped ones need none.
+        cache: for a store at a URL, a folder of this machine that keeps what was read, to be mapped from then on.
+            Processes may share it, and a killed one leaves nothing wrong in it. Its files have mode 0600.
+        cache_bytes: with ``cache``, the most that the folder may take (None: as much as is free); when it is full,
+            copies that this process does not use are removed, then nothing more is kept. Without ``cache``, memory for
+            chunks of compressed or far arrays (None: 256 MB); mapped arrays need none.
 
     Attributes:
-        storage: the place where the store lies.
+        storage: where the store is.
 
     Raises:
-        StoreError: there is no feature store at ``location``, its catalogue is damaged, or ``cache`` cannot be used.
-        StorageError: the place cannot be reached.
+        StoreError: ``location`` is no feature store, its catalogue is damaged, or ``cache`` cannot be used.
+        StorageError: the storage cannot be reached.
 
     Example:
         >>> store = FeatureStore("STORE")
@@ -70,7 +69,7 @@ class FeatureStore(FeatureReader):
     """
 
     def session(self, session_id: str) -> SessionView:
-        """One session, to look around in.
+        """One session, to look at in a notebook.
 
         Raises:
             StoreError: the store has no such session.
@@ -96,17 +95,17 @@ class FeatureStore(FeatureReader):
         return self.session(session_id).to_xarray()
 
     def story_ids(self, feature: str) -> tuple[str, ...]:
-        """The stories that the rows of a feature of the story texts belong to; empty where there is none."""
+        """The stories of the rows of a feature of the story texts; empty where the store does not have the feature."""
         return tuple(self.attributes(STORIES, feature)["story_ids"]) if self.has(STORIES, feature) else ()
 
     def clips(self) -> pd.DataFrame:
-        """The clip index: one row per window and what it is labelled of, with the columns that docs/store.md lists.
+        """The clip index: one row per window and target of its labels, with the columns that docs/store.md lists.
 
-        Sorted by session, phase, start frame, position and target. ``attrs["schemes"]`` says of each column of labels
-        whether it is nominal, ordinal or interval. Unlike the catalogue it is read anew at every call.
+        Sorted by session, phase, start frame, position and target. ``attrs["schemes"]`` says for each label
+        column whether it is nominal, ordinal or interval. Unlike the catalogue it is read again at every call.
 
         Raises:
-            StoreError: there is none, it is damaged, or of a newer format.
+            StoreError: the store has none, it is damaged, or of a newer format.
         """
         content = read_table(self.storage, CLIPS)
         if content is None:
@@ -141,14 +140,14 @@ class SessionView:
 
     @property
     def caveats(self) -> dict[str, list[str]]:
-        """What users of the values must know, by feature; nothing of features without any."""
+        """The caveats of the features that have any, by feature."""
         statuses = self.store.statuses(self.session_id)
         return {each.feature: each.current.caveats for each in statuses if each.current and each.current.caveats}
 
     def to_xarray(self) -> xarray.DataTree:
         """Every feature as a node, with the coordinates time (of frames), column, joint and so on.
 
-        A feature of another track than the session's own is the node ``<feature>@<track>``; its times are that track's.
+        A feature of another track is the node ``<feature>@<track>``; its times are on that track's clock.
 
         Raises:
             StoreError: the store has no such session.
@@ -167,15 +166,16 @@ class SessionView:
     def to_pandas(self, feature: str, *, rows: str | None = None, rate: float | None = None) -> pd.DataFrame:
         """A feature as a data frame: a column for each value, the times as its index.
 
-        Before the values stand which row it is, ``mask`` (whether it is a measurement; what it is not is given all
-        the same, as it is stored) and, of words and utterances, ``end`` and ``speaker``. ``attrs`` has the caveats
-        and the units. Of another track the store may not know the clock: then the index is ``device_time``.
+        The columns before the values are the row's number, ``mask`` (whether the row is a measurement; other rows are
+        given as well, as they are stored) and, for words and utterances, ``end`` and ``speaker``. ``attrs`` has the
+        caveats and the units. Where the store does not know the clock of a track, the index is ``device_time``.
 
         Args:
-            feature: of the session; of another track than its own, ``<feature>@<track>``.
-            rows: what a row is to stand for, where the feature has several kinds (``frame``, ``word``, …); the kind of
-                its main array without it.
-            rate: rows a second, from the session's second 0 on, each that nearest to it; NaN where none is near.
+            feature: of the session; of another track, ``<feature>@<track>``.
+            rows: the kind of row, where the feature has several (``frame``, ``word``, …); None takes that of its main
+                array.
+            rate: points a second, from the session's second 0 on, each with the row nearest to it; NaN where none is
+                near. None takes the rows as they are stored.
 
         Raises:
             StoreError: there is no such feature, or it has no such rows.
@@ -215,11 +215,11 @@ class SessionView:
             coordinates |= _labels(array)
         frames = [variable.sizes[Axis.FRAME] for variable in variables.values() if Axis.FRAME in variable.dims]
         time = self._frame_times(of_track("frames", feature_and_track(feature)[1]))
-        if time is not None and frames and set(frames) == {len(time)}:  # of an older recording it may have others
+        if time is not None and frames and set(frames) == {len(time)}:  # not of another recording
             notes = {"units": "s", "about": "presentation time of the frame"}
             coordinates.setdefault("frame_time", (str(Axis.FRAME), time, notes))
-        there = {name: value for name, value in coordinates.items() if name not in variables}
-        return xarray.Dataset(variables, coords=there, attrs=_notes(group))
+        coordinates = {name: value for name, value in coordinates.items() if name not in variables}
+        return xarray.Dataset(variables, coords=coordinates, attrs=_notes(group))
 
     def _frame_times(self, clock: str) -> np.ndarray | None:
         if not self.store.has(self.session_id, clock):
@@ -242,7 +242,7 @@ def _notes(node: Any) -> dict[str, Any]:
 
 
 def pandas_frame(table: Table) -> pd.DataFrame:
-    """All rows of a table, the times as its index; ``attrs`` has the caveats, and the units of columns that have one.
+    """All rows of a table, with the times as index; ``attrs`` has the caveats, and the units of columns with one.
 
     Raises:
         StoreError: they cannot be read.
@@ -283,12 +283,12 @@ def polars_frame(table: Table) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Part:
-    """What is meant of a feature.
+    """Which rows, arrays and columns of a feature a name selects.
 
     Attributes:
-        rows: what a row stands for; None as in the feature's main array.
-        arrays: these; empty for all of such rows.
-        columns: of the main array these; empty for all.
+        rows: the kind of row; None for that of the feature's main array.
+        arrays: the arrays; empty for all with such rows.
+        columns: the columns of the main array; empty for all.
     """
 
     rows: str | None = None
@@ -297,17 +297,19 @@ class Part:
 
 
 def part_of(spec: FeatureSpec, name: str) -> Part:
-    """The part of this name; the whole where it is empty.
+    """The part of this name: a group of columns, an array, several arrays whose names begin alike, or a kind of row.
+
+    An empty name is the whole feature.
 
     Raises:
-        StoreError: there is none, or its arrays have not the same rows.
+        StoreError: the feature has no such part, or its arrays have different kinds of row.
     """
     if not name:
         return Part()
     if name in spec.groups:
         return Part(str(spec.arrays[MAIN_ARRAY].axis), (MAIN_ARRAY,), spec.columns[spec.groups[name]])
-    arrays = (name,) if name in spec.arrays else tuple(one for one in spec.arrays if one.startswith(f"{name}_"))
-    axes = {str(spec.arrays[one].axis) for one in arrays}
+    arrays = (name,) if name in spec.arrays else tuple(array for array in spec.arrays if array.startswith(f"{name}_"))
+    axes = {str(spec.arrays[array].axis) for array in arrays}
     if len(axes) > 1:
         raise StoreError(f"{spec.name}: {', '.join(arrays)} have not the same rows: name one of them")
     if arrays:
@@ -324,29 +326,29 @@ def part_frame(
     """A part of a feature as a data frame; see :meth:`SessionView.to_pandas`.
 
     Args:
-        store: where it is.
+        store: the store.
         session_id: the session.
         feature: as the store calls it.
         name: of the part; see :func:`part_of`.
-        rate: rows a second; None takes them as they are stored.
-        unmeasured: also the numbers of rows that are no measurement; else they are NaN, so that no mean is made of
-            them. Whole numbers stay.
+        rate: points a second; None takes the rows as they are stored.
+        unmeasured: keep the numbers of rows that are no measurement; else they are NaN, so that they do not enter a
+            mean. Integers stay.
 
     Raises:
-        StoreError: there is no such feature or part.
+        StoreError: the session has no such feature, or the feature no such part.
     """
     part = part_of(store.spec(session_id, feature), name)
     table = chosen_table(store, session_id, feature, part.rows, rate)
-    if part.arrays:  # times are no values: a part that is one has them as its index alone
-        table = replace(table, arrays={one: spec for one, spec in table.arrays.items() if one in part.arrays})
+    if part.arrays:  # a part that is an array of times has them as its index only
+        table = replace(table, arrays={array: table.arrays[array] for array in table.arrays if array in part.arrays})
     frame = pandas_frame(table)
     values = [column.name for column in table.columns]
     if part.columns:
-        places = {column.place: column.name for column in table.columns}
-        kept = [places[table.arrays[MAIN_ARRAY].columns.index(one)] for one in part.columns]
-        frame = frame.drop(columns=[one for one in values if one not in set(kept)])
+        names = {column.place: column.name for column in table.columns}
+        kept = [names[table.arrays[MAIN_ARRAY].columns.index(column)] for column in part.columns]
+        frame = frame.drop(columns=[name for name in values if name not in set(kept)])
         values = kept
     if not unmeasured and not frame[MASK].all():
-        floats = [one for one in values if np.issubdtype(frame[one].dtype, np.floating)]
+        floats = [name for name in values if np.issubdtype(frame[name].dtype, np.floating)]
         frame[floats] = frame[floats].where(frame[MASK])
     return frame

@@ -35,7 +35,7 @@ ZARR_JSON = "zarr.json"
 
 _MARK_PREFIX = ".run-"
 
-# How the store, and what works on it, names its own files at the top: no session has such a name, now or later.
+# The endings of the store's own files at its top level: no session may have such a name.
 _OWN_SUFFIXES = (".json", ".parquet", ".lock", ".tmp")
 _WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ INNER_GROUP = _group({})
 
 
 def why_no_session(name: str) -> str:
-    """Why no session can have this name, which would be its folder in the store; empty where it can."""
+    """Why a session cannot have this name, which is its folder in the store; empty where it can."""
     if name.lower() == STORIES:
         return f"'{STORIES}' is reserved: the feature store keeps the story texts' features there"
     if name.lower().endswith(_OWN_SUFFIXES):
@@ -66,7 +66,7 @@ def why_no_session(name: str) -> str:
 
 
 def new_version() -> str:
-    """A name for one attempt: when it began, and enough chance that two attempts never share it."""
+    """A name for one attempt: the time, and a random number, so that two attempts never share it."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
@@ -75,7 +75,7 @@ def feature_path(session_id: str, feature: str) -> str:
 
     Args:
         session_id: the session, or ``stories``.
-        feature: the feature; of another track than the session's own, ``<feature>@<track>``.
+        feature: the feature; of another track, ``<feature>@<track>``.
 
     Raises:
         StoreError: an id could leave the store.
@@ -96,12 +96,12 @@ def attempt_path(session_id: str, feature: str) -> str:
 
 
 def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
-    """The place that ``location`` names: a path, or a URL (``s3://bucket/prefix``).
+    """The storage at ``location``: a path, or a URL (``s3://bucket/prefix``).
 
     Args:
-        location: where.
-        options: for a URL, what obstore takes (``endpoint``, ``region``, ``access_key_id``, ``client_options``, …); the
-            environment's ``AWS_*`` variables otherwise.
+        location: the path or the URL.
+        options: for a URL, the options of obstore (``endpoint``, ``region``, ``access_key_id``, ``client_options``, …);
+            otherwise it uses the environment's ``AWS_*`` variables.
 
     Raises:
         StorageError: the URL's scheme is unknown, or obstore is not installed.
@@ -115,10 +115,10 @@ def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | 
 
 
 def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
-    """Make the place a feature store unless it is one already; a damaged root group is written again.
+    """Make a feature store at ``location`` unless there is one already; a damaged root group is written again.
 
     Raises:
-        StoreError: it is a file, or a place that holds something else.
+        StoreError: it is a file, or a folder or prefix with something else in it.
         StorageError: it cannot be reached, or no store can be written there.
     """
     storage = open_storage(location, options)
@@ -129,16 +129,16 @@ def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | 
         elif storage.files():
             raise StoreError(f"{storage.location} is not a feature store and not empty: give a new or an empty prefix")
     storage.prepare()
-    if storage.read(ZARR_JSON) != ROOT_GROUP:  # which is always the same, so damage to it is mended in passing
+    if storage.read(ZARR_JSON) != ROOT_GROUP:  # always the same, so damage is repaired in passing
         storage.replace(ZARR_JSON, ROOT_GROUP)
     return storage
 
 
 def is_store(storage: Storage) -> bool:
-    """Whether the place is a feature store of a format that this version reads, and says so.
+    """Whether the root group is that of a feature store of the format that this version reads.
 
     Raises:
-        StoreError: it is one of another format.
+        StoreError: it is of another format.
     """
     try:
         number = parse_json(storage.read(ZARR_JSON) or b"")["attributes"]["storyframes"]["format"]
@@ -156,7 +156,7 @@ def is_store(storage: Storage) -> bool:
 
 
 def holds_records(storage: Storage) -> bool:
-    """Whether there are records of this format: then it is a feature store, whatever its root group says."""
+    """Whether records of this format exist: then it is a feature store, whatever its root group says."""
     for path in storage.records((CURRENT, ATTEMPT), unreadable=lambda *_: None):
         try:
             unseal(storage.read(path), path)
@@ -174,11 +174,11 @@ def open_store(
     Args:
         location: see :func:`open_storage`.
         options: likewise.
-        damaged: open it also where its root group is damaged, to look what else is.
+        damaged: open it even if its root group is damaged, to find out what else is.
 
     Raises:
-        StoreError: there is none, or its root group is damaged.
-        StorageError: the place cannot be reached.
+        StoreError: it is no feature store, or its root group is damaged.
+        StorageError: the storage cannot be reached.
     """
     storage = open_storage(location, options)
     if not is_store(storage):
@@ -195,7 +195,7 @@ def open_store(
 
 
 def make_feature_groups(storage: Storage, session_id: str, feature: str) -> str:
-    """The feature's folder, with the Zarr groups above it made where absent."""
+    """The feature's folder; the Zarr groups above its versions are made where absent."""
     folder = feature_path(session_id, feature)
     for group in (session_id, folder):
         path = f"{group}/{ZARR_JSON}"
@@ -206,14 +206,13 @@ def make_feature_groups(storage: Storage, session_id: str, feature: str) -> str:
 
 @dataclass(frozen=True)
 class RunMark:
-    """A file that is in a store while a run lasts: a process that can read it sees the same place as the run.
+    """A file that exists in a store while a run lasts: a process that can read it sees the same store as the run.
 
-    The same path may be another folder elsewhere: a disk of the machine's own, or the empty folder below a mount that
-    failed.
+    On another machine the same path may be another folder: a local disk, or the empty folder below a failed mount.
 
     Attributes:
-        location: of the place, as :func:`open_storage` takes it.
-        path: of the file, below it.
+        location: of the store, as :func:`open_storage` takes it.
+        path: of the file, below the store.
         content: of the file.
     """
 
@@ -222,28 +221,28 @@ class RunMark:
     content: bytes
 
     def is_seen(self) -> bool:
-        """Whether this process finds the mark in what it sees at the location.
+        """Whether this process finds the mark at its location.
 
         Raises:
-            StorageError: what is there cannot be read.
+            StorageError: the location cannot be read.
         """
         return open_storage(self.location).read(self.path) == self.content
 
 
 @contextmanager
 def leave_mark(storage: Storage) -> Iterator[RunMark]:
-    """Keep a mark in a place while the block runs; removes those that killed runs left in a folder.
+    """Keep a mark in a store while the block runs; those that killed runs left in a folder are removed.
 
-    Those in an object store are removed by ``gc``.
+    ``gc`` removes those in an object store.
 
     Raises:
-        StorageError: nothing can be written there.
+        StorageError: the store cannot be written.
     """
     folder = storage.local("")
-    for left in folder.glob(f"{_MARK_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
-        with storage.abandoned(left.name) as abandoned:
+    for leftover in folder.glob(f"{_MARK_PREFIX}*{TEMPORARY_SUFFIX}") if folder else ():
+        with storage.abandoned(leftover.name) as abandoned:
             if abandoned:
-                storage.remove([left.name])
+                storage.remove([leftover.name])
     name = f"{_MARK_PREFIX}{secrets.token_hex(16)}{TEMPORARY_SUFFIX}"
     mark = RunMark(storage.location, name, secrets.token_bytes(32))
     with storage.kept(mark.path, mark.content):

@@ -1,9 +1,9 @@
-"""Publishing: one version of one feature, written apart, proved, and made current in one step.
+"""Publishing: one version of one feature is written apart, verified, and made current in one step.
 
-The order is what makes it safe to be killed anywhere. The arrays are written into a folder that nothing refers to;
-its Zarr metadata follows when the data is whole; everything is flushed, read back and compared; and only then does
-one step that replaces ``current.json`` make it the version that readers see. Whoever dies before that leaves an
-orphan that ``gc`` removes.
+The order makes it safe to be killed at any point. The arrays are written into a folder that nothing refers to; its Zarr
+metadata follows when the data is complete; everything is flushed, read back and compared; only then one step, the
+replacement of ``current.json``, makes it the version that readers see. A process that is killed before that leaves a
+folder that ``gc`` removes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from storyframes.tracks import MAIN, of_track
 
 
 class PublishError(Exception):
-    """What was written is not what the feature promises, or not what the disk gives back."""
+    """The written arrays are not those of the specification, or the disk does not give back what was written."""
 
 
 class RemovedError(PublishError):
-    """The version was taken for a dead writer's and removed; to be written again."""
+    """The version was taken for a dead writer's and removed; it has to be written again."""
 
     transient = True
 
@@ -58,13 +58,13 @@ class FeatureWriter:
     Args:
         storage: the store.
         session_id: the session, or ``stories``.
-        spec: what the feature is. It is written beside the values, so that readers need not know the feature.
+        spec: of the feature. It is written beside the values, so that readers need not know the feature.
         compression: of the arrays' chunks.
-        track: of which of the session's tracks it is.
+        track: the session's track.
         frames: whether the track has a video. Without one, arrays with a row for each frame are not written.
 
     Raises:
-        StoreError: there can be no session, or no track, of that name.
+        StoreError: the name of the session or the track is not valid.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class FeatureWriter:
             if self._may_be_current():
                 self.storage.release(self.folder)
             else:
-                with contextlib.suppress(OSError):  # gc removes it; why it was not published matters more
+                with contextlib.suppress(OSError):  # gc removes it; the error that is being raised matters more
                     self.storage.discard(self.folder, self.path)
 
     def array(self, name: str, columns: Sequence[str] | None = None) -> ShardWriter:
@@ -128,19 +128,19 @@ class FeatureWriter:
         self.array(name, columns).append(rows)
 
     def rows(self, axis: Axis) -> int | None:
-        """How many rows arrays of this axis have by now; None where none is written."""
+        """The number of rows that arrays of this axis have by now; None where none is written."""
         of_axis = (writer.rows for name, writer in self._writers.items() if self.spec.arrays[name].axis is axis)
         return max(of_axis, default=None)
 
     def caveat(self, caveat: str) -> None:
-        """Note what whoever uses the values must know; see :class:`Caveat` for those that the project knows."""
+        """Add what users of the values must know; :class:`Caveat` has those of this project."""
         self.caveats.add(str(caveat))
 
     def publish(self, fingerprint: str, provenance: dict[str, Any]) -> Current:
         """Make what was written the current version.
 
         Raises:
-            PublishError: an array is missing, axes disagree, or the disk gives back something else.
+            PublishError: an array is missing, axes disagree, or the disk does not give back what was written.
             OSError: the disk is full or gone.
         """
         shards = {name: writer.close() for name, writer in self._writers.items()}
@@ -170,15 +170,15 @@ class FeatureWriter:
         return current
 
     def _measured_share(self, shards: dict[str, WrittenShard]) -> dict[str, float]:
-        """The share of the rows that the mask calls measurements; nothing where there is no mask, or no row."""
+        """The share of the rows that are measurements by the mask; empty without a mask, or without rows."""
         if self.spec.mask not in shards or not shards[self.spec.mask].layout.rows:
             return {}
         mask = zarr.open_array(mode="r", **self.storage.zarr(f"{self.path}/{self.spec.mask}"))
         return {MEASURED: float(np.mean(np.asarray(mask[:]) != 0))}
 
     def _make_current(self, current: Current) -> Current:
-        """The one step that readers see. In the order that docs/store.md gives reasons for: what ``current.json`` says,
-        then whether the version is whole, then its replacement on condition that it has not changed meanwhile.
+        """The one step that readers see. It reads ``current.json``, then checks that the version is complete, then
+        replaces ``current.json`` on condition that it has not changed; docs/store.md ("Removing") gives the reasons.
         """
         path = current_path(self.session_id, self.feature)
         published = current
@@ -186,11 +186,11 @@ class FeatureWriter:
         def change(before: bytes | None) -> bytes | None:
             nonlocal published
             if _names(before, path) == self.version:
-                return None  # an earlier put did succeed; only its answer was lost
+                return None  # an earlier put succeeded, and its answer was lost
             forbidden = _condemned(before, path)
             if self.version in forbidden:
                 raise RemovedError(f"{self.path} was taken for a dead writer's, and removed; extract it again")
-            self._check_whole(current)
+            self._check_complete(current)
             number = 1 + latest_sequence(self.storage, self.session_id, self.feature, current=before)
             published = replace(current, sequence=number, condemned=forbidden)
             return published.to_json()
@@ -198,14 +198,14 @@ class FeatureWriter:
         self.storage.update(path, change)
         return published
 
-    def _check_whole(self, current: Current) -> None:
+    def _check_complete(self, current: Current) -> None:
         for name, file in current.files.items():
             info = self.storage.info(f"{self.path}/{name}")
             if info is None or info.bytes != file.bytes:
                 raise _removed(f"{self.path}/{name}")
 
     def _may_be_current(self) -> bool:
-        """Whether readers may see this version: also where an error struck after the commit, or the answer to it."""
+        """Whether readers may see this version: also where an error occurred after the commit."""
         path = current_path(self.session_id, self.feature)
         try:
             return self._published or _names(self.storage.read(path), path) == self.version
@@ -213,13 +213,13 @@ class FeatureWriter:
             return True
 
     def _check_axes(self, shards: dict[str, WrittenShard]) -> None:
-        needed = (name for name, spec in self.spec.arrays.items() if not (spec.optional or self._cannot_be(spec)))
+        needed = (name for name, spec in self.spec.arrays.items() if not (spec.optional or self._is_of_no_frame(spec)))
         absent = [name for name in needed if name not in shards]
         if absent:
             raise PublishError(f"{self.spec.name}: no array {', '.join(absent)} was written")
-        if there := [name for name in shards if self._cannot_be(self.spec.arrays[name])]:
+        if extra := [name for name in shards if self._is_of_no_frame(self.spec.arrays[name])]:
             raise PublishError(
-                f"{self.feature}: {', '.join(there)} has a row for each video frame, but this track has no video"
+                f"{self.feature}: {', '.join(extra)} has a row for each video frame, but this track has no video"
             )
         lengths: dict[str, tuple[str, int]] = {}
         for name, shard in shards.items():
@@ -231,8 +231,8 @@ class FeatureWriter:
                     f"'{axis}'"
                 )
 
-    def _cannot_be(self, array: ArraySpec) -> bool:
-        """Whether the array is one of frames, and there are none."""
+    def _is_of_no_frame(self, array: ArraySpec) -> bool:
+        """Whether the array has a row for each frame, and the track has no video."""
         return not self._frames and array.axis in (Axis.FRAME, Axis.FRAME_EDGE)
 
     def _write_metadata(self, shards: dict[str, WrittenShard], provenance: dict[str, Any]) -> None:
@@ -264,7 +264,7 @@ class FeatureWriter:
             files = {name: self._stored(name) for name in names}
             group = zarr.open_group(mode="r", **self.storage.zarr(self.path))
             for name, shard in shards.items():
-                self._prove(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
+                self._check_array(group[name], shard, files.get(f"{name}/{shard.layout.key}"))
         except (OSError, KeyError, PublishError):
             if gone := [name for name in names if self.storage.info(f"{self.path}/{name}") is None]:
                 raise _removed(f"{self.path}/{gone[0]}") from None
@@ -278,7 +278,7 @@ class FeatureWriter:
             raise _removed(path)
         return StoredFile(info.bytes, self.storage.digest(path), info.mtime_ns)
 
-    def _prove(self, array: Any, shard: WrittenShard, file: StoredFile | None) -> None:
+    def _check_array(self, array: Any, shard: WrittenShard, file: StoredFile | None) -> None:
         where = f"{self.spec.name}/{array.basename}"
         layout = shard.layout
         if array.shape != layout.shape or array.dtype != layout.dtype:
@@ -305,7 +305,7 @@ def _codec(compression: Compression) -> ZstdCodec | None:
 def record_attempt(
     storage: Storage, session_id: str, feature: str, status: Status, reason: str, fingerprint: str
 ) -> None:
-    """Note that the last attempt gave no version, and why; the current version, if any, stays."""
+    """Record that the last attempt gave no version, and why; a current version stays."""
     make_feature_groups(storage, session_id, feature)
 
     def change(before: bytes | None) -> bytes:
@@ -315,25 +315,25 @@ def record_attempt(
     storage.update(attempt_path(session_id, feature), change)
 
 
-_READ = b"read it"  # not a record
+_UNREAD = b"unread"  # not a record
 
 
 def latest_sequence(
-    storage: Storage, session_id: str, feature: str, *, current: bytes | None = _READ, attempt: bytes | None = _READ
+    storage: Storage, session_id: str, feature: str, *, current: bytes | None = _UNREAD, attempt: bytes | None = _UNREAD
 ) -> int:
-    """How much was noted of a feature so far, 0 for nothing; a damaged record counts for nothing.
+    """The highest count in the two records of a feature; a damaged or missing record counts as 0.
 
     Args:
         storage: the store.
         session_id: the session.
         feature: the feature.
-        current: its ``current.json``, where it has been read already.
-        attempt: its ``attempt.json``, where it has been read already.
+        current: its ``current.json``, where that was read already.
+        attempt: its ``attempt.json``, where that was read already.
     """
     numbers = [0]
     for path, data in ((current_path(session_id, feature), current), (attempt_path(session_id, feature), attempt)):
         with contextlib.suppress(RecordError):
-            numbers.append(sequence(storage.read(path) if data is _READ else data, path))
+            numbers.append(sequence(storage.read(path) if data is _UNREAD else data, path))
     return max(numbers)
 
 

@@ -26,25 +26,25 @@ from storyframes.store.validation import (
 STORE_FORMAT = 1
 CURRENT = "current.json"
 ATTEMPT = "attempt.json"
-_REMEMBERED = 1000  # versions that are forbidden: a writer would have to sleep while as many others are removed
+_REMEMBERED = 1000  # forbidden versions: a writer would have to sleep while this many others are removed
 
 
 class Status(StrEnum):
     """How the last attempt at a feature ended."""
 
     DONE = "done"
-    MISSING = "missing"  # the session lacks the input: nothing to extract, not a failure
+    MISSING = "missing"  # the session lacks the input: no failure
     FAILED = "failed"
 
 
 class Caveat(StrEnum):
-    """What whoever uses the values must know. Shown by ``status``; in the store the key is ``stamps``."""
+    """What users of the values must know. Shown by ``status``; in the store the key is ``stamps``."""
 
     UNTRAINED = "untrained weights"
     DEMO_VECTORS = "demo word vectors"
     INTERPOLATED_WORD_TIMES = "interpolated word times"
     MALFORMED_CUES = "malformed cues left out"
-    UNCERTAIN_SPEAKERS = "captions whose speakers are uncertain"  # a name may be part of the text, or nobody is named
+    UNCERTAIN_SPEAKERS = "captions whose speakers are uncertain"  # a name may be part of the text, or missing
     CUT_TEXT = "texts longer than the model reads"  # the embedding is of their beginning
     UNKNOWN_SCRIPT = "texts in a script that the model does not know"  # the embedding is of what is left of them
     SPEECH_AFTER_END = "speech after the end of the recording"
@@ -54,7 +54,7 @@ class Caveat(StrEnum):
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
     CHUNKED_SOUND = (
-        "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by how it is made
+        "values that depend on where chunks of the sound lie"  # by more than a twentieth, or by construction
     )
     SPARSE_CURVE = "curve without values between its moments"  # at more than a twentieth of its length, see quality
     UNFLUSHED = "folders not flushed"  # the file system cannot: after a loss of power, run 'storyframes verify'
@@ -77,7 +77,7 @@ class StoredArray:
         """The arrays that JSON describes, by their names.
 
         Raises:
-            InvalidError: there is none, or one cannot be.
+            InvalidError: it describes none, or one that cannot exist.
         """
         if not isinstance(content, dict) or not content:
             raise InvalidError(f"{shown(content)} are no arrays, by their names")
@@ -90,30 +90,30 @@ class StoredArray:
         return arrays
 
     def check_fits(self, name: str, file_bytes: int) -> None:
-        """See that the array of this name can be in a file of so many bytes.
+        """Check that the array of this name fits into a file of this size.
 
         Raises:
-            InvalidError: it cannot.
+            InvalidError: it does not.
         """
         check_fits(name, self.shape, self.dtype, self.chunk_rows, file_bytes)
 
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file of a version. ``mtime_ns`` only spares a re-reading while it stays the same."""
+    """One file of a version. As long as ``mtime_ns`` is the same, the file need not be read again."""
 
     bytes: int
     sha256: str
     mtime_ns: int
 
 
-_KEYS = {"caveats": "stamps"}  # of records, where they are not the names of the fields: the format keeps its keys
+_KEYS = {"caveats": "stamps"}  # keys of records that differ from the fields' names: the format keeps its keys
 _FIELDS = {key: field for field, key in _KEYS.items()}
 
 
 @dataclass(frozen=True)
 class _Record:
-    """What one of the two files says: of which feature of which session, or of the stories."""
+    """What both records have: the session (or ``stories``) and the feature."""
 
     session_id: str
     feature: str
@@ -123,14 +123,14 @@ class _Record:
 
     @classmethod
     def parse(cls, data: bytes | None, where: str) -> Self | None:
-        """The record in ``data``, None where there is none; ``where`` it comes from goes into an error.
+        """The record in ``data``, None for None; ``where`` is its path, for messages.
 
         Raises:
-            RecordError: it is damaged, of another format, or says what cannot be: a path that leads out of the store,
-                an array that its file cannot hold.
+            RecordError: it is damaged, of another format, or has an impossible value: a path that leads out of the
+                store, an array that its file cannot hold.
         """
         content = unseal(data, where)
-        if content is None or content.get("version", "") is None:  # gc forbade versions before there was one
+        if content is None or content.get("version", "") is None:  # gc forbade versions before the first was published
             return None
         try:
             record = cls(**cls._typed({_FIELDS.get(key, key): value for key, value in content.items()}))
@@ -141,7 +141,7 @@ class _Record:
 
     @classmethod
     def parse_of(cls, session_id: str, feature: str, data: bytes | None, where: str) -> Self | None:
-        """:meth:`parse` of the record that lies in this feature's folder.
+        """:meth:`parse` of the record in this feature's folder.
 
         Raises:
             RecordError: as there; or it is another session's or feature's, whose folder was copied or renamed.
@@ -155,39 +155,39 @@ class _Record:
 
     @classmethod
     def _typed(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """The content of the JSON, its parts as what they are in a record."""
+        """The content of the JSON, with its parts as the types of the fields."""
         return content
 
     def _check(self) -> None:
-        """See that every part is what a writer could have written.
+        """Check every value.
 
         Raises:
-            InvalidError: one is not.
+            InvalidError: a writer could not have written one.
         """
         check_names(self.session_id, self.feature)
 
 
 MEASURED = "measured"
-"""Of :attr:`Current.quality`: the share of the rows that the feature's mask calls measurements."""
+"""Key of :attr:`Current.quality`: the share of the rows that are measurements by the feature's mask."""
 
 
 @dataclass(frozen=True)
 class Current(_Record):
-    """``current.json``: the commit point of a feature. Whoever can read it can read the version it names, whole.
+    """``current.json``: the commit point of a feature. The version that it names is complete.
 
     Attributes:
         session_id: the session, or ``stories``.
         feature: the feature.
         version: name of the version's folder beside this file.
-        fingerprint: of everything that decides the values (inputs, settings, models, extractor).
+        fingerprint: of everything that determines the values (inputs, settings, models, extractor).
         created_at: UTC, ISO 8601.
         arrays: by name.
-        files: by path below the version's folder; every file the version has.
-        caveats: what whoever uses the values must know, see :class:`Caveat`.
+        files: every file of the version, by path below its folder.
+        caveats: what users of the values must know, see :class:`Caveat`.
         quality: numbers about the values (tracked share, known words, …).
         provenance: inputs, settings, models, tools and code; no host, no absolute path.
-        sequence: counts what was noted of this feature, versions and attempts that gave none; the higher is the later,
-            whatever the clocks said. 0 in records of before there was this count.
+        sequence: counts the records of this feature, of versions and of failed attempts: the higher is the later,
+            even where clocks were wrong. 0 in records of older versions, which had no count.
         condemned: versions that ``gc`` removes, and that may never become current (docs/store.md).
     """
 
@@ -248,7 +248,7 @@ class Current(_Record):
 
 @dataclass(frozen=True)
 class Attempt(_Record):
-    """``attempt.json``: the last attempt gave no version. Gone as soon as one does.
+    """``attempt.json``: the last attempt gave no version. Removed when a later one does.
 
     Attributes:
         status: :attr:`Status.FAILED` or :attr:`Status.MISSING`.
@@ -285,7 +285,7 @@ def condemned(data: bytes | None, where: str) -> list[str]:
 
 
 def condemn(data: bytes | None, where: str, version: str) -> bytes:
-    """A ``current.json`` that is as the one in ``data`` and forbids ``version`` as well.
+    """The ``current.json`` in ``data``, changed to forbid ``version`` as well.
 
     Raises:
         RecordError: it is damaged or of another format.
@@ -296,7 +296,7 @@ def condemn(data: bytes | None, where: str, version: str) -> bytes:
 
 
 def sequence(data: bytes | None, where: str) -> int:
-    """How much was noted of a feature when the record in ``data`` was written; 0 where there is none.
+    """The count in a record; 0 for None.
 
     Raises:
         RecordError: it is damaged or of another format.
@@ -308,10 +308,10 @@ def sequence(data: bytes | None, where: str) -> int:
 
 
 def check_quality(quality: Any) -> None:
-    """See that these are numbers about values, by name.
+    """Check that ``quality`` is numbers by name.
 
     Raises:
-        InvalidError: they are not.
+        InvalidError: it is not.
     """
     is_mapping = isinstance(quality, dict) and all(isinstance(name, str) for name in quality)
     if not is_mapping or not all(isinstance(number, int | float) for number in quality.values()):

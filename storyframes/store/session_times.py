@@ -1,7 +1,7 @@
-"""When the rows of a session's features are, and which of them stand for the points of a grid over the session.
+"""The times of the rows of a session's features, and the rows nearest to the points of a grid over the session.
 
-A grid begins with the session's second 0 and ends where its own frames end, or, without a video, where the last of its
-features does; so all features of a session have the same points, whichever are read.
+A grid begins at the session's second 0 and ends with its own frames or, without a video, with the last of its
+features. So all features of a session have the same points, whichever of them are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from storyframes.tracks import MAIN, feature_and_track, of_track
 
 
 def stored_clocks(store: FeatureReader) -> StoredClocks:
-    """How the clocks of tracks run, as the clip index says; of a store without one, nothing is known.
+    """The clocks of tracks, from the clip index; empty for a store without one.
 
     Raises:
         StoreError: the clip index is damaged.
@@ -49,8 +49,8 @@ class SessionTimes:
 
     Args:
         store: the store.
-        session_id: the session, or ``stories``, which has none.
-        clocks: of the tracks, where they were read before; without them the clip index is read when it is needed.
+        session_id: the session, or ``stories``, which has no times.
+        clocks: of the tracks, where they were read before; None reads the clip index when it is needed.
     """
 
     def __init__(self, store: FeatureReader, session_id: str, clocks: StoredClocks | None = None) -> None:
@@ -60,11 +60,11 @@ class SessionTimes:
         self._next_rows: dict[tuple[str, Axis, float], tuple[np.ndarray, np.ndarray]] = {}
 
     def is_clock(self, feature: str) -> bool:
-        """Whether it is the feature that says when frames are."""
+        """Whether it is the feature that has the times of frames."""
         return feature_and_track(feature)[0] == CLOCK
 
     def clock(self, feature: str) -> TrackClock | None:
-        """How the device of a feature's track counts; None where the store does not say."""
+        """The clock of a feature's track; None where the store does not know it."""
         track = feature_and_track(feature)[1]
         if track == MAIN:
             return SESSIONS_OWN
@@ -74,9 +74,9 @@ class SessionTimes:
         return clock if clock.is_known(self._session_id) else None
 
     def of_rows(self, feature: str, axis: Axis) -> dict[str, np.ndarray]:
-        """(n,) ``time`` of a feature's rows, and ``end`` of words and utterances, on its own device's clock.
+        """(n,) ``time`` of a feature's rows, and ``end`` of words and utterances, on the clock of its own device.
 
-        Empty where nothing says it.
+        Empty where the rows have no times.
 
         Raises:
             StoreError: the feature has a row for each frame, and the frames' times are more or fewer.
@@ -84,11 +84,11 @@ class SessionTimes:
         arrays = self._store.spec(self._session_id, feature).arrays
         if axis is Axis.FRAME:
             return self._of_frames(feature)
-        found = {}
+        times = {}
         for name, array in (("time", "time"), ("time", "start"), ("end", "end")):
             if axis in CLOCKS and array in arrays and arrays[array].axis is axis:
-                found[name] = np.asarray(self._store.view(self._session_id, feature, array=array), np.float64)
-        return found
+                times[name] = np.asarray(self._store.view(self._session_id, feature, array=array), np.float64)
+        return times
 
     def _of_frames(self, feature: str) -> dict[str, np.ndarray]:
         clock = of_track(CLOCK, feature_and_track(feature)[1])
@@ -106,13 +106,13 @@ class SessionTimes:
         return {"time": time}
 
     def can_be_on_a_grid(self, feature: str, axis: Axis) -> bool:
-        """Whether something says when the rows of a feature are."""
+        """Whether the rows of a feature have times."""
         if self._session_id == STORIES:
             return False
         return bool(self._frame_row(feature, axis)) or "time" in self.of_rows(feature, axis)
 
     def points(self, rate: float) -> np.ndarray:
-        """(k,) ticks of the session: the points of its grid."""
+        """(k,) the points of the session's grid, in ticks."""
         if rate not in self._points:
             end = ticks(self._end_s)
             points = grid_points(math.ceil(int(end) * rate / PER_SECOND) + 1, rate)
@@ -120,10 +120,10 @@ class SessionTimes:
         return self._points[rate]
 
     def rows_at(self, feature: str, axis: Axis, rate: float) -> np.ndarray:
-        """(k,) int64: which row of a feature stands for each point, -1 where none is near enough.
+        """(k,) int64: the row of a feature at each point, -1 where none is near enough.
 
         Raises:
-            StoreError: how the track's clock runs is not known, or its times do not rise.
+            StoreError: the clock of the track is not known, or its times do not rise.
         """
         key = feature, axis, rate
         if key not in self._rows:
@@ -147,8 +147,8 @@ class SessionTimes:
         return self._nearest(feature, axis, points, rate)
 
     def next_rows_at(self, feature: str, axis: Axis, rate: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """(k,) int64 and float32: of a curve with the line between its moments, the row after each point, and how far
-        the point is from the row of :meth:`rows_at` to that one, 0 to 1; None of all other features.
+        """(k,) int64 and float32 for a curve that is linear between its moments: the row after each point, and how far
+        the point is from the row of :meth:`rows_at` to that one, 0 to 1. None for all other features.
         """
         self.rows_at(feature, axis, rate)
         return self._next_rows.get((feature, axis, rate))
@@ -164,23 +164,23 @@ class SessionTimes:
             rule = CurveRule.of(self._store.attributes(self._session_id, feature), where) if is_curve else NEAREST
         except ValueError as error:
             raise StoreError(str(error)) from None
-        found = rule.neighbours(time, points, (PER_SECOND / rate, step))
+        neighbours = rule.neighbours(time, points, (PER_SECOND / rate, step))
         if rule.between is Between.LINEAR:
             self._next_rows[feature, axis, rate] = (
-                np.where(found.is_near, found.right, -1),
-                found.share.astype(np.float32),
+                np.where(neighbours.is_near, neighbours.right, -1),
+                neighbours.share.astype(np.float32),
             )
-        return np.where(found.is_near, found.left, -1)
+        return np.where(neighbours.is_near, neighbours.left, -1)
 
     def _frame_row(self, feature: str, axis: Axis) -> str:
-        """The array that says which word or utterance each frame has; empty where there is none."""
+        """The array with the word or utterance of each frame; empty where the feature has none."""
         arrays = self._store.spec(self._session_id, feature).arrays
         name = FRAME_ROW.get(axis, "")
         return name if name in arrays and arrays[name].axis is Axis.FRAME and self._of_frames(feature) else ""
 
     @cached_property
     def _end_s(self) -> float:
-        """When the session ends: its own frames, or else the last of its features."""
+        """The end of the session: of its own frames, or else of the last of its features."""
         if self._store.has(self._session_id, CLOCK):
             return last_frame_end_s(self._store.view(self._session_id, CLOCK, array="time"))
         ends = [0.0]
@@ -197,7 +197,7 @@ class SessionTimes:
 
 
 def unknown_clock(feature: str) -> str:
-    """That the clip index does not say how a track's clock runs."""
+    """A message: the clip index does not have the clock of a track."""
     track = feature_and_track(feature)[1]
     return (
         f"the store does not say how the clock of the track {track!r} runs; 'storyframes index STUDY STORE' writes "

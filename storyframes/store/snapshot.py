@@ -1,7 +1,6 @@
-"""The catalogue as it was when a store was opened: small in memory, and quick to ask about one session.
+"""The catalogue as it was when a store was opened: small in memory, and quick to query for one session.
 
-It stays as Parquet; a column is taken out when somebody first needs it, and no row becomes an object of Python's before
-it is asked for.
+It stays as Parquet: a column is decoded when it is first needed, and a row becomes a Python object when asked for.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
-    """By session and feature that has a current version, its path and what its arrays are (JSON).
+    """By session and feature, the path of the current version and the description of its arrays (JSON).
 
     Args:
-        content: the table, or the Parquet file that it is in.
+        content: the table, or its Parquet file.
     """
 
     def __init__(self, content: pa.Table | bytes) -> None:
@@ -50,7 +49,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         check_rows(table)
         self._rows = np.flatnonzero(table["version"].is_valid().to_numpy())
         sessions, session_of = _coded(table["session_id"], self._rows)
-        order = np.argsort(session_of, kind="stable")  # whoever wrote it, a session's rows are one block
+        order = np.argsort(session_of, kind="stable")  # a session's rows become one block
         self._rows, session_of = self._rows[order], session_of[order]
         ends = np.cumsum(np.bincount(session_of, minlength=len(sessions))).tolist()
         blocks = zip([0, *ends], ends, strict=False)
@@ -62,7 +61,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
     @classmethod
     def of(cls, storage: Storage) -> Snapshot:
-        """The catalogue as it was last compacted; made from the records where it was never.
+        """The catalogue as it was last compacted; read from the records where it never was.
 
         Raises:
             StoreError: it is damaged, or has a feature whose folder was copied from another.
@@ -71,16 +70,16 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         content = read_table(storage, CATALOGUE)
         if content is None:
             return cls(to_table(scan(storage)))
-        if storage.read(CHECKSUMS) is None:  # nothing else says that it is sound
+        if storage.read(CHECKSUMS) is None:  # so the whole file has to be read to know that it is sound
             parse_table(content, CATALOGUE)
         snapshot = cls(content)
         snapshot._check_copies(storage)
         return snapshot
 
     def _check_copies(self, storage: Storage) -> None:
-        """See that features whose versions have one name are not copies of one folder, as older code took for features.
+        """Check that features whose versions have one name are not copies of one folder, which older code accepted.
 
-        A version's name is a time and chance: two features rarely share one, and of those the records are read.
+        A version's name is a time and a random number, so two features rarely share one; the records of these are read.
 
         Raises:
             StoreError: a record is another feature's.
@@ -94,9 +93,9 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         if not len(shared):
             return
         paths = self._paths.filter(pc.is_in(names, value_set=pa.array(shared))).to_pylist()
-        names_of = [path.split("/") for path in paths]
-        contents = storage.read_many([current_path(session, feature) for session, feature, _ in names_of])
-        for session, feature, _ in names_of:
+        copies = [path.split("/") for path in paths]
+        contents = storage.read_many([current_path(session, feature) for session, feature, _ in copies])
+        for session, feature, _ in copies:
             path = current_path(session, feature)
             try:
                 Current.parse_of(session, feature, contents[path], path)
@@ -125,7 +124,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
     @property
     def sessions(self) -> list[str]:
-        """The sessions that have a feature, and ``stories`` where there are any."""
+        """The sessions that have a feature, and ``stories`` if it has one."""
         return list(self._blocks)
 
     def features(self, session_id: str) -> list[str]:
@@ -134,7 +133,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         return [self._features[code] for code in self._feature_of[start:stop].tolist()]
 
     def path(self, session_id: str, feature: str) -> str | None:
-        """Of the current version, which no other version ever has; None where there is none."""
+        """The path of the current version, which no other version ever has; None where the feature has none."""
         row = self._row((session_id, feature))
         return None if row is None else self._paths[row].as_py()
 
@@ -146,7 +145,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         return pc.unique(table["feature"].filter(pc.not_equal(table["session_id"], STORIES))).to_pylist()
 
     def counts(self) -> dict[str, int]:
-        """Of each feature of sessions, how many have it."""
+        """The number of sessions that have each feature."""
         counts = np.bincount(self._feature_of, minlength=len(self._features))
         for feature in self.features(STORIES):
             counts[self._codes[feature]] -= 1
@@ -199,7 +198,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
 
 def _taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
-    """These rows of a column, in one piece: one value of it is found at once."""
+    """These rows of a column in one piece, which gives single values quickly."""
     import pyarrow as pa
 
     taken = column.take(rows)
@@ -207,6 +206,6 @@ def _taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
 
 
 def _coded(column: pa.ChunkedArray, rows: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The distinct values of these rows, and of each row which it is."""
+    """The distinct values of these rows, and the number of each row's value."""
     coded = _taken(column, rows).dictionary_encode()
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
 """A feature of one session as tables: one for each kind of row that it has, with names, times and a mask.
 
-What a notebook gets as a data frame (:mod:`storyframes.store.feature_store`) and what is exported
-(:mod:`storyframes.export`) are these tables. Values are those that are stored; at a rate, those of the row that
-:mod:`storyframes.times` finds, as clips have them.
+The data frames of notebooks (:mod:`storyframes.store.feature_store`) and the exported files (:mod:`storyframes.export`)
+are made of these tables. Values are as they are stored; at a rate, those of the row that :mod:`storyframes.times`
+finds, as in clips.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from storyframes.tracks import feature_and_track
 
 POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
 DEVICE = "device_"
-"""Before ``time`` and ``end``: as the track's own device counts them."""
+"""Prefix of ``time`` and ``end`` on the clock of the track's own device."""
 BLOCK_BYTES = 16 * 2**20
-"""Of rows that are read at once: memory does not grow with a session's length."""
+"""Size of the blocks in which rows are read: memory does not grow with a session's length."""
 
 
 class Key(NamedTuple):
@@ -43,12 +43,12 @@ class Column(NamedTuple):
     """A column of values.
 
     Attributes:
-        name: in the table, told apart from all others there.
-        array: the feature's array that it is of.
-        place: which value of the array's flattened row.
-        unit: where the array says one.
-        about: what the store says of the array.
-        fill: stands where there is no value.
+        name: unique in the table.
+        array: the feature's array.
+        place: the position in the array's flattened row.
+        unit: of the array; empty where it has none.
+        about: the array's description in the store.
+        fill: the value where none was measured.
     """
 
     name: str
@@ -73,17 +73,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """All arrays of a feature whose rows stand for the same, or what they have at the points of a grid.
+    """All arrays of a feature with the same kind of row, as they are stored or at the points of a grid.
 
     Attributes:
         store: the store.
         session_id: the session, or ``stories``.
-        feature: as the store calls it: of another track than the session's own, ``<feature>@<track>``.
-        axis: what a row stands for; on a grid, what the rows are that were found.
-        is_main: whether it is that of the feature's main array.
-        arrays: by name, those that hold values.
-        rate: points a second; None where rows are as they are stored.
-        mask: which rows are measurements.
+        feature: as the store calls it: of another track, ``<feature>@<track>``.
+        axis: the kind of row; on a grid, the kind of the stored rows that its points have.
+        is_main: whether the feature's main array is in it.
+        arrays: those that hold values, by name.
+        rate: points a second; None for rows as they are stored.
+        mask: the rule for which rows are measurements.
         times: of the session.
     """
 
@@ -99,24 +99,24 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The feature; where it has several tables, of all but the main one with what a row is: ``glove.frame``."""
+        """The feature; for all but its main table, with the kind of row: ``glove.frame``."""
         return self.feature if self.is_main else f"{self.feature}.{self.axis}"
 
     @cached_property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(self._moments[next(iter(self._moments))]) if self._moments else self._stored_rows
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The columns of values, in the arrays' order.
 
-        A value has its own name (``AU12_r``), unless a key or an array has it: then it is ``values.frame``.
+        A column has its own name (``AU12_r``), unless a key or an array has the same: then it is ``values.frame``.
         """
         names = {array: value_names(FeatureSpec(feature_and_track(self.feature)[0], "", {array: spec}), array)
                  for array, spec in self.arrays.items()}  # fmt: skip
-        taken = {key.name for key in self.keys} | {array for array, of in names.items() if of == [array]}
-        found: list[Column] = []
+        taken = {key.name for key in self.keys} | {array for array, of_array in names.items() if of_array == [array]}
+        columns: list[Column] = []
         for array, spec in self.arrays.items():
             for place, name in enumerate(names[array]):
                 is_free = name not in taken or (name == array and name not in {key.name for key in self.keys})
@@ -124,16 +124,16 @@ class Table:
                 while not is_free and shown in taken:
                     shown = f"{array}.{shown}"
                 taken.add(shown)
-                found.append(Column(shown, array, place, spec.units, spec.about, spec.fill))
-        return tuple(found)
+                columns.append(Column(shown, array, place, spec.units, spec.about, spec.fill))
+        return tuple(columns)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
         """The columns before those of values."""
         of_track = feature_and_track(self.feature)[1]
-        found = [Key(str(self.axis), f"which {self.axis} of the feature it is, from 0")]
+        keys = [Key(str(self.axis), f"which {self.axis} of the feature it is, from 0")]
         if self.rate is not None:
-            found = [
+            keys = [
                 Key(POINT, f"which point of the grid it is, from 0; there are {self.rate:g} a second"),
                 Key(TIME, "when the point is, in the session's seconds", "s"),
                 Key(MASK, "whether there is a row near enough, and it is a measurement"),
@@ -144,16 +144,16 @@ class Table:
                 own = f"as the device of the track {of_track!r} counts"
                 whose = own if name.startswith(DEVICE) else "in the session's seconds"
                 what = "ends" if name.endswith(END) else "begins" if self.axis in FRAME_ROW else "is"
-                found.append(Key(name, f"when the row {what}, {whose}", "s"))
-            found.append(Key(MASK, "whether the row is a measurement"))
+                keys.append(Key(name, f"when the row {what}, {whose}", "s"))
+            keys.append(Key(MASK, "whether the row is a measurement"))
         if self._speakers is not None:
-            found.append(Key(SPEAKER, "who said it"))
+            keys.append(Key(SPEAKER, "who said it"))
         if self._story_ids is not None:
-            found.insert(0, Key(STORY_ID, "which story it is"))
-        return tuple(found)
+            keys.insert(0, Key(STORY_ID, "which story it is"))
+        return tuple(keys)
 
     def blocks(self) -> Iterator[Block]:
-        """All rows, some at a time; of a table without rows one block without any.
+        """All rows in blocks; one empty block for a table without rows.
 
         Raises:
             StoreError: they cannot be read.
@@ -164,23 +164,23 @@ class Table:
             yield self.read(start, min(start + size, self.rows))
 
     def read(self, start: int, stop: int) -> Block:
-        """Rows ``start`` to ``stop`` (exclusive), which have to be there.
+        """Rows ``start`` to ``stop`` (exclusive), which have to exist.
 
         Raises:
             StoreError: they cannot be read.
         """
-        found = self._found[start:stop]
+        rows = self._row_numbers[start:stop]
         taken: dict[str, np.ndarray] = {}
 
         def take(array: str) -> np.ndarray:
             if array not in taken:
-                taken[array] = self._take(array, found)
-                if self._next is not None:
-                    after, share = (each[start:stop] for each in self._next)
-                    taken[array] = mixed(taken[array], self._take(array, after), share)
+                taken[array] = self._take(array, rows)
+                if self._next_rows is not None:
+                    next_rows, share = (column[start:stop] for column in self._next_rows)
+                    taken[array] = mixed(taken[array], self._take(array, next_rows), share)
             return taken[array]
 
-        mask = np.array(np.broadcast_to(self.mask.of(take), found.shape)) & (found >= 0)
+        mask = np.array(np.broadcast_to(self.mask.of(take), rows.shape)) & (rows >= 0)
         keys: dict[str, np.ndarray] = {}
         for key in self.keys:
             if key.name == MASK:
@@ -188,9 +188,9 @@ class Table:
             elif key.name == POINT:
                 keys[POINT] = np.arange(start, stop)
             elif key.name == str(self.axis):
-                keys[key.name] = found
+                keys[key.name] = rows
             elif key.name == SPEAKER:
-                keys[SPEAKER] = self._names(found)
+                keys[SPEAKER] = self._speaker_names(rows)
             elif key.name == STORY_ID:
                 keys[key.name] = np.array(self._story_ids, object)[start:stop]
             else:
@@ -199,12 +199,12 @@ class Table:
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """Of the feature's group."""
+        """The attributes of the feature's group."""
         return self.store.attributes(self.session_id, self.feature)
 
     @property
     def caveats(self) -> list[str]:
-        """What whoever uses the values has to know."""
+        """What users of the values have to know."""
         return list(self.attributes.get("stamps", []))
 
     @cached_property
@@ -215,7 +215,7 @@ class Table:
 
     @cached_property
     def _moments(self) -> dict[str, np.ndarray]:
-        """(rows,) float64 of each time, by the key's name; empty where nothing says when rows are."""
+        """(rows,) float64 of each time, by the key's name; empty where the rows have no times."""
         if self.rate is not None:
             return {TIME: self.times.points(self.rate) / 1e6}
         device = self.times.of_rows(self.feature, self.axis)
@@ -228,20 +228,20 @@ class Table:
         return {f"{DEVICE}{name}": seconds for name, seconds in device.items()}
 
     @cached_property
-    def _found(self) -> np.ndarray:
-        """(rows,) int64: which stored row each row is, -1 for none."""
+    def _row_numbers(self) -> np.ndarray:
+        """(rows,) int64: the stored row of each row, -1 for none."""
         if self.rate is None:
             return np.arange(self.rows)
         return self.times.rows_at(self.feature, self.axis, self.rate)
 
     @cached_property
-    def _next(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Of a curve with the line between its moments, the row after each point, and how far the point is to it."""
+    def _next_rows(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """For a curve that is linear between its moments, the row after each point, and how far the point is to it."""
         return None if self.rate is None else self.times.next_rows_at(self.feature, self.axis, self.rate)
 
     @cached_property
     def _speakers(self) -> list[str] | None:
-        """The names that the array ``speaker`` points into; None where the feature does not tell whose rows are."""
+        """The names that the array ``speaker`` points into; None where the feature's rows have no speakers."""
         array = self.store.spec(self.session_id, self.feature).arrays.get(SPEAKER)
         names = self.attributes.get("speakers")
         return names if array is not None and array.axis is self.axis and isinstance(names, list) else None
@@ -251,46 +251,46 @@ class Table:
         is_of_stories = self.session_id == STORIES and self.axis is Axis.STORY
         return list(self.attributes["story_ids"]) if is_of_stories and "story_ids" in self.attributes else None
 
-    def _names(self, found: np.ndarray) -> np.ndarray:
+    def _speaker_names(self, rows: np.ndarray) -> np.ndarray:
         assert self._speakers is not None
-        numbers = self._take(SPEAKER, found)
+        numbers = self._take(SPEAKER, rows)
         if len(numbers) and numbers.max() >= len(self._speakers):
             raise StoreError(
                 f"{self.session_id}/{self.feature}/{SPEAKER} points to the speaker {numbers.max()}, but the attribute "
                 f"'speakers' names {len(self._speakers)}: extract it again"
             )
         names = np.array([*self._speakers, None], object)
-        return names[np.where((numbers < 0) | (found < 0), len(self._speakers), numbers)]
+        return names[np.where((numbers < 0) | (rows < 0), len(self._speakers), numbers)]
 
-    def _take(self, array: str, found: np.ndarray) -> np.ndarray:
-        """The rows of an array; what stands for none where there is none."""
+    def _take(self, array: str, rows: np.ndarray) -> np.ndarray:
+        """The values of an array in these rows; its fill value where the row is -1."""
         spec = self.store.spec(self.session_id, self.feature).arrays[array]
-        there = found >= 0
-        if not there.any():
-            return np.full((len(found), *spec.shape), spec.fill, spec.dtype)
-        first, last = int(found[there].min()), int(found[there].max())
-        rows = self.store.view(self.session_id, self.feature, first, last + 1, array=array)
-        if len(rows) == len(found) and there.all() and (found == np.arange(first, last + 1)).all():
-            return rows
-        values = rows[np.where(there, found - first, 0)]
-        values[~there] = spec.fill
+        exists = rows >= 0
+        if not exists.any():
+            return np.full((len(rows), *spec.shape), spec.fill, spec.dtype)
+        first, last = int(rows[exists].min()), int(rows[exists].max())
+        stored = self.store.view(self.session_id, self.feature, first, last + 1, array=array)
+        if len(stored) == len(rows) and exists.all() and (rows == np.arange(first, last + 1)).all():
+            return stored
+        values = stored[np.where(exists, rows - first, 0)]
+        values[~exists] = spec.fill
         return values
 
 
 def tables_of(
     store: FeatureReader, session_id: str, feature: str, rate: float | None = None, times: SessionTimes | None = None
 ) -> list[Table]:
-    """The tables of a feature of a session, that of its main array first; on a grid those that can be on one.
+    """The tables of a feature of a session, that of its main array first; on a grid those whose rows have times.
 
     Args:
         store: the store.
         session_id: the session, or ``stories``.
         feature: as the store calls it.
         rate: points a second of a grid that begins with the session; None takes the rows as they are stored.
-        times: of the session, where several features are read.
+        times: of the session, where several features of it are read.
 
     Raises:
-        StoreError: there is no such session or feature; or no grid can be, because nothing says when its rows are.
+        StoreError: the store has no such session or feature; or its rows have no times, and cannot be put on a grid.
     """
     spec = store.spec(session_id, feature)
     times = times or SessionTimes(store, session_id)
@@ -308,10 +308,10 @@ def tables_of(
 
 
 def chosen_table(store: FeatureReader, session_id: str, feature: str, rows: str | None, rate: float | None) -> Table:
-    """The table of a feature whose rows stand for ``rows``; that of its main array without it.
+    """The table of a feature with this kind of row; None takes that of its main array.
 
     Raises:
-        StoreError: it has none; or as :func:`tables_of`.
+        StoreError: it has no such rows; or as :func:`tables_of`.
     """
     tables = tables_of(store, session_id, feature, rate)
     for table in tables:
@@ -334,13 +334,13 @@ def _table(
     clocks = {*CLOCKS.get(axis, ()), *(("end",) if axis in FRAME_ROW else ())}
     if times.is_clock(feature):
         clocks = {TIME}
-    there = {name: array for name, array in spec.arrays.items() if array.axis is axis and name not in clocks}
+    arrays = {name: array for name, array in spec.arrays.items() if array.axis is axis and name not in clocks}
     if isinstance(store.attributes(session_id, feature).get("speakers"), list):
-        there.pop(SPEAKER, None)
-    main = next((name for name in (MAIN_ARRAY, PER_FRAME) if name in there), None)
-    judged = [main] if main else [name for name in there if name != spec.mask]
-    mask = mask_rule(spec, judged or [spec.mask]) if there else MaskRule("")
-    return Table(store, session_id, feature, axis, is_main, there, rate, mask, times)
+        arrays.pop(SPEAKER, None)
+    main = next((name for name in (MAIN_ARRAY, PER_FRAME) if name in arrays), None)
+    judged = [main] if main else [name for name in arrays if name != spec.mask]
+    mask = mask_rule(spec, judged or [spec.mask]) if arrays else MaskRule("")
+    return Table(store, session_id, feature, axis, is_main, arrays, rate, mask, times)
 
 
 def _widened(rows: np.ndarray) -> np.ndarray:
@@ -349,12 +349,12 @@ def _widened(rows: np.ndarray) -> np.ndarray:
 
 
 def flat_arrays(block: Block) -> dict[str, np.ndarray]:
-    """(n, values of a row) of each array of a block."""
+    """Each array of a block as (n, values of a row)."""
     return {name: rows.reshape(len(rows), math.prod(rows.shape[1:])) for name, rows in block.arrays.items()}
 
 
 def named_columns(table: Table, block: Block) -> dict[str, np.ndarray]:
-    """(n,) of each column of a block of a table: the keys, then the values."""
+    """Each column of a block of a table as (n,): the keys, then the values."""
     flat = flat_arrays(block)
     values = {column.name: np.ascontiguousarray(flat[column.array][:, column.place]) for column in table.columns}
     return block.keys | values

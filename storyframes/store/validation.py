@@ -1,7 +1,7 @@
 """Ids, paths, JSON, shapes and attributes of a store, checked before anything uses them.
 
-A store may come from strangers. Every reader takes what a store says of itself from here, so that a name can lead
-nowhere else, and nothing is allocated that the files could not hold. The rules are those of whoever writes a store.
+A store may come from strangers. Every reader checks what it reads here, so that no name leads out of the store, and
+nothing is allocated that the files could not hold. The rules are those by which stores are written.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FILE_PATTERN = re.compile(
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 MOST_JSON_BYTES = 2**28
-"""Of a JSON file of a store: ``inputs.json`` of half a million sessions is as large."""
+"""The largest JSON file of a store: ``inputs.json`` of half a million sessions has this size."""
 _MOST_LEVELS = 64  # of JSON; records have 5
 _MOST_ROW_BYTES = 2**31
 _MOST_ROWS = 2**40
-_MOST_ZSTD_RATIO = 2**15  # 128 KiB are a block of 4 bytes at the least
+_MOST_ZSTD_RATIO = 2**15  # a block of 128 KiB takes at least 4 bytes
 _INDEX_ENTRY_BYTES = 16
 _ITEM_BYTES = {f"{kind}int{8 * size}": size for kind in ("", "u") for size in (1, 2, 4, 8)} | {
     f"float{8 * size}": size for size in (2, 4, 8)
@@ -38,7 +38,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 80
 
 
 class InvalidError(ValueError):
-    """What a store says is nothing that could have been written there; the message is one line: value and rule."""
+    """A value in a store is not one that is written there; the message is one line with the value and the rule."""
 
 
 def shown(value: Any) -> str:
@@ -47,10 +47,10 @@ def shown(value: Any) -> str:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """What JSON says.
+    """The content of JSON.
 
     Raises:
-        InvalidError: it is none, is larger than 256 MiB, or has more than 64 levels.
+        InvalidError: it is damaged, larger than 256 MiB, or deeper than 64 levels.
     """
     if len(data) > MOST_JSON_BYTES:
         raise InvalidError(f"{len(data)} bytes of JSON, and at most {MOST_JSON_BYTES} are read")
@@ -61,7 +61,7 @@ def parse_json(data: bytes | str) -> Any:
     except ValueError:
         raise InvalidError("damaged JSON") from None
     text = data if isinstance(data, bytes) else data.encode(errors="replace")
-    if text.count(b"[") + text.count(b"{") > _MOST_LEVELS:  # else it cannot have so many
+    if text.count(b"[") + text.count(b"{") > _MOST_LEVELS:  # else it cannot be that deep
         _check_levels(content)
     return content
 
@@ -78,15 +78,15 @@ def _check_levels(content: Any) -> None:
 
 
 def is_whole(value: Any, least: int = 0) -> bool:
-    """Whether it is a whole number, of at least so much and of at most 64 bits."""
+    """Whether it is an integer of at least ``least`` that fits 64 bits."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
 
 
 def check_names(session_id: Any, feature: Any) -> None:
-    """See that a session (or ``stories``) and a feature of it can be called so; the feature as the store calls it.
+    """Check the names of a session (or ``stories``) and of a feature, which may have a track.
 
     Raises:
-        InvalidError: they cannot.
+        InvalidError: one is not a valid name.
     """
     if not isinstance(session_id, str) or not isinstance(feature, str):
         raise InvalidError(f"{shown(session_id)} and {shown(feature)} are to be the names of a session and a feature")
@@ -101,7 +101,7 @@ def check_names(session_id: Any, feature: Any) -> None:
 
 
 def are_names(folder: str) -> bool:
-    """Whether a folder ``<session>/<feature>`` can be one of a store: nothing else in its place is read."""
+    """Whether ``<session>/<feature>`` are valid names; other folders are not read."""
     session_id, _, feature = folder.partition("/")
     try:
         check_names(session_id, feature)
@@ -111,10 +111,10 @@ def are_names(folder: str) -> bool:
 
 
 def check_version(version: Any) -> str:
-    """The name of a version's folder.
+    """The name of a version's folder, checked.
 
     Raises:
-        InvalidError: no version is called so.
+        InvalidError: it is not a valid name.
     """
     if not isinstance(version, str) or not VERSION_PATTERN.fullmatch(version):
         raise InvalidError(f"{shown(version)} is no version: it is a time and 8 digits, 20260131T120000Z-0123abcd")
@@ -122,10 +122,10 @@ def check_version(version: Any) -> str:
 
 
 def check_file(name: Any, size: Any, sha256: Any, mtime_ns: Any) -> None:
-    """See that a version can have such a file.
+    """Check the record of a file of a version.
 
     Raises:
-        InvalidError: it cannot; among others because its name leads out of the version.
+        InvalidError: no version has such a file, for instance because its name leads out of the version.
     """
     if not isinstance(name, str) or not _FILE_PATTERN.fullmatch(name):
         raise InvalidError(f"{shown(name)} is no file of a version: zarr.json, <array>/zarr.json or <array>/c/0…")
@@ -136,10 +136,10 @@ def check_file(name: Any, size: Any, sha256: Any, mtime_ns: Any) -> None:
 
 
 def check_array(name: Any, shape: Any, dtype: Any, chunk_rows: Any) -> None:
-    """See that an array can be called so, and be of this shape.
+    """Check the name, shape, dtype and chunks of an array.
 
     Raises:
-        InvalidError: it cannot.
+        InvalidError: no array has them.
     """
     if not isinstance(name, str) or not ARRAY_PATTERN.fullmatch(name):
         raise InvalidError(f"{shown(name)} is no array: lower-case letters, digits and '_', at most 64, a letter first")
@@ -155,17 +155,17 @@ def check_array(name: Any, shape: Any, dtype: Any, chunk_rows: Any) -> None:
 
 
 def check_fits(name: str, shape: Sequence[int], dtype: str, chunk_rows: int, file_bytes: int) -> None:
-    """See that an array can be in a file of so many bytes, however well it is compressed.
+    """Check that an array fits into a file of this size, however well it is compressed.
 
     Args:
         name: of the array, for the message.
-        shape: one that was checked, as the others.
+        shape: checked by :func:`check_array`, as ``dtype`` and ``chunk_rows``.
         dtype: of its values.
-        chunk_rows: of one chunk.
-        file_bytes: of its shard.
+        chunk_rows: rows of one chunk.
+        file_bytes: size of its shard.
 
     Raises:
-        InvalidError: it cannot.
+        InvalidError: it does not fit.
     """
     chunks = -(-shape[0] // chunk_rows)
     stored = chunks * chunk_rows * _row_bytes(shape, dtype)
@@ -191,18 +191,18 @@ def shard_name(shape: Sequence[int]) -> str:
 def check_array_metadata(
     document: Any, name: str, shape: Sequence[int], dtype: str, chunk_rows: int
 ) -> Mapping[str, Any]:
-    """The ``zarr.json`` of an array that was published with this shape.
+    """The ``zarr.json`` of an array, checked against what was published.
 
     Raises:
-        InvalidError: it says something else, or its chunks are larger than the array.
+        InvalidError: it has another shape or dtype, or its chunks are larger than the array.
     """
     if not isinstance(document, dict) or document.get("node_type", "array") != "array":
         raise InvalidError(f"{name} is no Zarr array")
-    said: Any = document.get("shape")
-    said_dtype = document.get("data_type")
-    if (said, said_dtype) != (list(shape), dtype):
-        is_one = isinstance(said, list) and isinstance(said_dtype, str) and said_dtype in _ITEM_BYTES
-        what = f"{shown(tuple(said))} {said_dtype}" if is_one else f"{shown(said)} {shown(said_dtype)}"
+    stored: Any = document.get("shape")
+    stored_dtype = document.get("data_type")
+    if (stored, stored_dtype) != (list(shape), dtype):
+        is_valid = isinstance(stored, list) and isinstance(stored_dtype, str) and stored_dtype in _ITEM_BYTES
+        what = f"{shown(tuple(stored))} {stored_dtype}" if is_valid else f"{shown(stored)} {shown(stored_dtype)}"
         raise InvalidError(f"{name} is {what}, but was published as {tuple(shape)} {dtype}")
     most = [max(-(-shape[0] // chunk_rows), 1) * chunk_rows, *shape[1:]]
     nodes: list[Any] = [document.get("chunk_grid"), document.get("codecs")]
@@ -224,10 +224,10 @@ def check_array_metadata(
 
 
 def check_group_metadata(document: Any, session_id: str, feature: str) -> dict[str, Any]:
-    """The attributes in the ``zarr.json`` of a version, which is of this feature of this session.
+    """The attributes in the ``zarr.json`` of a version of this feature of this session, checked.
 
     Raises:
-        InvalidError: it is not, or an attribute is of another kind than those that are written.
+        InvalidError: it is another's, or an attribute is not of the type that is written.
     """
     if not isinstance(document, dict) or document.get("node_type", "group") != "group":
         raise InvalidError("it is no Zarr group")
