@@ -24,7 +24,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BUILD = "import sys, {0} as backend; print(backend.build_sdist(sys.argv[1])); print(backend.build_wheel(sys.argv[1]))"
+BUILD = """
+import sys, {} as backend
+dist = sys.argv[1]  # setuptools puts something else there
+print(backend.build_sdist(dist))
+print(backend.build_wheel(dist))
+"""
 LOAD = """
 import sys
 from importlib.metadata import distribution
