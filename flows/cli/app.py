@@ -18,7 +18,6 @@ import storyframes
 from flows.cli import (
     clips,
     extract,
-    extract_file,
     look,
     models,
     report,
@@ -128,7 +127,7 @@ PANELS: dict[str, tuple[Callable[..., object] | tuple[str, typer.Typer], ...]] =
     ),
     "Extract": (
         extract.extract,
-        extract_file.extract_file,
+        extract.extract_file,
         study.sync,
         clips.index,
         status.status,

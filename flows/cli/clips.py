@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
+    JsonOption,
     ReplaceStudyOption,
     StoreArgument,
     StudyArgument,
@@ -17,6 +18,7 @@ from flows.cli.terminal import (
     error_console,
     fail,
     refused_if,
+    show_json,
     usage_errors,
 )
 from tasks.inspect.formatting import counted
@@ -28,9 +30,10 @@ def index(
     out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
     replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write the clip index: one row per sliding window and what it is labelled of."""
-    from flows.cli.tables.study import clips_table, without_clips
+    from flows.cli.tables.study import clips_content, clips_table, without_clips
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
@@ -54,6 +57,10 @@ def index(
             built = build_clip_index(loaded, settings.clips, None, settings.labels)
             export_clip_index(built.clips, out)
     shown, clips = console(), built.clips
+    if json:
+        notes = {"excluded": built.excluded, "warnings": built.warnings, "remarks": built.remarks}
+        show_json({**clips_content(clips, clips.attrs.get("schemes", {})), **notes})
+        raise typer.Exit(1 if built.excluded else 0)
     shown.print(f"{counted(len(clips), 'clip')} of {settings.clips}")
     if len(clips):
         shown.print(clips_table(clips))
@@ -66,10 +73,10 @@ def index(
 def clips(
     features: StoreArgument,
     where: Annotated[str | None, typer.Option(help="Only these, as in training: 'split == \"train\"'.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show what the clip index has: clips by phase and split, and the labels that they carry."""
-    from flows.cli.tables.study import clips_json, clips_table
+    from flows.cli.tables.study import clips_content, clips_table
     from storyframes.clips.filters import filter_clips
     from storyframes.store.feature_store import FeatureStore
 
@@ -78,7 +85,7 @@ def clips(
         schemes = index.attrs.get("schemes", {})
         chosen = filter_clips(index, where)
     if json:
-        print(clips_json(chosen, schemes))  # noqa: T201
+        show_json(clips_content(chosen, schemes))
         return
     shown = console()
     shown.print(f"{len(chosen):,} clips of {chosen['session_id'].nunique()} sessions")

@@ -1,7 +1,9 @@
-"""The commands that extract: ``extract`` a study, or the ``demo``."""
+"""The commands that extract: ``extract`` a study, ``extract-file`` one recording, or the ``demo``."""
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +12,19 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
+    JsonOption,
     ReplaceStudyOption,
     StoreArgument,
     StudyArgument,
+    cannot_write,
     console,
     error_console,
+    fail,
     listed,
+    show_json,
     usage_errors,
 )
+from flows.interruption import GOES_ON, promise
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ def extract(
         str | None,
         typer.Option(help="A cluster's YAML file (deploy/clusters), or tls://host:port of a Dask scheduler."),
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Bring the features of a study up to date; what is up to date is not touched."""
     from flows.cli.run import run_extraction
@@ -60,7 +68,10 @@ def extract(
     )
     with usage_errors():
         result = run_extraction(request, error_console())
-    _show_result(store, result)
+    if json:
+        show_json({"good": result.good, **asdict(result)})
+    else:
+        _show_result(store, result)
     if not result.good:
         raise typer.Exit(1)
 
@@ -69,7 +80,6 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("storyframes-demo"),
 ) -> None:
     """Extract the demo study that comes with storyframes, and read a clip back."""
-    from flows.cli.demo import copy_demo
     from flows.cli.run import run_extraction
     from flows.request import ExtractionRequest
     from storyframes.store.feature_store import FeatureStore
@@ -116,3 +126,109 @@ def _show_result(store: str, result: RunResult) -> None:
         shown.print(line)
     index = "" if result.problem else f"; the clip index has {counted(result.clips, 'clip')}"
     shown.print(escape(f"This run: {result}{index}."))
+
+
+_FORMATS = (".parquet", ".csv")
+
+
+def extract_file(
+    file: Annotated[Path, typer.Argument(help="A video, or a file of sound alone.")],
+    features: Annotated[
+        list[str],
+        typer.Option(help="Of 'storyframes extractors list', or a part of one (openface.gaze); several with commas."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="A .parquet or .csv to write; of several features OUT.<feature>.parquet each.")
+    ] = None,
+    transcript: Annotated[Path | None, typer.Option(help="What was said, for features of words.")] = None,
+    audio: Annotated[Path | None, typer.Option(help="Its sound, where that is another file.")] = None,
+    openface_csv: Annotated[Path | None, typer.Option(help="What OpenFace wrote of it before.")] = None,
+    unmeasured: Annotated[
+        bool, typer.Option("--unmeasured", help="Also numbers that are no measurement, by the mask; else empty.")
+    ] = False,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="Keep the features for the next call.")] = True,
+    config: ConfigOption = None,
+) -> None:
+    """Extract features of one recording as tables: times as index, a named column for each number."""
+    if out is not None and out.suffix not in _FORMATS:
+        fail(f"{out}: the name of a table ends in {' or '.join(_FORMATS)}", 2)
+    from flows.one_file import extract_one, write_table
+    from storyframes.one_file import ExtractFileError
+
+    names = listed("--features", features)
+    given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
+    if cache:
+        promise(GOES_ON)
+    with usage_errors(), error_console().status("") as spinner:
+        try:
+            extracted = extract_one(
+                file,
+                names,
+                {kind: path for kind, path in given.items() if path is not None},
+                config=config,
+                cache=cache,
+                sections={},
+                progress=lambda what: spinner.update(f"extracting {escape(what)}"),
+            )
+        except ExtractFileError as error:
+            fail(str(error), 1)
+    for name, feature_caveats in extracted.caveats.items():
+        error_console().print(f"[yellow]caveat of {escape(name)}:[/] {escape('; '.join(feature_caveats))}")
+    if out is None:
+        console().print(escape(repr(extracted)))
+    targets = {} if out is None else {name: _target(out, name, len(names)) for name in extracted.asked}
+    for name, target in targets.items():
+        table = extracted.to_pandas(name, unmeasured=unmeasured)
+        try:
+            write_table(table, target)
+        except OSError as error:
+            cannot_write(target, error)
+        console().print(f"{escape(str(target))}: {len(table)} rows, {table.shape[1]} columns")
+    for name, reason in extracted.failed.items():
+        error_console().print(f"[bold red]failed[/] {escape(name)}: {escape(reason)}")
+    if extracted.failed:
+        raise typer.Exit(1)
+
+
+def _target(out: Path, feature: str, count: int) -> Path:
+    """A table for each feature: their rows are at other times."""
+    return out if count == 1 else out.with_name(f"{out.stem}.{feature}{out.suffix}")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A copy of the demo that a user may change.
+
+    Attributes:
+        study: the study's folder.
+        config: its configuration.
+        features: where its features go.
+    """
+
+    study: Path
+    config: Path
+    features: Path
+
+
+def copy_demo(folder: Path) -> Demo:
+    """Copy the demo study into ``folder`` unless it is there already."""
+    source = _packaged_demo()
+    if not (folder / "study").is_dir():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.copytree(source / "study", folder / "study")
+    for name in ("storyframes.toml", "glove.demo.300d.txt", "README.md"):
+        if not (folder / name).exists():
+            shutil.copy2(source / name, folder / name)
+    return Demo(folder / "study", folder / "storyframes.toml", folder / "features")
+
+
+def demo_video() -> Path:
+    """A video with a face in it."""
+    return _packaged_demo() / "study" / "videos" / "p01-s01.avi"
+
+
+def _packaged_demo() -> Path:
+    """The wheel carries the demo inside this package; a checkout has it at its top."""
+    here = Path(__file__).parent
+    inside = here / "demo_study"
+    return inside if inside.is_dir() else here.parents[1] / "demo"

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.terminal import (
+    JsonOption,
     StoreArgument,
     StudyArgument,
     cannot_write,
@@ -33,7 +34,7 @@ def show(
     features: StoreArgument,
     session: SessionArgument,
     track: TrackOption = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show one session: its features, and of each track curves as sparklines and what looks wrong, with times.
 

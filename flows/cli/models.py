@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, ConfigOption, console, error_console, fail, usage_errors
+from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_console, fail, show_json, usage_errors
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
 
 
 @models_app.command("list")
-def models_list(config: ConfigOption = None) -> None:
+def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
-    from flows.cli.tables.machine import models_table
+    from flows.cli.tables.machine import model_rows, models_table
     from flows.settings import load_settings
     from tasks.models import weights
 
     with usage_errors():
         settings = load_settings(config)
-    console().print(models_table(list(weights.MODELS.values()), settings.embed))
+    rows = list(model_rows(list(weights.MODELS.values()), settings.embed))
+    if json:
+        show_json([asdict(row) for row in rows])
+    else:
+        console().print(models_table(rows))
 
 
 @models_app.command("fetch")
@@ -108,9 +113,10 @@ def _fetch_for(config: Path) -> None:
 def models_check(
     feature: Annotated[str, typer.Argument(help="Whose tool to try, for instance openface.")],
     config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Try out what an extractor runs on a clip of seconds: version, speed, columns, determinism."""
-    from flows.cli.demo import demo_video
+    from flows.cli.extract import demo_video
     from flows.cli.tables.machine import trial_table
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError, Extractor
@@ -119,7 +125,7 @@ def models_check(
     with usage_errors():
         settings = load_settings(config)
     extractors = build_extractors(settings, "")
-    with_tool = [name for name, each in extractors.items() if type(each).try_out is not Extractor.try_out]
+    with_tool = [name for name, extractor in extractors.items() if type(extractor).try_out is not Extractor.try_out]
     if feature not in with_tool:
         fail(f"there is nothing to check for {feature!r}; there is {', '.join(with_tool)}", 2)
     with error_console().status(f"trying {feature} out"):
@@ -127,14 +133,17 @@ def models_check(
             results = extractors[feature].try_out(demo_video())
         except ExtractionError as error:
             fail(str(error), 1)
-    console().print(trial_table(results))
+    if json:
+        show_json(results)
+    else:
+        console().print(trial_table(results))
 
 
 extractors_app = typer.Typer(help="The extractors, and what plug-ins need.", no_args_is_help=True, **LOOK)
 
 
 @extractors_app.command("list")
-def extractors_list(config: ConfigOption = None) -> None:
+def extractors_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the extractors: what each reads, where it runs and comes from, and what it lacks here."""
     from flows.cli.tables.machine import extractors_table
     from flows.settings import load_settings
@@ -143,7 +152,11 @@ def extractors_list(config: ConfigOption = None) -> None:
 
     with usage_errors():
         settings = load_settings(config)
-    console().print(extractors_table(overview(settings)))
+    states = overview(settings)
+    if json:
+        show_json({"extractors": [asdict(state) for state in states], "unusable": dict(broken())})
+        return
+    console().print(extractors_table(states))
     for point, why in broken().items():
         error_console().print(f"[yellow]cannot be used[/] {escape(point)}: {escape(why)}")
 

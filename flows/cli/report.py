@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from flows.cli.terminal import (
     ConfigOption,
+    JsonOption,
     StoreArgument,
     StudyArgument,
     cannot_write,
@@ -97,7 +98,7 @@ def compare(
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Allow no differences where --tolerance names none.")] = False,
     out: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare two feature stores column by column; exit 0 if they are the same within tolerance, 1 if not."""
     from flows.cli.tables.comparison import comparison_json, comparison_tables

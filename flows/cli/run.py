@@ -1,7 +1,7 @@
 """One run from the command line: checks and planning first; then, if anything is due, a server and the flow.
 
 A command that finds nothing due brings the tables up to date and ends: no server is asked or started, Prefect is not
-even imported, and ``storyframes runs`` has no run of it.
+even imported, and ``storyframes runs`` has no run of it. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 from flows import interruption
-from flows.cli.run_progress import RunProgress
 from flows.cli.tables.study import not_read
 from flows.request import ExtractionRequest
-from flows.run import Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
+from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
 from flows.runs.recent import own_tag
+from storyframes.store.records import Status
+from tasks.extract import Outcome
+from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
     from prefect.states import State
+
 
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
 _FIRST_WORD_S = 120
@@ -113,3 +120,57 @@ def _without_server(run: Run) -> RunResult:
     index, problem = write_tables(run)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"
     return RunResult((), 0, len(index.clips), 0.0, "; ".join(filter(None, (lost, problem))))
+
+
+class RunProgress(Progress):
+    """Shows what a run is doing; a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[last]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("starting", total=None, last="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def starting(self, what: str) -> None:
+        """Something that takes seconds begins."""
+        self._progress.update(self._task, description=escape(what))
+        if not self._console.is_terminal:
+            self._console.print(f"[dim]{escape(what)} …")
+
+    def planning(self, session_id: str, number: int, count: int) -> None:
+        self._progress.update(self._task, description="planning", completed=number, total=count, last=session_id)
+
+    def planned(self, due: int, idle: int, impossible: int) -> None:
+        self._progress.update(self._task, description="extracting", completed=0, total=due, last="")
+        is_due, needs = "is" if due == 1 else "are", "needs" if idle == 1 else "need"
+        cannot = f", {impossible} cannot be made" if impossible else ""
+        self._console.print(f"{counted(due, 'feature')} {is_due} due, {idle} {needs} nothing done{cannot}")
+
+    def finished(self, outcome: Outcome) -> None:
+        name = escape(f"{outcome.session_id}/{outcome.feature}")
+        self._progress.update(self._task, advance=1, last=name)
+        if outcome.status is Status.DONE:
+            self._console.print(f"[green]done[/] {name}: {counted(outcome.rows, 'row')} in {outcome.seconds:.1f} s")
+        else:
+            style = "yellow" if outcome.status is Status.MISSING else "bold red"
+            self._console.print(f"[{style}]{outcome.status}[/] {name}: {escape(outcome.reason)}")
+
+    def warned(self, line: str) -> None:
+        self._console.print(f"[yellow]{escape(line)}")

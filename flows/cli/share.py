@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from flows.cli.terminal import StoreArgument, console, error_console, listed, usage_errors
+from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, listed, show_json, usage_errors
 
 
 def export(
@@ -27,7 +27,7 @@ def export(
         float | None, typer.Option(help="Rows a second, each that nearest to it; the stored rows otherwise.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an earlier export.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Export features to Parquet, CSV, NumPy, HDF5 or MATLAB: named columns, times, masks, and a README beside them."""
     from storyframes.export.formats import ExportError, Format
@@ -117,14 +117,19 @@ def make(
 
 
 @release_app.command()
-def verify(release: Annotated[Path, typer.Argument(help="The folder of the release.")]) -> None:
+def verify(
+    release: Annotated[Path, typer.Argument(help="The folder of the release.")], json: JsonOption = False
+) -> None:
     """Tell whether every file of a release is as it was released, and nothing lies beside them, no key above all."""
     from storyframes.release.manifest import verify_release
 
     with usage_errors():
-        found = verify_release(release)
-    for line in found:
+        problems = verify_release(release)
+    if json:
+        show_json({"sound": not problems, "problems": problems})
+        raise typer.Exit(1 if problems else 0)
+    for line in problems:
         console().print(escape(line))
-    if found:
+    if problems:
         raise typer.Exit(1)
     console().print("[green]sound[/] every file is as it was released, and there are no others")

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
-from flows.cli.terminal import ConfigOption, console, error_console, fail, usage_errors
+from flows.cli.terminal import ConfigOption, JsonOption, console, error_console, fail, usage_errors
 from flows.doctor.findings import Finding, State
 from tasks.inspect.formatting import counted, human_bytes
 
@@ -29,7 +29,7 @@ def plan(
     ] = None,
     seconds: Annotated[float, typer.Option(min=2, help="How much of the first recording is measured on.")] = 10,
     config: Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: an object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Say how long a whole study will take here, and how much disk it needs.
 
@@ -107,7 +107,7 @@ def duration(seconds: float) -> str:
 def doctor(
     features: Annotated[str | None, typer.Argument(help="A feature store to look at as well.")] = None,
     config: ConfigOption = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Say what is here (engines, models, GPU, Prefect, disks, plug-ins), and what to do about what is not.
 

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from flows.cli import terminal
-from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, fail, usage_errors
 
 if TYPE_CHECKING:
     from storyframes.store.record_status import FeatureStatus
@@ -25,7 +25,7 @@ def status(
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, and nothing else is read; may be given again.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+    json: JsonOption = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 5,
 ) -> None:
@@ -67,7 +67,7 @@ def _watch(look: Callable[[], RenderableType], every_s: float) -> None:
 
 def runs(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="For scripts: a list of objects on stdout.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended."""
     from flows.cli.tables.status import runs_json, runs_table

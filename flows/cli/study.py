@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, ConfigOption, StudyArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import (
+    LOOK,
+    ConfigOption,
+    JsonOption,
+    StudyArgument,
+    console,
+    error_console,
+    fail,
+    show_json,
+    usage_errors,
+)
 from tasks.inspect.formatting import counted
 from tasks.media.synthetic_study import Shape
 
@@ -19,6 +30,7 @@ def check(
         bool, typer.Option("--tables-only", help="Open no other file: for a first, fast look.")
     ] = False,
     config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Validate a study's tables and open every file that they name; report every problem at once."""
     from flows.cli.tables.study import not_read, study_table
@@ -39,9 +51,16 @@ def check(
                 settings.labels,
             )
         if problems := [*problems, *label_problems(loaded, settings.labels, problems)]:
+            if json:
+                show_json({"valid": False, "problems": [asdict(problem) for problem in problems]})
+                raise typer.Exit(2)
             for line in not_read(loaded):  # the column that was meant, perhaps
                 error_console().print(line)
             raise StudyError(study, problems)
+    if json:
+        content = {"sessions": len(loaded.sessions), "excluded": loaded.excluded, "remarks": loaded.remarks}
+        show_json({"valid": True, **content, "not_read": loaded.unread})
+        return
     shown = console()
     shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
     shown.print(study_table(loaded))
@@ -182,6 +201,7 @@ def sync(
     replace: Annotated[
         bool, typer.Option("--replace", help="Measure clocks again that the tables have; --write then replaces them.")
     ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure by their sound when a session's other cameras and microphones began, and how their clocks drift."""
     from flows.cli.tables.study import clocks_table
@@ -204,17 +224,21 @@ def sync(
                     progress=lambda name: spinner.update(f"listening to {escape(name)}"),
                 )
             )
-        console().print(clocks_table(proposals))
         clocks = clocks_to_write(proposals)
+        if not json:
+            console().print(clocks_table(proposals))
         if clocks and write:
             try:
                 write_clocks(study, clocks, replace=replace)
             except TableChangeError as error:
                 fail(str(error), 2)
-            console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
-            console().print("'storyframes index STUDY STORE' has clips read by them; nothing is extracted again")
-        elif clocks:
-            console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
+    if json:
+        show_json({"clocks": [asdict(proposal) for proposal in proposals], "written": len(clocks) if write else 0})
+    elif clocks and write:
+        console().print(f"written: {counted(len(clocks), 'clock')} into {escape(str(study / 'clocks.csv'))}")
+        console().print("'storyframes index STUDY STORE' lets clips use them; nothing is extracted again")
+    elif clocks:
+        console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
     if refused := [one for one in proposals if one.outcome is Outcome.REFUSED]:
         for one in refused:
             error_console().print(f"[bold red]refused[/] {escape(f'{one.session_id}, {one.track}: {one.reason}')}")

