@@ -35,30 +35,20 @@ class WorstRow:
 
 @dataclass
 class ColumnDifference:
-    """One column over all sessions.
+    """One column over all sessions."""
 
-    Attributes:
-        feature: of stories, ``stories/…``.
-        column: of an array without columns, the array's name.
-        compared: values that both stores have.
-        beyond: values of these that differ by more than the tolerance.
-        one_sided: values that only one store has.
-        largest, mean: absolute differences.
-        worst: session and row of the largest difference; empty where all are equal.
-        worst_values: its values, A's and B's.
-    """
-
-    feature: str
+    feature: str  # of stories, ``stories/…``
     array: str
-    column: str
+    column: str  # of an array without columns, the array's name
     tolerance: Tolerance
-    compared: int = 0
-    beyond: int = 0
-    one_sided: int = 0
+    compared: int = 0  # values that both stores have
+    beyond: int = 0  # values of these that differ by more than the tolerance
+    one_sided: int = 0  # values that only one store has
+    # largest, mean: absolute differences
     largest: float = 0.0
     mean: float = 0.0
-    worst: tuple[str, int] | tuple[()] = ()
-    worst_values: tuple[float, float] = (0.0, 0.0)
+    worst: tuple[str, int] | tuple[()] = ()  # session and row of the largest difference; empty where all are equal
+    worst_values: tuple[float, float] = (0.0, 0.0)  # its values, A's and B's
 
     @property
     def same(self) -> bool:
@@ -67,20 +57,13 @@ class ColumnDifference:
 
 @dataclass(repr=False)
 class Comparison:
-    """All differences of two stores.
+    """All differences of two stores."""
 
-    Attributes:
-        sessions: how many both stores have.
-        mismatches: what cannot be compared.
-        columns: in the order of the features.
-        worst_rows: by feature, the rows to look at first.
-        unknown: features without a declared tolerance, because no extractor for them is installed: they must be equal.
-    """
-
-    sessions: int = 0
-    mismatches: list[Mismatch] = field(default_factory=list)
-    columns: list[ColumnDifference] = field(default_factory=list)
-    worst_rows: dict[str, list[WorstRow]] = field(default_factory=dict)
+    sessions: int = 0  # how many both stores have
+    mismatches: list[Mismatch] = field(default_factory=list)  # what cannot be compared
+    columns: list[ColumnDifference] = field(default_factory=list)  # in the order of the features
+    worst_rows: dict[str, list[WorstRow]] = field(default_factory=dict)  # by feature, the rows to look at first
+    # features without a declared tolerance, because no extractor for them is installed: they must be equal
     unknown: list[str] = field(default_factory=list)
 
     @property

@@ -36,21 +36,14 @@ _SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class PicturePoints:
-    """Points that belong together: the landmarks of a face, the joints of a body or of one hand.
+    """Points that belong together: the landmarks of a face, the joints of a body or of one hand."""
 
-    Attributes:
-        name: a path: ``landmarks``, ``hands/left``.
-        entries: (k, 2) indices of x and y in a flattened row.
-        bones: pairs of points that are connected by a line.
-        colour: RGB.
-    """
-
-    name: str
+    name: str  # a path: ``landmarks``, ``hands/left``
     feature: StoredFeature
     array: str
-    entries: np.ndarray
-    bones: tuple[tuple[int, int], ...]
-    colour: Colour
+    entries: np.ndarray  # (k, 2) indices of x and y in a flattened row
+    bones: tuple[tuple[int, int], ...]  # pairs of points that are connected by a line
+    colour: Colour  # RGB
 
     def at(self, frame: int) -> np.ndarray:
         """The points of one frame, (k, 2) pixels; NaN where a point is missing."""

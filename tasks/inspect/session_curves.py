@@ -25,22 +25,16 @@ class Utterances:
 
 @dataclass(frozen=True, repr=False)
 class ArrayCurves:
-    """One array of a feature without a special view.
-
-    Attributes:
-        names: (c,) the array's columns; of many columns only ``change``, the distance of a row from the one before,
-            relative to the rows' mean norm.
-        unit: of the values; empty where the store has none.
-        time: (n,) float64 seconds; None where the rows have no times.
-        values: (n, c) floats; NaN where a row is no measurement.
-    """
+    """One array of a feature without a special view."""
 
     feature: str
     array: str
+    # (c,) the array's columns; of many columns only ``change``, the distance of a row from the one before, relative to
+    # the rows' mean norm
     names: tuple[str, ...]
-    unit: str
-    time: np.ndarray | None
-    values: np.ndarray
+    unit: str  # of the values; empty where the store has none
+    time: np.ndarray | None  # (n,) float64 seconds; None where the rows have no times
+    values: np.ndarray  # (n, c) floats; NaN where a row is no measurement
 
     @property
     def title(self) -> str:
@@ -53,26 +47,17 @@ class ArrayCurves:
 
 @dataclass(frozen=True, repr=False)
 class HeatMap:
-    """Some columns of a feature of many, over time.
-
-    Attributes:
-        feature: which.
-        names: (c,) of the columns that are shown, spread evenly over all.
-        of: how many columns there are.
-        time: (m,) float64 seconds, of the first row of each cell.
-        values: (m, c) float64: the mean of a cell's rows, in standard deviations of the column over the session from
-            its mean; NaN where no row is a measurement or the column never changes.
-        rows: of a cell.
-        end_s: when the last row ends.
-    """
+    """Some columns of a feature of many, over time."""
 
     feature: str
-    names: tuple[str, ...]
-    of: int
-    time: np.ndarray
+    names: tuple[str, ...]  # (c,) of the columns that are shown, spread evenly over all
+    of: int  # how many columns there are
+    time: np.ndarray  # (m,) float64 seconds, of the first row of each cell
+    # (m, c) float64: the mean of a cell's rows, in standard deviations of the column over the session from its mean;
+    # NaN where no row is a measurement or the column never changes
     values: np.ndarray
-    rows: int
-    end_s: float
+    rows: int  # of a cell
+    end_s: float  # when the last row ends
 
     def __repr__(self) -> str:
         return f"{self.feature}: {len(self.names)} of {self.of} columns in {len(self.time)} cells"
@@ -80,16 +65,12 @@ class HeatMap:
 
 @dataclass(frozen=True, repr=False)
 class FaceCurves:
-    """The frames in which a feature tracks a face, and the face's position.
-
-    Attributes:
-        tracked: (T,) float32: 1 in frames with a face, 0 in frames without, NaN in frames that were skipped.
-        squares: (T, 3) float32: x and y of the centre and the side of the square around the face's landmarks, in
-            pixels; NaN where no face is tracked. None where the feature has no landmarks in pixels.
-    """
+    """The frames in which a feature tracks a face, and the face's position."""
 
     feature: str
-    tracked: np.ndarray
+    tracked: np.ndarray  # (T,) float32: 1 in frames with a face, 0 in frames without, NaN in frames that were skipped
+    # (T, 3) float32: x and y of the centre and the side of the square around the face's landmarks, in pixels; NaN where
+    # no face is tracked. None where the feature has no landmarks in pixels
     squares: np.ndarray | None = None
 
     def __repr__(self) -> str:
@@ -107,57 +88,39 @@ class SessionCurves:
     """The curves of one track; None where the store has no such feature.
 
     Times are in seconds of the track's own recording; of the session's own files these are the session's.
-
-    Attributes:
-        time: (T,) float64 seconds, the frames' times; none where the track has no picture.
-        end_s: when the last frame ends; 0 where there is none.
-        tracked: (T,) bool, a face was tracked by the feature that the next four are of.
-        confidence: (T,) float32 0..1.
-        head_pose: (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two.
-        gaze: (T, 2) float32 degrees: to the side, up and down.
-        action_units: (T, 17) float32 0..5, in the order of :data:`tasks.inspect.read_curves.ACTION_UNITS`.
-        change: (T,) float32, the distance between the frame's ResNet-50 vector and the one before, relative to the
-            vectors' mean norm; NaN for the first.
-        body, hands: (T,) int8, how many of the participant's were found; -1 in frames that were not looked at.
-        sound_time: (A,) float64 seconds, one row per 10 ms.
-        loudness: (A,) float32, dB below full scale.
-        f0: (A,) float32 Hz, NaN where the voice has no pitch.
-        sound_end_s: when the sound ends.
-        utterances: of the transcript.
-        words: how many.
-        clipped: (start, stop) seconds at which samples are at full scale; None where the samples were not looked at.
-        others: the curves of all other features.
-        heat_maps: of features of many columns.
-        faces: of every feature that tracks a face, in the order of features.
-        frame_features: how many features have a row for each frame.
-        troubles: what does not fit together, for a person.
-        track: of which track; ``main`` are the session's own files.
     """
 
     session_id: str
-    time: np.ndarray
-    end_s: float
-    tracked: np.ndarray | None = None
-    confidence: np.ndarray | None = None
+    time: np.ndarray  # (T,) float64 seconds, the frames' times; none where the track has no picture
+    end_s: float  # when the last frame ends; 0 where there is none
+    tracked: np.ndarray | None = None  # (T,) bool, from the feature that also gives the next four
+    confidence: np.ndarray | None = None  # (T,) float32 0..1
+    # (T, 3) float32 degrees: pitch, yaw, roll; NaN where no face was tracked, as in the next two
     head_pose: np.ndarray | None = None
-    gaze: np.ndarray | None = None
+    gaze: np.ndarray | None = None  # (T, 2) float32 degrees: to the side, up and down
+    # (T, 17) float32 0..5, in the order of ``ACTION_UNITS``
     action_units: np.ndarray | None = None
+    # (T,) float32, the distance between the frame's ResNet-50 vector and the one before, relative to the vectors' mean
+    # norm; NaN for the first
     change: np.ndarray | None = None
+    # body, hands: (T,) int8, the number of the participant's that were found; -1 in skipped frames
     body: np.ndarray | None = None
     hands: np.ndarray | None = None
-    sound_time: np.ndarray | None = None
-    loudness: np.ndarray | None = None
-    f0: np.ndarray | None = None
-    sound_end_s: float | None = None
-    utterances: Utterances | None = None
-    words: int | None = None
+    sound_time: np.ndarray | None = None  # (A,) float64 seconds, one row per 10 ms
+    loudness: np.ndarray | None = None  # (A,) float32, dB below full scale
+    f0: np.ndarray | None = None  # (A,) float32 Hz, NaN where the voice has no pitch
+    sound_end_s: float | None = None  # when the sound ends
+    utterances: Utterances | None = None  # of the transcript
+    words: int | None = None  # their number
+    # (start, stop) seconds at which samples are at full scale; None where the samples were not decoded
     clipped: tuple[tuple[float, float], ...] | None = None
-    others: list[ArrayCurves] = field(default_factory=list)
-    heat_maps: list[HeatMap] = field(default_factory=list)
+    others: list[ArrayCurves] = field(default_factory=list)  # the curves of all other features
+    heat_maps: list[HeatMap] = field(default_factory=list)  # of features of many columns
+    # of every feature that tracks a face, in the order of features
     faces: list[FaceCurves] = field(default_factory=list)
-    frame_features: int = 0
-    troubles: list[str] = field(default_factory=list)
-    track: str = MAIN
+    frame_features: int = 0  # the number of features with a row for each frame
+    troubles: list[str] = field(default_factory=list)  # features that do not fit to the frames, in words
+    track: str = MAIN  # ``main`` are the session's own files
 
     @property
     def has_frames(self) -> bool:

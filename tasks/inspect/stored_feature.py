@@ -17,18 +17,13 @@ CLOCKS = (*ROW_TIMES, "end")
 
 @dataclass(frozen=True, repr=False)
 class StoredFeature:
-    """One feature of one session.
-
-    Attributes:
-        name: its name in the store; of another track than the session's own, ``<feature>@<track>``.
-        attributes: of its group: caveats (``stamps``), provenance and the extractor's own.
-    """
+    """One feature of one session."""
 
     store: FeatureStore
     session_id: str
-    name: str
+    name: str  # its name in the store; of another track than the session's own, ``<feature>@<track>``
     spec: FeatureSpec
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, Any]  # of its group: caveats (``stamps``), provenance and the extractor's own
 
     @classmethod
     def of(cls, store: FeatureStore, session_id: str, feature: str) -> StoredFeature:

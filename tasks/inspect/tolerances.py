@@ -27,16 +27,12 @@ class ToleranceError(ComparisonError):
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The tolerance of every column.
+    """The tolerance of every column."""
 
-    Attributes:
-        exact: no differences, except where ``given``.
-        given: by ``feature`` or ``feature.column``, instead of what extractors declare.
-        stored: by column or array, what the stores record of one feature; see :meth:`with_stored`.
-    """
-
-    exact: bool = False
+    exact: bool = False  # no differences, except where ``given``
+    # by ``feature`` or ``feature.column``, instead of what extractors declare
     given: Mapping[str, float] = field(default_factory=dict)
+    # by column or array, what the stores record of one feature; see :meth:`with_stored`
     stored: Mapping[str, Tolerance] | None = None
 
     def with_stored(self, session_id: str, feature: str, stores: Iterable[FeatureStore]) -> Tolerances:

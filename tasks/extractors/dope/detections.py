@@ -44,20 +44,14 @@ class Poses:
 
 @dataclass(frozen=True)
 class FrameDetections:
-    """Everybody in one frame; B bodies, H hands, F faces. -1 is no hand or no face.
+    """Everybody in one frame; B bodies, H hands, F faces. -1 is no hand or no face."""
 
-    Attributes:
-        parts: the detections of each part. The 2D wrist of a body with a hand is the hand's wrist.
-        hand_is_right: (H,), as the network classifies the hand.
-        hands_of_body: (B, 2), the hand at the left and at the right wrist of each body. Chosen by distance alone: a
-            hand can be at two wrists, and ``hand_is_right`` can disagree.
-        face_of_body: (B,), the face of each body.
-    """
-
-    parts: Mapping[Part, Poses]
-    hand_is_right: NDArray[np.bool_]
+    parts: Mapping[Part, Poses]  # the detections of each part. The 2D wrist of a body with a hand is the hand's wrist
+    hand_is_right: NDArray[np.bool_]  # (H,), as the network classifies the hand
+    # (B, 2), the hand at the left and at the right wrist of each body. Chosen by distance alone: a hand can be at two
+    # wrists, and ``hand_is_right`` can disagree
     hands_of_body: Integers
-    face_of_body: Integers
+    face_of_body: Integers  # (B,), the face of each body
 
 
 def pose_boxes(pose2d: Floats, margin: float = 0.0) -> Floats:

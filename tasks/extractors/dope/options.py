@@ -22,30 +22,21 @@ def _five_per_part() -> Mapping[Part, float]:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """The network's sizes and thresholds.
+    """The network's sizes and thresholds."""
 
-    Attributes:
-        num_anchor_poses: K, anchor poses of each part.
-        min_size: pixels; frames are resized so that their shorter side has this length ...
-        max_size: ... unless the longer side would become longer than this.
-        image_mean: of red, green, blue in 0..1, subtracted before resizing.
-        image_std: of red, green, blue in 0..1, divided by before resizing.
-        rpn_pre_nms_top_n: boxes that enter non-maximum suppression.
-        rpn_post_nms_top_n: boxes that may leave it.
-        rpn_nms_thresh: largest intersection over union of two boxes.
-        pose2d_reg_weights: what the regressed 2D offsets are divided by.
-        pose3d_reg_weights: what the regressed 3D offsets are divided by.
-    """
-
-    num_anchor_poses: Mapping[Part, int]
-    min_size: int = 800
-    max_size: int = 1333
+    num_anchor_poses: Mapping[Part, int]  # K, anchor poses of each part
+    min_size: int = 800  # pixels; frames are resized so that their shorter side has this length
+    max_size: int = 1333  # pixels, of the longer side; a frame whose longer side would exceed it becomes smaller
+    # of red, green, blue in 0..1, subtracted before resizing
     image_mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    # of red, green, blue in 0..1, divided by before resizing
     image_std: tuple[float, float, float] = (0.229, 0.224, 0.225)
-    rpn_pre_nms_top_n: int = 1000
-    rpn_post_nms_top_n: int = 1000
-    rpn_nms_thresh: float = 0.7
+    rpn_pre_nms_top_n: int = 1000  # boxes that enter non-maximum suppression
+    rpn_post_nms_top_n: int = 1000  # boxes that may leave it
+    rpn_nms_thresh: float = 0.7  # largest intersection over union of two boxes
+    # what the regressed 2D offsets are divided by
     pose2d_reg_weights: Mapping[Part, float] = field(default_factory=_five_per_part)
+    # what the regressed 3D offsets are divided by
     pose3d_reg_weights: Mapping[Part, float] = field(default_factory=_five_per_part)
 
     def __post_init__(self) -> None:
@@ -107,27 +98,18 @@ _COMPARED: Mapping[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class PpiOptions:
-    """Pose proposals integration (PPI) of one part; the algorithm is in :mod:`tasks.extractors.dope.postprocessing`.
-
-    Attributes:
-        part: which part.
-        first_kind: number of anchor poses of the first kind: full bodies (then upper bodies), right hands (then left).
-        score_th: smallest score of a candidate.
-        th_iou: candidates that overlap by more than this (compared by joints: differ by less) are one group.
-        rule: how overlap is measured.
-        th_pose3d: candidates of one mode differ by less than this, mean over joints, in the unit of the 3D poses.
-        min_mode_score: a further mode of a group starts from a candidate of at least this score.
-        th_persondetect: smallest sum of scores of a detection, exclusive.
-    """
+    """Pose proposals integration (PPI) of one part; the algorithm is in :mod:`tasks.extractors.dope.postprocessing`."""
 
     part: Part
+    # number of anchor poses of the first kind: full bodies (then upper bodies), right hands (then left)
     first_kind: int
-    score_th: float
-    th_iou: float = 0.2
-    rule: GroupingRule = GroupingRule.BBOX
+    score_th: float  # smallest score of a candidate
+    th_iou: float = 0.2  # candidates that overlap by more than this (compared by joints: differ by less) are one group
+    rule: GroupingRule = GroupingRule.BBOX  # how overlap is measured
+    # candidates of one mode differ by less than this, mean over joints, in the unit of the 3D poses
     th_pose3d: float = 0.3
-    min_mode_score: float = 0.05
-    th_persondetect: float = 0.002
+    min_mode_score: float = 0.05  # a further mode of a group starts from a candidate of at least this score
+    th_persondetect: float = 0.002  # smallest sum of scores of a detection, exclusive
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "part", Part(self.part))  # a name becomes the member

@@ -19,24 +19,16 @@ LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#14161a"
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a page.
+    """A chart of a page."""
 
-    Attributes:
-        key: its id on the page: lower-case letters and hyphens.
-        title: heading.
-        alt: a description in one or two sentences with the important numbers.
-        figure: plotly's; every text in it is escaped by :func:`label`.
-        headings, rows: its numbers; without them the page shows no table.
-        height: of the drawing, CSS pixels.
-    """
-
-    key: str
-    title: str
-    alt: str
-    figure: go.Figure
+    key: str  # its id on the page: lower-case letters and hyphens
+    title: str  # heading
+    alt: str  # a description in one or two sentences with the important numbers
+    figure: go.Figure  # plotly's; every text in it is escaped by :func:`label`
+    # headings, rows: its numbers; without them the page shows no table
     headings: tuple[str, ...] = ()
     rows: Sequence[tuple[object, ...]] = ()
-    height: int = 280
+    height: int = 280  # of the drawing, CSS pixels
 
     @property
     def data(self) -> Markup:

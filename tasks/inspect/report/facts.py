@@ -48,38 +48,27 @@ class SplitRow:
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """The study page's content.
-
-    Attributes:
-        lengths_s, words: by session, where its features have them.
-        ages: of the participants, where the study has them.
-        traits: by scale, the scores of scales taken at one timepoint only.
-        states: by scale and timepoint, the scores of scales taken more than once.
-        clips: their number.
-        clips_of: the track whose frames were cut into clips.
-        phases: clips by phase (index) and split (columns).
-        labels: the columns of labels in the clip index.
-        tracks: empty where sessions have only their own files.
-        leaked: participants in more than one split, as a session's participant or as another person in it, with the
-            splits.
-    """
+    """The study page's content."""
 
     matrix: Matrix
     sessions: int
     participants: int
     bytes: int
+    # lengths_s, words: by session, where its features have them
     lengths_s: Mapping[str, float]
     words: Mapping[str, int]
     schemes: tuple[SchemeFacts, ...]
-    ages: tuple[float, ...]
-    traits: Mapping[str, tuple[float, ...]]
+    ages: tuple[float, ...]  # of the participants, where the study has them
+    traits: Mapping[str, tuple[float, ...]]  # by scale, the scores of scales taken at one timepoint only
+    # by scale and timepoint, the scores of scales taken more than once
     states: Mapping[str, Mapping[str, tuple[float, ...]]]
-    clips: int
-    clips_of: str
-    phases: pd.DataFrame
-    labels: tuple[LabelColumn, ...]
-    tracks: tuple[TrackFacts, ...]
+    clips: int  # their number
+    clips_of: str  # the track whose frames were cut into clips
+    phases: pd.DataFrame  # clips by phase (index) and split (columns)
+    labels: tuple[LabelColumn, ...]  # the columns of labels in the clip index
+    tracks: tuple[TrackFacts, ...]  # empty where sessions have only their own files
     splits: tuple[SplitRow, ...]
+    # participants in more than one split, as a session's participant or as another person in it, with the splits
     leaked: Mapping[str, tuple[str, ...]]
     versions: tuple[VersionRow, ...]
 

@@ -18,45 +18,32 @@ _COUNTED = 20  # an ordinal column with more values (means over raters) is drawn
 
 @dataclass(frozen=True)
 class SchemeFacts:
-    """One scheme of the study's tables.
-
-    Attributes:
-        labels: their number; of a scheme of curves, the number of files.
-        sessions: the number of sessions with a label.
-        raters: the number of people or machines who rated; 0 where the study names nobody.
-        private: its values are shown nowhere.
-        counts: how often each value was given, in the scheme's order; empty for numbers without steps, and where
-            private.
-        values: of an interval scheme.
-    """
+    """One scheme of the study's tables."""
 
     name: str
     type: str
-    labels: int
-    sessions: int
-    raters: int
+    labels: int  # their number; of a scheme of curves, the number of files
+    sessions: int  # the number of sessions with a label
+    raters: int  # the number of people or machines who rated; 0 where the study names nobody
     is_numeric: bool = False
-    private: bool = False
+    private: bool = False  # its values are shown nowhere
+    # how often each value was given, in the scheme's order; empty for numbers without steps, and where private
     counts: Mapping[str, int] = field(default_factory=dict)
-    values: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()  # of an interval scheme
 
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """One column of labels of the clip index.
-
-    Attributes:
-        labelled, unlabelled: clips with a value, and without.
-        counts: index the values in order (last :data:`NO_LABEL`, if any), columns the splits; None where numbers have
-            no steps.
-        values: by split, the numbers; empty where there are counts.
-    """
+    """One column of labels of the clip index."""
 
     name: str
     type: str
+    # labelled, unlabelled: clips with a value, and without
     labelled: int
     unlabelled: int
+    # index the values in order (last :data:`NO_LABEL`, if any), columns the splits; None where numbers have no steps
     counts: pd.DataFrame | None = None
+    # by split, the numbers; empty where there are counts
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 

@@ -31,21 +31,14 @@ class CellState(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """One feature of one session.
-
-    Attributes:
-        rows: of the current version, 0 without one.
-        reason: why it is not done, or why it cannot be compared with a new extraction here.
-        kept: the last attempt failed, and an older version is current.
-        about_rows: the number of rows; where fewer than half are measurements, also the number of these.
-    """
+    """One feature of one session."""
 
     state: CellState
-    rows: int = 0
-    reason: str = ""
-    kept: bool = False
+    rows: int = 0  # of the current version, 0 without one
+    reason: str = ""  # why it is not done, or why it cannot be compared with a new extraction here
+    kept: bool = False  # the last attempt failed, and an older version is current
     caveats: tuple[str, ...] = ()
-    about_rows: str = ""
+    about_rows: str = ""  # the number of rows; where fewer than half are measurements, also the number of these
 
 
 @dataclass(frozen=True)
