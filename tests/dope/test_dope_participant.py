@@ -149,17 +149,17 @@ def test_everybody() -> None:
     first = frame([(3, 0)], hands=[(0.9, 1), (0.8, 2)], faces=[(1, 4)], hands_of_body=[(1, -1)], face_of_body=[0])
     last = frame([(3, 0), (2, 9)], [(0.7, 3)], [(1, 5)], hands_of_body=[(0, 0), (-1, 0)], face_of_body=[-1, 0])
     all_of = everybody([first, frame(), last])
-    assert all_of.parts[Part.BODY].offsets.tolist() == [0, 1, 1, 3]
-    assert all_of.parts[Part.HAND].offsets.tolist() == [0, 2, 2, 3]
-    assert all_of.parts[Part.HAND].pose2d[:, 0, 0].tolist() == [1, 2, 3]
-    assert all_of.parts[Part.FACE].pose3d.shape == (2, 84, 3)
-    assert all_of.hands_of_body.tolist() == [[1, -1], [2, 2], [-1, 2]]
-    assert all_of.face_of_body.tolist() == [0, -1, 1]
-    assert all_of.hand_is_right.shape == (3,)
+    assert all_of["body_offsets"].tolist() == [0, 1, 1, 3]
+    assert all_of["hand_offsets"].tolist() == [0, 2, 2, 3]
+    assert all_of["hand_2d"][:, 0, 0].tolist() == [1, 2, 3]
+    assert all_of["face_3d"].shape == (2, 84, 3)
+    assert all_of["hands_of_body"].tolist() == [[1, -1], [2, 2], [-1, 2]]
+    assert all_of["face_of_body"].tolist() == [0, -1, 1]
+    assert all_of["hand_is_right"].shape == (3,)
 
 
 def test_nobody_at_all() -> None:
     none = everybody([])
-    assert none.parts[Part.BODY].offsets.tolist() == [0]
-    assert none.parts[Part.BODY].pose2d.shape == (0, 13, 2)
-    assert none.hands_of_body.shape == (0, 2)
+    assert none["body_offsets"].tolist() == [0]
+    assert none["body_2d"].shape == (0, 13, 2)
+    assert none["hands_of_body"].shape == (0, 2)

@@ -140,21 +140,13 @@ class EverybodyWriter:
             self._arrays[f"all_{part}_offsets"].append(np.zeros(1, np.int64))
 
     def add(self, chosen: np.ndarray, detections: list[FrameDetections], frames: int) -> None:
-        people = everybody(detections)
-        self._append("hand_is_right", people.hand_is_right)
-        self._append("hands_of_body", shifted_rows(people.hands_of_body, self._counts["hand"]))
-        self._append("face_of_body", shifted_rows(people.face_of_body, self._counts["face"]))
-        for part, poses in people.parts.items():
-            self._append(f"{part.value}_score", poses.score)
-            self._append(f"{part.value}_2d", poses.pose2d)
-            self._append(f"{part.value}_3d", poses.pose3d)
-            self._append_offsets(part.value, chosen, np.diff(poses.offsets), frames)
-
-    def _append(self, name: str, rows: np.ndarray) -> None:
-        self._arrays[f"all_{name}"].append(rows)
-
-    def _append_offsets(self, part: str, chosen: np.ndarray, counts: np.ndarray, frames: int) -> None:
-        in_frame = np.zeros(frames, np.int64)
-        in_frame[chosen] = counts
-        self._append(f"{part}_offsets", self._counts[part] + np.cumsum(in_frame))
-        self._counts[part] += int(counts.sum())
+        arrays = everybody(detections)
+        arrays["hands_of_body"] = shifted_rows(arrays["hands_of_body"], self._counts["hand"])
+        arrays["face_of_body"] = shifted_rows(arrays["face_of_body"], self._counts["face"])
+        for part in self._counts:
+            in_frame = np.zeros(frames, np.int64)
+            in_frame[chosen] = np.diff(arrays[f"{part}_offsets"])
+            arrays[f"{part}_offsets"] = self._counts[part] + np.cumsum(in_frame)
+            self._counts[part] += int(in_frame.sum())
+        for name, rows in arrays.items():
+            self._arrays[f"all_{name}"].append(rows)

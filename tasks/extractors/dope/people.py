@@ -14,7 +14,7 @@ Everybody: one row per detection, and offsets that say where the rows of each fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -119,50 +119,29 @@ def _copy_hands(frame: FrameDetections, body: int, poses: ParticipantPoses, t: i
             _copy(frame.parts[Part.HAND], hand, poses.hands_2d[at], poses.hands_3d[at], poses.hands_score[(*at, ...)])
 
 
-@dataclass(frozen=True)
-class RaggedPoses:
-    """Detections of one part in T frames, D in all, J joints each; best first within a frame."""
+def everybody(frames: Sequence[FrameDetections]) -> dict[str, np.ndarray]:
+    """All B bodies, H hands and F faces of T frames in order, named as the arrays ``all_…`` of the feature ``dope``.
 
-    offsets: Integers  # (T + 1,); the rows of frame t are offsets[t] : offsets[t + 1]
-    score: Floats  # (D,)
-    pose2d: Floats  # (D, J, 2), pixels of the frame
-    pose3d: Floats  # (D, J, 3)
-
-
-@dataclass(frozen=True)
-class Everybody:
-    """All detections in T frames: B bodies, H hands and F faces in all. -1 is no hand or no face."""
-
-    parts: Mapping[Part, RaggedPoses]
-    hand_is_right: NDArray[np.bool_]  # (H,)
-    hands_of_body: Integers  # (B, 2), rows of the hands at the left and right wrist of each body
-    face_of_body: Integers  # (B,), rows of the faces
-
-
-def everybody(frames: Sequence[FrameDetections]) -> Everybody:
-    """All detections of the frames, in order."""
-    parts = {part: _ragged(frames, part) for part in Part}
-    starts = zip(frames, parts[Part.HAND].offsets[:-1], parts[Part.FACE].offsets[:-1], strict=True)
-    hands, faces = [], []
+    Returns:
+        For each part, with D detections of J joints: ``…_offsets`` (T + 1,), the rows of frame t are
+        ``offsets[t]:offsets[t + 1]``, best first; ``…_score`` (D,); ``…_2d`` (D, J, 2) pixels; ``…_3d`` (D, J, 3).
+        ``hand_is_right`` (H,); ``hands_of_body`` (B, 2), rows of the hands at the left and right wrist, and
+        ``face_of_body`` (B,), -1 for none.
+    """
+    arrays = {}
+    for part in Part:
+        name, joints, poses = part.value, JOINT_COUNT[part], [frame.parts[part] for frame in frames]
+        arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, poses)], dtype=np.int64)
+        arrays[f"{name}_score"] = np.concatenate([np.zeros(0, np.float32), *(each.score for each in poses)])
+        arrays[f"{name}_2d"] = np.concatenate([np.zeros((0, joints, 2), np.float32), *(each.pose2d for each in poses)])
+        arrays[f"{name}_3d"] = np.concatenate([np.zeros((0, joints, 3), np.float32), *(each.pose3d for each in poses)])
+    hands, faces = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
+    starts = zip(frames, arrays["hand_offsets"][:-1], arrays["face_offsets"][:-1], strict=True)
     for frame, first_hand, first_face in starts:
         hands.append(shifted_rows(frame.hands_of_body, first_hand))
         faces.append(shifted_rows(frame.face_of_body, first_face))
-    return Everybody(
-        parts,
-        hand_is_right=np.concatenate([np.zeros(0, bool), *(frame.hand_is_right for frame in frames)]),
-        hands_of_body=np.concatenate([np.zeros((0, 2), np.int64), *hands]),
-        face_of_body=np.concatenate([np.zeros(0, np.int64), *faces]),
-    )
-
-
-def _ragged(frames: Sequence[FrameDetections], part: Part) -> RaggedPoses:
-    joints, poses = JOINT_COUNT[part], [frame.parts[part] for frame in frames]
-    return RaggedPoses(
-        offsets=np.cumsum([0, *(len(frame) for frame in poses)], dtype=np.int64),
-        score=np.concatenate([np.zeros(0, np.float32), *(frame.score for frame in poses)]),
-        pose2d=np.concatenate([np.zeros((0, joints, 2), np.float32), *(frame.pose2d for frame in poses)]),
-        pose3d=np.concatenate([np.zeros((0, joints, 3), np.float32), *(frame.pose3d for frame in poses)]),
-    )
+    arrays["hand_is_right"] = np.concatenate([np.zeros(0, bool), *(frame.hand_is_right for frame in frames)])
+    return arrays | {"hands_of_body": np.concatenate(hands), "face_of_body": np.concatenate(faces)}
 
 
 def shifted_rows(rows: Integers, start: int | np.int64) -> Integers:
