@@ -122,8 +122,8 @@ def draw_overlays(
     points = picture_points(store, session_id, track)
     if not points:
         stored = ", ".join(of_track(name, track) for name in store.features(session_id, track)) or "nothing"
-        whose = session_id if track == MAIN else f"{session_id}, track {track},"
-        raise OverlayError(f"{whose} has no landmarks and no joints in pixels to draw; it has {stored}")
+        subject = session_id if track == MAIN else f"{session_id}, track {track},"
+        raise OverlayError(f"{subject} has no landmarks and no joints in pixels to draw; it has {stored}")
     for frame, picture in _decode(video, frames):
         for each in points:
             _draw(picture, each.at(frame), each.bones, each.colour_at(frame))

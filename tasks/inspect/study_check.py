@@ -101,7 +101,7 @@ def _check_session(
     for file in files:
         if file.column not in read:
             continue
-        whose = file.session_id, file.track or MAIN
+        key = file.session_id, file.track or MAIN
         try:
             path = study.path(file.relative)
         except StudyFileError as error:
@@ -111,12 +111,12 @@ def _check_session(
             match file.column:
                 case Input.VIDEO:
                     header, video = read_header(path), path
-                    lengths_s[whose] = length_s(header.fps, header.promised_frames, header.promised_s)
+                    lengths_s[key] = length_s(header.fps, header.promised_frames, header.promised_s)
                 case Input.AUDIO:
                     next(read_audio(path, _ANY_RATE))
-                    lengths_s[whose] = lengths_s.get(whose) or sound_length_s(path)
+                    lengths_s[key] = lengths_s.get(key) or sound_length_s(path)
                 case Input.TRANSCRIPT:
-                    remarks += _check_transcript(path, file.relative, lengths_s.get(whose, 0.0), settings)
+                    remarks += _check_transcript(path, file.relative, lengths_s.get(key, 0.0), settings)
                 case Input.OPENFACE:
                     _check_openface(path, header, video)
                 case _:  # a curve
@@ -132,9 +132,9 @@ def _parts_beyond_the_end(parts: list[NamedPart], lengths_s: Mapping[tuple[str, 
     for part in parts:
         length_s = lengths_s.get((part.session_id, part.track or MAIN), 0.0)
         if length_s and part.end_s > length_s + SLACK_S:
-            whose = part.session_id if part.track in (None, MAIN) else f"{part.session_id}, track {part.track}"
+            recording = part.session_id if part.track in (None, MAIN) else f"{part.session_id}, track {part.track}"
             rule = (
-                f"is after the end of the recording of {whose}, which is {length_s:.2f} s long by its header: are "
+                f"is after the end of the recording of {recording}, which is {length_s:.2f} s long by its header: are "
                 "these its times, in seconds?"
             )
             yield Problem(part.table, part.row, "end_s", repr(str(part.end_s)), rule, part.line, "beyond")
@@ -144,17 +144,17 @@ def _apart_from_the_session(
     files: list[list[NamedFile]], study: Study, lengths_s: Mapping[tuple[str, str], float]
 ) -> Iterator[Problem]:
     """Tracks that by their clock recorded nothing while the session was recorded: nothing could be read together."""
-    seen = set()
+    checked = set()
     for file in (file for of_row in files for file in of_row if file.table == "tracks" and file.track):
         track = str(file.track)
         key = file.session_id, track
         length_s, session_s = lengths_s.get(key, 0.0), lengths_s.get((file.session_id, MAIN), 0.0)
-        if key in seen or not (length_s and session_s) or track not in study.tracks.get(file.session_id, {}):
+        if key in checked or not (length_s and session_s) or track not in study.tracks.get(file.session_id, {}):
             continue
-        seen.add(key)
+        checked.add(key)
         clock = study.tracks[file.session_id][track].clock
         if clock is not None and clock not in study.clocks.get(file.session_id, {}):
-            continue  # which is said already
+            continue  # a problem already
         first_s, last_s = study.clock(*key).to_session([0.0, length_s])
         if first_s >= session_s or last_s <= 0:
             yield file.problem(
@@ -228,8 +228,8 @@ def _check_openface(path: Path, header: VideoHeader | None, video: Path | None) 
     if rows is None or promised is None or video is None or rows == promised:
         return
     with open_container(video) as container:
-        held = sum(packet.size > 0 for packet in container.demux(video=0))
-    if rows > max(held, promised) or rows < _FEWER * min(held, promised):
+        packets = sum(packet.size > 0 for packet in container.demux(video=0))
+    if rows > max(packets, promised) or rows < _FEWER * min(packets, promised):
         raise OpenFaceOutputError(
-            f"{path.name}: ends with frame {rows}, but the video holds {held}: it is cut, or another video's output"
+            f"{path.name}: ends with frame {rows}, but the video holds {packets}: it is cut, or another video's output"
         )

@@ -67,10 +67,11 @@ def _labels(facts: StudyFacts) -> Iterator[str]:
         return
     headings = ("scheme", "type", "labels", "sessions with one", "raters")
     yield markdown_table(
-        headings, [(one.name, one.type, one.labels, one.sessions, one.raters or "") for one in facts.schemes]
+        headings,
+        [(scheme.name, scheme.type, scheme.labels, scheme.sessions, scheme.raters or "") for scheme in facts.schemes],
     )
     if facts.labels:
-        rows = [(one.name, one.labelled, one.unlabelled) for one in facts.labels]
+        rows = [(column.name, column.labelled, column.unlabelled) for column in facts.labels]
         yield markdown_table(("labels of clips", "clips with one", "clips without"), rows)
 
 

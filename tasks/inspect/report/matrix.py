@@ -76,17 +76,17 @@ class Matrix:
 
 
 def build_matrix(
-    session_ids: Iterable[str], entries: Iterable[FeatureStatus], wanted: Iterable[ExpectedVersion]
+    session_ids: Iterable[str], entries: Iterable[FeatureStatus], expected: Iterable[ExpectedVersion]
 ) -> Matrix:
     """The matrix of a study.
 
     Args:
         session_ids: the study's sessions in its order; other sessions of the store come after them.
         entries: of the store.
-        wanted: the versions that an extraction would make now.
+        expected: the versions that an extraction would make now.
     """
     stored = {(entry.session_id, entry.feature): entry for entry in entries}
-    requested = {(version.session_id, version.feature): version for version in wanted}
+    requested = {(version.session_id, version.feature): version for version in expected}
     every = {session for session, _ in (*stored, *requested)}
     sessions = list(dict.fromkeys([*session_ids, *sorted(every - {STORIES})]))
     if STORIES in every:
@@ -97,9 +97,11 @@ def build_matrix(
     return Matrix(tuple(sessions), tuple(features), cells)
 
 
-def _cell(entry: FeatureStatus | None, wanted: ExpectedVersion | None) -> Cell:
+def _cell(entry: FeatureStatus | None, expected: ExpectedVersion | None) -> Cell:
     if entry is None:
-        return Cell(CellState.ABSENT, reason=without_folders(wanted.reason)) if wanted else Cell(CellState.NOT_ASKED)
+        return (
+            Cell(CellState.ABSENT, reason=without_folders(expected.reason)) if expected else Cell(CellState.NOT_ASKED)
+        )
     current = entry.current
     cell = Cell(CellState.DONE)
     if current:
@@ -108,9 +110,9 @@ def _cell(entry: FeatureStatus | None, wanted: ExpectedVersion | None) -> Cell:
     if entry.status is not Status.DONE:
         state = CellState.SKIPPED if entry.status is Status.MISSING else CellState.FAILED
         return replace(cell, state=state, reason=without_folders(entry.reason), kept=current is not None)
-    if wanted and not wanted.fingerprint:
-        return replace(cell, reason=f"cannot be compared here: {without_folders(wanted.reason)}")
-    if wanted and current and wanted.fingerprint != current.fingerprint:
+    if expected and not expected.fingerprint:
+        return replace(cell, reason=f"cannot be compared here: {without_folders(expected.reason)}")
+    if expected and current and expected.fingerprint != current.fingerprint:
         reason = "an input, a setting, a model or the extractor has changed since: extract again"
         return replace(cell, state=CellState.STALE, reason=reason)
     return cell

@@ -75,7 +75,7 @@ def build_report(
         context = ReportContext(study=study, store=store, sections=options.sections, disclosure=options.disclosure)
         more_pages, faults = _write_plug_in_pages(context, site, pages.name)
         _write_study(pages, facts, more_pages, faults)
-    counts = {session_id: len(found) for session_id, found in pages.findings.items()}
+    counts = {session_id: len(findings) for session_id, findings in pages.findings.items()}
     return ReportSummary(facts, counts, len(pages.quoted), len(pages.pictured), pages.problems, faults)
 
 
@@ -87,7 +87,7 @@ def _write_study(pages: Pages, facts: StudyFacts, more_pages: dict[str, str], fa
         facts=facts,
         charts=study_charts(facts),
         pages=set(pages.findings),
-        findings={session_id: len(found) for session_id, found in pages.findings.items()},
+        findings={session_id: len(findings) for session_id, findings in pages.findings.items()},
         quality=findings_chart(pages.findings),
         not_looked_at={session_id: sorted(rules) for session_id, rules in pages.not_looked_at.items()},
         unjudged=_unjudged(pages),
@@ -166,8 +166,8 @@ def _made(name: str, context: ReportContext) -> ReportPage | None:
     """The page of this name.
 
     Raises:
-        PlugInError: the plug-in cannot be used. Of its own error only the class is told, since the text may quote what
-            somebody said.
+        PlugInError: the plug-in cannot be used. Of its own error the message has only the class, since the text may
+            quote a transcript.
     """
     if not may_be_called(name):
         raise PlugInError("a name has lower-case letters, digits and underscores")

@@ -126,7 +126,7 @@ def findings_chart(by_session: Mapping[str, Sequence[QualityFinding]]) -> Chart 
     """One bar for each rule that some session breaks, from the findings of each session; None without findings."""
     rows = []
     for rule in Rule:
-        broken = {session: [one for one in findings if one.rule == rule] for session, findings in by_session.items()}
+        broken = {session: [each for each in findings if each.rule == rule] for session, findings in by_session.items()}
         findings = [finding for of_session in broken.values() for finding in of_session]
         if findings:
             sessions = sum(map(bool, broken.values()))

@@ -147,17 +147,17 @@ def _spoken_rows(curves: SessionCurves, table: Timetable) -> Iterator[Row]:
 def _speakers(curves: SessionCurves, table: Timetable) -> list[tuple[str, list[tuple[float, float]], list[str]]]:
     """Each speaker with the spans of speech and their hover texts."""
     if table.spoken:
-        said = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
+        utterances = [(each.speaker, each.start_s, each.end_s, each.text) for each in table.spoken]
     elif curves.utterances is not None:
         each = curves.utterances
         times = zip(each.speakers, each.start_s.tolist(), each.end_s.tolist(), strict=True)
-        said = [(speaker, start, end, "") for speaker, start, end in times]
+        utterances = [(speaker, start, end, "") for speaker, start, end in times]
     else:
         return []
     speakers = []
-    for speaker in dict.fromkeys(speaker for speaker, *_ in said):
-        spans = [(start, end) for name, start, end, _ in said if name == speaker]
-        hover = [label(text or speaker) for name, _, _, text in said if name == speaker]
+    for speaker in dict.fromkeys(speaker for speaker, *_ in utterances):
+        spans = [(start, end) for name, start, end, _ in utterances if name == speaker]
+        hover = [label(text or speaker) for name, _, _, text in utterances if name == speaker]
         speakers.append((f"‘{label(speaker)}’" if speaker == "phase" else label(speaker), spans, hover))
     return speakers
 
