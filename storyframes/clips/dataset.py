@@ -207,7 +207,9 @@ class ClipDataset:
         """
         clip = self._clip(range(len(self))[index])
         return {
-            reader.name: reader.rows(self.store, clip) for reader in self._readers if isinstance(reader, PaddedRows)
+            reader.name: reader.stored_rows(self.store, clip)
+            for reader in self._readers
+            if isinstance(reader, PaddedRows)
         }
 
     def allocate(self, count: int) -> dict[str, np.ndarray]:

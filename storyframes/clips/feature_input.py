@@ -12,7 +12,16 @@ from enum import Enum
 
 import numpy as np
 
-from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable, MaskRule, mask_rule
+from storyframes.array_roles import (
+    CLOCKS,
+    FRAME_ROW,
+    PER_FRAME,
+    SPEAKER,
+    ChosenColumns,
+    ColumnTable,
+    MaskRule,
+    mask_rule,
+)
 from storyframes.clips.grid import grid_of, grid_offsets, open_frame_grid, open_grid
 from storyframes.clips.inputs import ClipInput, ClipSource
 from storyframes.clips.readers import CurveRows, Field, FieldPart, FrameRows, InputReader, PaddedRows, SpokenPerFrame
@@ -46,23 +55,6 @@ class Way(Enum):
 
 
 @dataclass(frozen=True)
-class _Chosen:
-    """An array of an input, and the columns that are taken of it; without columns, the array as it is."""
-
-    field: str
-    array: str
-    spec: ArraySpec
-    columns: tuple[str, ...]
-    pieces: tuple[slice, ...]
-
-    def part(self, feature: str, rows: int) -> FieldPart:
-        """It as a field of a clip that has so many rows."""
-        shape = (*self.spec.shape[:-1], len(self.columns)) if self.pieces else self.spec.shape
-        field = Field((rows, *shape), np.dtype(self.spec.dtype), self.columns)
-        return FieldPart(self.field, field, feature, self.array, self.pieces, self.spec.fill)
-
-
-@dataclass(frozen=True)
 class _Opening:
     """A feature that is being opened as an input.
 
@@ -86,18 +78,18 @@ class _Opening:
     speakers: Speakers | None
     sound: IndexedSound | None
 
-    def chosen(self) -> list[_Chosen]:
-        """The arrays and columns that are asked for."""
-        return _choose(self.requested, self.spec, {name: name for name in self.arrays[self.axis]})
+    def parts(self) -> tuple[FieldPart, ...]:
+        """The fields of the arrays and columns that are asked for."""
+        return self.choose({name: name for name in self.arrays[self.axis]})
+
+    def choose(self, arrays: Mapping[str, str]) -> tuple[FieldPart, ...]:
+        """The same, of ``arrays``: by the name in ``columns`` the array's name."""
+        return _choose(self.requested, self.feature, self.spec, arrays)
 
     def mask(self) -> MaskRule:
         """Which rows are measurements."""
         names = self.arrays[self.axis]
         return mask_rule(self.spec, [MAIN_ARRAY] if MAIN_ARRAY in names else names)
-
-    def parts(self, chosen: list[_Chosen], rows: int) -> tuple[FieldPart, ...]:
-        """The fields of a clip that has so many rows."""
-        return tuple(array.part(self.feature, rows) for array in chosen)
 
     def check_clock(self) -> None:
         """Refuse rows that have no times: nothing says which of them belong to a clip."""
@@ -255,27 +247,27 @@ def _has_spans(spec: FeatureSpec, main: Axis) -> bool:
     return main in FRAME_ROW and times == [main, main]
 
 
-def _choose(requested: ClipInput, spec: FeatureSpec, arrays: Mapping[str, str]) -> list[_Chosen]:
-    """The arrays and columns that are asked for, of ``arrays``: by the name in ``columns`` the array's name."""
+def _choose(requested: ClipInput, feature: str, spec: FeatureSpec, arrays: Mapping[str, str]) -> tuple[FieldPart, ...]:
+    """The fields of the arrays and columns that are asked for; ``arrays``: by the name in ``columns`` the array's."""
     asked = requested.columns
     if twice := [name for name in arrays if list(asked or ()).count(name) > 1 and name != MAIN_ARRAY]:
         raise ValueError(f"{twice[0]!r} is chosen twice by columns={list(asked or ())}")
 
-    def field(name: str) -> str:
-        return requested.field if name == MAIN_ARRAY else f"{requested.field}_{name}"
-
-    def whole(name: str) -> _Chosen:
+    def part(name: str, columns: ChosenColumns | None = None) -> FieldPart:
         array = spec.arrays[arrays[name]]
-        return _Chosen(field(name), arrays[name], array, array.columns, ())
+        shape = (*array.shape[:-1], len(columns.names)) if columns else array.shape
+        field = Field(shape, np.dtype(array.dtype), columns.names if columns else array.columns)
+        field_name = requested.field if name == MAIN_ARRAY else f"{requested.field}_{name}"
+        return FieldPart(field_name, field, feature, arrays[name], columns.pieces if columns else (), array.fill)
 
     if asked is None:
-        return [whole(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in arrays else arrays)]
+        return tuple(part(name) for name in ([MAIN_ARRAY] if MAIN_ARRAY in arrays else arrays))
     if MAIN_ARRAY not in arrays:
         if unknown := [name for name in asked if name not in arrays]:
             raise ValueError(f"{requested.field} has no array {unknown[0]!r} for a clip; it has {', '.join(arrays)}")
         if not asked:
             raise ValueError("columns is empty: name an array, or leave it out for all")
-        return [whole(name) for name in asked]
+        return tuple(part(name) for name in asked)
     values = spec.arrays[arrays[MAIN_ARRAY]]
     table = ColumnTable(values.columns, spec.groups if values.columns == spec.columns else {})
     others = [name for name in asked if name not in table and name in arrays]
@@ -286,87 +278,74 @@ def _choose(requested: ClipInput, spec: FeatureSpec, arrays: Mapping[str, str]) 
             f"the columns of {requested.field!r} have no names in the store, so there is no {columns[0]!r} to choose"
             + (f"; its other arrays are {names}" if names else "")
         )
-    chosen = []
-    if columns or not others:
-        picked = table.choose(columns)
-        chosen.append(_Chosen(field(MAIN_ARRAY), arrays[MAIN_ARRAY], values, picked.names, picked.pieces))
-    return chosen + [whole(name) for name in others]
+    main = (part(MAIN_ARRAY, table.choose(columns)),) if columns or not others else ()
+    return (*main, *(part(name) for name in others))
 
 
 # --- the readers by axis and way -------------------------------------------------------------------------------------
 
 
 def _frame_rows(opening: _Opening) -> InputReader:
-    return _nearest_rows(opening, opening.chosen(), opening.mask(), CLOCK)
+    return _nearest_rows(opening, opening.parts(), opening.mask(), CLOCK)
 
 
 def _means_per_frame(opening: _Opening) -> InputReader:
     """Sound, by the array with a mean for each frame."""
-    beside = {name: name for name in opening.arrays.get(Axis.FRAME, ())}
-    chosen = _choose(opening.requested, opening.spec, {MAIN_ARRAY: PER_FRAME, **beside})
-    return _nearest_rows(opening, chosen, mask_rule(opening.spec, [PER_FRAME]), CLOCK)
+    parts = opening.choose({MAIN_ARRAY: PER_FRAME} | {name: name for name in opening.arrays.get(Axis.FRAME, ())})
+    return _nearest_rows(opening, parts, mask_rule(opening.spec, [PER_FRAME]), CLOCK)
 
 
 def _sound_at_rate(opening: _Opening) -> InputReader:
     opening.check_clock()
-    return _nearest_rows(opening, opening.chosen(), opening.mask(), feature_and_track(opening.feature)[0])
+    return _nearest_rows(opening, opening.parts(), opening.mask(), feature_and_track(opening.feature)[0])
 
 
-def _nearest_rows(opening: _Opening, chosen: list[_Chosen], mask: MaskRule, timed_by: str) -> InputReader:
+def _nearest_rows(opening: _Opening, parts: tuple[FieldPart, ...], mask: MaskRule, timed_by: str) -> InputReader:
     grid = grid_of(opening.source, opening.requested, timed_by)
-    parts = opening.parts(chosen, len(grid) if grid else opening.source.frames)
-    return FrameRows(opening.requested.field, opening.feature, parts, mask, grid)
+    rows = len(grid) if grid else opening.source.frames
+    return FrameRows(opening.requested.field, opening.feature, parts, rows, mask, grid)
 
 
 def _spoken_per_frame(opening: _Opening) -> InputReader:
-    source, requested, chosen = opening.source, opening.requested, opening.chosen()
-    frame_array = _frame_array(opening.spec, opening.axis)
+    source, requested, parts = opening.source, opening.requested, opening.parts()
     finder: SpokenFinder
-    if frame_array:
+    if frame_array := _frame_array(opening.spec, opening.axis):
         grid = grid_of(source, requested, CLOCK)
-        finder = SpokenAtFrames(opening.feature, frame_array, grid)
-        count = len(grid) if grid else source.frames
+        finder, rows = SpokenAtFrames(opening.feature, frame_array, grid), len(grid) if grid else source.frames
     else:
         offsets = grid_offsets(source, requested.rate or 0.0, requested.field)
-        finder = SpokenAtPoints(opening.feature, offsets, source.clock(requested.track))
-        count = len(offsets)
-    parts = opening.parts(chosen, count)
-    return SpokenPerFrame(requested.field, opening.feature, parts, opening.mask(), finder, opening.speakers)
+        finder, rows = SpokenAtPoints(opening.feature, offsets, source.clock(requested.track)), len(offsets)
+    return SpokenPerFrame(requested.field, opening.feature, parts, rows, opening.mask(), finder, opening.speakers)
 
 
 def _padded_rows(opening: _Opening) -> InputReader:
     opening.check_clock()
-    source, device = opening.source, opening.source.clock(opening.requested.track)
+    source, device, parts = opening.source, opening.source.clock(opening.requested.track), opening.parts()
     finder: RowFinder
     if opening.axis is Axis.AUDIO_FRAME:
         finder = opening.sound or timed_sound(source.store, source.index, opening.feature, device)
     else:
         finder = SpokenInClip(opening.feature, opening.axis is Axis.UTTERANCE, device)
         finder = RowsOfSpeakers(finder, opening.speakers) if opening.speakers else finder
-    parts = opening.parts(opening.chosen(), finder.longest(source.store, source.index))
-    return PaddedRows(opening.requested.field, opening.feature, parts, opening.mask(), finder)
+    longest = finder.longest(source.store, source.index)
+    return PaddedRows(opening.requested.field, opening.feature, parts, longest, opening.mask(), finder)
 
 
 def _moments(opening: _Opening) -> InputReader:
     """Rows at moments of their own: those nearest to the clip's frames or points, or a curve's values there."""
     opening.check_clock()
-    source, requested, feature = opening.source, opening.requested, opening.feature
-    chosen = opening.chosen()
-    rules = {}
+    source, requested, feature, parts = opening.source, opening.requested, opening.feature, opening.parts()
+    rules: dict[str, CurveRule] = {}
     if is_label_curve(feature_and_track(feature)[0]):
-        sessions = source.clips["session_id"].unique().tolist()
-        rules = {
-            session: CurveRule.of(source.store.attributes(session, feature), f"{session}/{feature}")
-            for session in sessions
-        }
+        for session in source.clips["session_id"].unique().tolist():
+            rules[session] = CurveRule.of(source.store.attributes(session, feature), f"{session}/{feature}")
     if requested.rate is None:
         grid = open_frame_grid(source, requested, feature, rules)
     else:
         grid = open_grid(source, requested, requested.rate, feature, rules)
-    parts = opening.parts(chosen, len(grid))
     if rules:
-        return CurveRows(requested.field, feature, parts, grid)
-    return FrameRows(requested.field, feature, parts, opening.mask(), grid)
+        return CurveRows(requested.field, feature, parts, len(grid), grid)
+    return FrameRows(requested.field, feature, parts, len(grid), opening.mask(), grid)
 
 
 def _refuse_rate(opening: _Opening) -> InputReader:

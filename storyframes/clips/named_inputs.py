@@ -122,14 +122,15 @@ def _vision(source: ClipSource, requested: ClipInput) -> list[InputReader]:
     specs = [common_spec(source, feature, groups=requested.columns is not None) for feature in features]
     chosen = side_by_side(specs).choose(requested.columns)
     grid = grid_of(source, requested, CLOCK)
-    field = Field((len(grid) if grid else source.frames, len(chosen.names)), _FLOAT32, chosen.names)
+    field = Field((len(chosen.names),), _FLOAT32, chosen.names)
     parts, first = [], 0
     for feature, columns in _by_feature(chosen.pieces, specs):
         name = of_track(feature, requested.track)
         parts.append(FieldPart(requested.field, field, name, MAIN_ARRAY, columns, first=first))
         first += sum(piece.stop - piece.start for piece in columns)
     tracked = MaskRule(specs[0].mask, (MAIN_ARRAY,))
-    return [FrameRows(requested.field, features[0], tuple(parts), tracked, grid)]
+    rows = len(grid) if grid else source.frames
+    return [FrameRows(requested.field, features[0], tuple(parts), rows, tracked, grid)]
 
 
 def _by_feature(pieces: Sequence[slice], specs: Sequence[FeatureSpec]) -> list[tuple[str, tuple[slice, ...]]]:

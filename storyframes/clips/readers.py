@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -80,7 +80,7 @@ class FieldPart:
 
     Attributes:
         name: of the field.
-        field: the field; its first dimension is the clip's rows.
+        field: one row of the field.
         feature: the feature.
         array: the feature's array.
         columns: the columns that are taken; empty takes the array as it is.
@@ -120,17 +120,19 @@ class FeatureReader(InputReader):
         name: of the input.
         feature: whose mask is read.
         parts: what its fields are made of.
+        rows: of a clip, in each field.
     """
 
     name: str
     feature: str
     parts: tuple[FieldPart, ...]
+    rows: int
     of_window: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
-        mask = Field(self.parts[0].field.shape[:1], np.dtype(bool))
-        return {part.name: part.field for part in self.parts} | {f"{self.name}_mask": mask}
+        fields = {part.name: replace(part.field, shape=(self.rows, *part.field.shape)) for part in self.parts}
+        return fields | {f"{self.name}_mask": Field((self.rows,), np.dtype(bool))}
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ class PaddedRows(FeatureReader):
         mask[before:length] = self.mask.of(take)
         batch[f"{self.name}_length"][place] = length
 
-    def rows(self, store: FeatureStore, clip: Clip) -> np.ndarray:
+    def stored_rows(self, store: FeatureStore, clip: Clip) -> np.ndarray:
         """The numbers of the feature's rows that a clip has, (length,) int64; -1 before the first row of the sound."""
         rows, before = self.finder.find(store, clip)
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
