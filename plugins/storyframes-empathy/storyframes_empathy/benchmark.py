@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
+from flows.clusters.installation import Installation, plug_in_problems
 from flows.clusters.needs import ClusterError
+from flows.clusters.preflight import blind_to, unreachable_from_here
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
 from flows.interruption import heeded
 from flows.on_cluster import do_on_cluster, unit_task
@@ -24,7 +31,7 @@ from flows.run import end_state, registered_run
 from flows.runs.artifacts import ProgressArtifact
 from flows.settings import SettingsError, load_settings
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import StoreError
+from storyframes.store.layout import CLIPS, RunMark, StoreError, leave_mark, open_storage
 from storyframes.store.storage import StorageError
 from storyframes_empathy.training.fitting import misfit
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
@@ -35,9 +42,10 @@ from storyframes_empathy.training.settings import (
     load_train_settings,
     modalities_of,
 )
-from storyframes_empathy.training_preflight import only_able_to_train
 from tasks.inspect.formatting import human_time, markdown_table, plain_markdown
 
+_PACKAGES = ("torch", "safetensors", "scipy")
+_VALUES_DEPEND_ON = ("torch", "numpy", "scipy", "scikit-learn")
 _REFUSALS = (
     SettingsError,
     TrainSettingsError,
@@ -188,7 +196,7 @@ def _train(prepared: PreparedBenchmark) -> BenchmarkResult:
         units,
         prepared.cluster,
         task=train_task,
-        admit=_admit,
+        admit=lambda connection, work, warn: only_able_to_train(connection, work[0].features, work[0].runs, warn),
         doubts=lambda outcomes: not_in_runs(units[0].runs, outcomes),
         settled=settled,
         warn=warn,
@@ -196,12 +204,6 @@ def _train(prepared: PreparedBenchmark) -> BenchmarkResult:
     result = BenchmarkResult(tuple(outcomes), time.monotonic() - began)
     _leave_artifacts(result)
     return result
-
-
-def _admit(
-    connection: Connection, work: Sequence[TrainingUnit], warn: Callable[[str], None]
-) -> AbstractContextManager[None]:
-    return only_able_to_train(connection, work[0].features, work[0].runs, warn)
 
 
 def _leave_artifacts(result: BenchmarkResult) -> None:
@@ -226,3 +228,67 @@ def _leave_artifacts(result: BenchmarkResult) -> None:
         for one in result.outcomes
     ]
     create_table_artifact(rows, key="training", description=str(result))
+
+
+@dataclass(frozen=True)
+class TrainingExpectations:
+    """What every worker must have.
+
+    Attributes:
+        features: the feature store's location; it may be read-only.
+        clips: SHA-256 of its clip index.
+        mark: of the run, in the folder of runs, which has to be writable.
+        api: the Prefect server's URL.
+    """
+
+    features: str
+    clips: str
+    mark: RunMark
+    api: str
+
+
+@contextmanager
+def only_able_to_train(
+    connection: Connection, features: str, runs: Path, warn: Callable[[str], None]
+) -> Iterator[None]:
+    """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
+
+    Args:
+        connection: of the cluster.
+        features: the feature store's location.
+        runs: the folder of runs; made here where it is not there.
+        warn: told, in a line, of a worker that joined later and cannot; it takes no work.
+
+    Raises:
+        ClusterError: with every problem of the workers that are there, and the machines that have it.
+        StorageError: the folder of runs cannot be written to, or the feature store not be read.
+    """
+    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with leave_mark(open_storage(runs)) as mark:
+        expected = TrainingExpectations(
+            features=features,
+            clips=open_storage(features).digest(CLIPS),
+            mark=mark,
+            api=PREFECT_API_URL.value() or "",
+        )
+        installation = Installation.of_this_process(_VALUES_DEPEND_ON, ["storyframes_empathy"])
+        question = pickle.dumps(partial(training_problems_here, expected))
+        with admit_workers(connection, partial(plug_in_problems, installation, question), warn):
+            yield
+
+
+def training_problems_here(expected: TrainingExpectations) -> list[str]:
+    """What this process lacks for training."""
+    found = []
+    lacking = [package for package in _PACKAGES if find_spec(package) is None]
+    if lacking:
+        found.append(f"it lacks {', '.join(lacking)}: pip install 'storyframes-empathy[train]' there")
+    try:
+        if open_storage(expected.features).digest(CLIPS) != expected.clips:
+            found.append(
+                f"it sees another clip index at {expected.features}: mount the same feature store there; where "
+                "'storyframes index' wrote the index anew meanwhile, run again"
+            )
+    except (FileNotFoundError, StorageError):
+        found.append(f"it cannot read {expected.features}: mount the feature store under the same path")
+    return found + blind_to(expected.mark, "folder of runs") + unreachable_from_here(expected.api)

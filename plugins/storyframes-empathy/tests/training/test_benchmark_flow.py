@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from support.stores import local
 from support.synthetic_features import STORY_IDS, StudySpec, write_features
 from typer.testing import CliRunner
 
+from flows.clusters.installation import Installation, plug_in_problems
 from flows.runs.recent import recent_runs
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
@@ -198,3 +200,15 @@ def test_a_grid_of_models_is_trained_and_what_fails_stops_nothing_else(server: s
     )  # fmt: skip
     scored = CliRunner().invoke(app, ["evaluate", str(out), "--format", "csv"])
     assert (scored.exit_code, len(scored.stdout.splitlines()) > 2) == (0, True), scored.output
+
+
+def test_a_worker_without_the_same_plug_in_is_refused() -> None:
+    here = Installation.of_this_process([], ["storyframes_empathy"])
+    question = pickle.dumps(list)
+    assert here.differences_here() == plug_in_problems(here, question, None) == []
+    (other,) = replace(here, plug_ins={"storyframes_empathy": "0" * 64}).differences_here()
+    assert other.startswith("its plug-in storyframes_empathy is other code than the flow's (digest ")
+    without = replace(here, plug_ins={"no_such_plug_in": "0" * 64})
+    unreadable = b"cno_such_plug_in\nask\n."
+    (lacking,) = plug_in_problems(without, unreadable, None)
+    assert lacking == "it lacks the plug-in no_such_plug_in: install the same as the flow's there"
