@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ INSTALLED = {"PYTHONPATH": str(Path(sys.prefix) / "plugins")}
 def examples(page: str) -> list[str]:
     """The Python examples of a page."""
     return re.findall(r"```python\n(.*?)```", (PLUG_IN / page).read_text(), re.DOTALL)
+
+
+def test_it_requires_the_storyframes_that_it_is_released_with() -> None:
+    project = tomllib.loads((PLUG_IN / "pyproject.toml").read_text())["project"]
+    assert f"storyframes=={version('storyframes')}" in project["dependencies"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
