@@ -18,7 +18,7 @@ import pandas as pd
 
 from storyframes.times import SESSION_CLOCK, Clock
 from storyframes.tracks import MAIN
-from tasks.study.annotations import curves_of, labels_of, raters_of, schemes_of
+from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError
 from tasks.study.references import LONGEST_S, check_references, clocks_of, persons_of, tracks_of

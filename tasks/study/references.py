@@ -1,6 +1,6 @@
 """Checks between the rows of a study's tables; and the persons, clocks and tracks that the rows describe.
 
-The checks of labels and curves are in ``annotations``.
+The checks of labels and curves are in ``label_rows``.
 """
 
 from __future__ import annotations

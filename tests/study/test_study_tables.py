@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.work import grows_in_proportion
 
+from tasks.study.curves import CurveError, read_curve
 from tasks.study.strict_tables import Table, read_table
 
 ANY_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -271,3 +272,18 @@ def test_reading_takes_work_in_proportion_to_the_rows(tmp_path: Path, row: str) 
         return lambda: read_table(tmp_path / "table.csv")
 
     assert grows_in_proportion(reading, 50)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("time_s,time_s\n1,2\n", r"^c\.csv: the columns 1 and 2 have the same name: keep one of them$"),
+        ("", r"^c\.csv: cannot be read: it is empty; "),
+        ("time_s,value\n1,2,3\n", r"^c\.csv: row 2 has 3 fields, the header has 2"),
+    ],
+)
+def test_a_fault_names_its_file_once(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text(content)
+    with pytest.raises(CurveError, match=message):
+        read_curve(path)
