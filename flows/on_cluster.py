@@ -18,11 +18,9 @@ from prefect.states import Completed, Failed, State
 from prefect.tasks import Task
 from prefect_dask import DaskTaskRunner
 
-from flows.clusters.connection import Connection
+from flows.clusters.connection import Connection, Needs, at_the_same_time, resources_of
 from flows.clusters.dask_cluster import dask_cluster
-from flows.clusters.needs import Needs
 from flows.clusters.settings import ClusterSettings
-from flows.clusters.workers import at_the_same_time, resources_of
 from flows.gather import Bundle, Executor, Future, Gather, O, Unit, WorkerLostError
 from flows.interruption import heeded
 from flows.run import result_of

@@ -26,9 +26,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, create_store, open_store
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage, StorageError, scratch
+from tasks.clip_index.index import ClipIndex, update_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.availability import check_tools
-from tasks.index import ClipIndex, update_clip_index
 from tasks.planning.plan import Plan, plan_extraction
 from tasks.planning.selection import check_selection
 from tasks.planning.sources import curve_features

@@ -15,8 +15,8 @@ from flows.clusters.settings import ClusterSettings, LocalCluster, anchor_certif
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.plug_ins import SETTINGS, PlugInError, load, origin, plug_in, plug_ins
+from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.extractors.registry import ExtractorsSettings, anchored
-from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.strict_settings import anchor_paths, suggest_key
 from tasks.study.load import Study
 

@@ -9,7 +9,7 @@ from prefect import flow, get_run_logger
 from prefect.states import Failed, State
 from prefect.tasks import Task
 
-from flows.clusters.needs import ClusterError
+from flows.clusters.connection import ClusterError
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError
 from flows.gather import Bundle
@@ -17,7 +17,7 @@ from flows.interruption import heeded
 from flows.on_cluster import do_on_cluster, unit_task
 from flows.request import ExtractionRequest
 from flows.run import Run, RunResult, conclude, open_run, planned, registered_run
-from flows.runs.artifacts import ProgressArtifact, publish_key_tables, publish_result
+from flows.server.artifacts import ProgressArtifact, publish_key_tables, publish_result
 from flows.settings import SettingsError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError, open_storage

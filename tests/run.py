@@ -93,7 +93,7 @@ def prepare(state: Path) -> None:
     writing = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/reading/test_rows.py"]
     subprocess.run(collect, cwd=ROOT, env=writing, stdout=subprocess.DEVNULL, check=False)
-    code = "from flows.runs.server import prefect_server\nwith prefect_server(): pass"
+    code = "from flows.server.prefect_server import prefect_server\nwith prefect_server(): pass"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     command = [sys.executable, "-c", code]
     subprocess.run(command, cwd=ROOT, env=environment | {"XDG_STATE_HOME": str(state)}, check=False)

@@ -37,7 +37,7 @@ from storyframes_empathy.training.models.parts import Sequences, use_onednn
 from storyframes_empathy.training.moments import Moments, measure
 from storyframes_empathy.training.predict import WindowSampler
 from storyframes_empathy.training.settings import MODALITIES, ModelName, TrainSettings
-from tasks.index import write_clip_index
+from tasks.clip_index.index import write_clip_index
 
 WIDTHS = {"v": 2757, "a": 65, "t": 300}
 BATCH, STEPS = 64, 120

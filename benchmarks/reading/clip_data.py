@@ -28,7 +28,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CATALOGUE, create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.index import write_clip_index
+from tasks.clip_index.index import write_clip_index
 
 WINDOW = WindowSpec().window
 CHUNK_ROWS = 60

@@ -68,7 +68,7 @@ def noop_work(sessions: int, folder: Path, costs: Mapping[str, float] = LONG) ->
 def through_storyframes(work: list[NoopUnit]) -> int:
     """As ``storyframes extract`` does it once planning has ended."""
     os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
-    from flows.runs.server import prefect_server
+    from flows.server.prefect_server import prefect_server
 
     with prefect_server():
         from prefect import flow  # Prefect reads its environment when it is imported

@@ -18,7 +18,7 @@ from storyframes.store.layout import INNER_GROUP, create_store, current_path
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Current
 from storyframes.store.storage.local_folder import LocalStorage
-from tasks.index import update_clip_index
+from tasks.clip_index.index import update_clip_index
 from tasks.study.load import load_study
 
 _S = 10  # of each session, seconds

@@ -38,7 +38,7 @@ def index(
     from storyframes.store import catalogue
     from storyframes.store.feature_store import FeatureStore
     from storyframes.store.layout import open_store
-    from tasks.index import build_clip_index, export_clip_index, update_clip_index
+    from tasks.clip_index.index import build_clip_index, export_clip_index, update_clip_index
     from tasks.study.load import load_study
     from tasks.study.study_identity import remember_study
 

@@ -22,7 +22,7 @@ from flows import interruption
 from flows.cli.tables.study import not_read
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
-from flows.runs.recent import own_tag
+from flows.server.recent_runs import own_tag
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.formatting import counted
@@ -58,8 +58,7 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
 
 
 def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
-    from flows.runs.own_server import ServerLostError
-    from flows.runs.server import prefect_server
+    from flows.server.prefect_server import ServerLostError, prefect_server
 
     keep_prefect_quiet()
     try:

@@ -71,8 +71,8 @@ def runs(
 ) -> None:
     """Show the last runs on the Prefect server, and how they ended."""
     from flows.cli.tables.status import runs_json, runs_table
-    from flows.runs.recent import recent_runs
-    from flows.runs.server import prefect_server
+    from flows.server.prefect_server import prefect_server
+    from flows.server.recent_runs import recent_runs
 
     with (
         usage_errors(),
@@ -94,8 +94,8 @@ def deploy(
     ] = None,
 ) -> None:
     """Make or change the deployments on the Prefect server, and the automation that ends dead runs."""
-    from flows.runs.deployments import DeployError
-    from flows.runs.deployments import deploy as put
+    from flows.server.deployments import DeployError
+    from flows.server.deployments import deploy as put
 
     try:
         names = put(folder, alerts)

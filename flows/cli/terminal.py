@@ -45,7 +45,7 @@ _UNUSABLE = {
 INVALID_STUDY = {"tasks.study.problems": "StudyError"}
 REFUSALS = {
     "flows.clusters.settings": "ClusterSettingsError",
-    "flows.runs.configured_server": "ServerError",
+    "flows.server.prefect_server": "ServerError",
     "flows.settings": "SettingsError",
     "storyframes.store.layout": "StoreError",
     "storyframes.store.storage": "StorageError",

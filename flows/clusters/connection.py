@@ -1,17 +1,47 @@
-"""Connecting to a Dask scheduler: its address and certificates, and waiting for its workers."""
+"""A Dask scheduler: how one is let in, which resources its workers have, and waiting for those that units need."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flows.clusters.needs import ClusterError, Needs, check_needs
+from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
 
 if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
+
+
+Needs = Mapping[str, float]
+
+
+class ClusterError(Exception):
+    """The work cannot be done on this cluster; the message says what is asked for and what there is."""
+
+
+def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
+    """Refuse tasks that no worker can do: Dask would let them wait in silence.
+
+    Args:
+        needs: the resources of every task.
+        workers: the resources of every worker there is or will be.
+
+    Raises:
+        ClusterError: with the first need that cannot be met.
+    """
+    for need in needs:
+        if not any(all(worker.get(name, 0) >= amount for name, amount in need.items()) for worker in workers):
+            wanted = ", ".join(f"{amount:g} {name}" for name, amount in need.items())
+            there = "; ".join(sorted({_show(worker) for worker in workers})) or "no worker"
+            raise ClusterError(f"a feature asks for {wanted}, but no worker has that (there is: {there})")
+
+
+def _show(worker: Needs) -> str:
+    return ", ".join(f"{name} {amount:g}" for name, amount in worker.items()) or "a worker that declares no resources"
 
 
 @dataclass(frozen=True)
@@ -72,3 +102,58 @@ def wait_for_workers(connection: Connection, needs: Sequence[Needs], wait_s: flo
                 time.sleep(0.5)
             else:
                 return
+
+
+Cluster = LocalCluster | ExistingScheduler | Slurm | Kubernetes
+
+
+def resources_of(cluster: Cluster, connection: Connection) -> Needs:
+    """What all its workers have together: those that it is to have, or those of a scheduler that is there already."""
+    match cluster:
+        case LocalCluster():
+            return {"CPU": cluster.processors, "GPU": cluster.gpus}
+        case Slurm() | Kubernetes():
+            return {"CPU": cluster.cpu.count * cluster.cpu.cpus, "GPU": cluster.gpu.count if cluster.gpu else 0}
+    with connection.client() as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    there: Counter[str] = Counter()
+    for worker in workers:
+        there.update(worker.get("resources", {}))
+    return there
+
+
+def at_the_same_time(there: Needs, needs: Needs) -> int:
+    """How many units with these needs that much does at once, at least one."""
+    return max(1, int(min((there.get(name, 0) // amount for name, amount in needs.items() if amount), default=1)))
+
+
+@contextmanager
+def existing_scheduler(settings: ExistingScheduler, needs: Sequence[Needs]) -> Iterator[Connection]:
+    connection = Connection(settings.address, _certificates(settings))
+    wait_for_workers(connection, needs, settings.wait_s)
+    yield connection
+
+
+def _certificates(settings: ExistingScheduler) -> Security | None:
+    from distributed.security import Security
+
+    if settings.insecure and settings.address.startswith("tcp://"):
+        return None
+    try:
+        if settings.tls is None:
+            security = Security(require_encryption=True)
+        else:
+            mode = settings.tls.key.stat().st_mode
+            if mode & 0o007:
+                raise ClusterError(f"{settings.tls.key}: everybody may read or change this private key: chmod 600")
+            ca, cert, key = (str(path) for path in (settings.tls.ca, settings.tls.cert, settings.tls.key))
+            security = Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
+        context = security.get_connection_args("client")["ssl_context"]
+    except OSError as error:  # ssl.SSLError is one
+        files = settings.tls or "of Dask's own configuration"
+        raise ClusterError(f"the certificates for {settings.address} cannot be used ({error}): {files}") from None
+    if context is None:
+        raise ClusterError(
+            f"there are no certificates for {settings.address}: name them under 'tls' in the cluster's file"
+        )
+    return security

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from flows.clusters.connection import Connection
-from flows.clusters.needs import Needs
+from flows.clusters.connection import Connection, Needs
 from flows.clusters.settings import ExistingScheduler, Kubernetes, LocalCluster, Slurm
 
 DASK = {
@@ -48,7 +47,7 @@ def dask_cluster(
 
                 manager = local_cluster(settings, needs)
             case ExistingScheduler():
-                from flows.clusters.address import existing_scheduler
+                from flows.clusters.connection import existing_scheduler
 
                 manager = existing_scheduler(settings, needs)
             case Slurm():

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from flows.clusters.connection import Connection, wait_for_workers
-from flows.clusters.needs import Needs, check_needs
+from flows.clusters.connection import Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.settings import Kubernetes, WorkerShape
 
 _NAME = "storyframes"

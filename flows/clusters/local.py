@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
-from flows.clusters.connection import Connection
-from flows.clusters.needs import ClusterError, Needs, check_needs
+from flows.clusters.connection import ClusterError, Connection, Needs, check_needs
 from flows.clusters.settings import LocalCluster
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.tools.disk_space import ENOUGH, places_without_room

@@ -1,22 +1,29 @@
-"""Workers as jobs of a Slurm cluster, through dask-jobqueue."""
+"""Workers as jobs of a Slurm cluster, through dask-jobqueue, with the certificates of the run."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import fcntl
+import os
+import shutil
 import subprocess
+import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from flows.clusters.connection import Connection, wait_for_workers
-from flows.clusters.needs import Needs, check_needs
+from flows.clusters.connection import ClusterError, Connection, Needs, check_needs, wait_for_workers
 from flows.clusters.settings import Slurm, WorkerShape
-from flows.clusters.slurm_certificates import certificates_in_files
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
+    from distributed.security import Security
     from tornado.ioloop import IOLoop
+
 
 _LOOK_EVERY_S = 10.0
 _LOST_AFTER = "30 s"
@@ -138,3 +145,65 @@ def _is_in_the_queue(job: str) -> bool:
     if asked.returncode:
         return "Invalid job id" not in asked.stderr  # it has forgotten the job, or does not answer now
     return bool(asked.stdout.strip())
+
+
+_PREFIX = "storyframes-tls-"
+_OLD_S = 3600  # a folder younger than that may be of a run that has not locked it yet
+
+
+@contextlib.contextmanager
+def certificates_in_files(shared_directory: str | None) -> Iterator[Security]:
+    """New certificates, in a folder of their own that goes with the block; folders of runs that were killed go as well.
+
+    Args:
+        shared_directory: where to make the folder; None for ``.storyframes`` in the home.
+
+    Raises:
+        ClusterError: they cannot be written there.
+    """
+    from distributed.security import Security
+
+    shared = Path(shared_directory) if shared_directory else Path.home() / ".storyframes"
+    temporary = Security.temporary()
+    try:
+        shared.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _sweep(shared)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+    except OSError as error:
+        raise ClusterError(
+            f"{shared}: the certificates of this run cannot be written there ({error.strerror}): name a folder that "
+            "the nodes share as shared_directory in the cluster's file"
+        ) from None
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, lock)
+        with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        cert = _write(folder / "cert.pem", temporary.tls_ca_file)
+        key = _write(folder / "key.pem", temporary.tls_client_key)
+        roles = {f"tls_{role}_{kind}": path for role in _ROLES for kind, path in (("cert", cert), ("key", key))}
+        yield Security(require_encryption=True, tls_ca_file=cert, **roles)
+
+
+_ROLES = ("client", "scheduler", "worker")
+
+
+def _write(path: Path, text: str) -> str:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    return str(path)
+
+
+def _sweep(shared: Path) -> None:
+    """Remove what runs that were killed have left: nobody holds its lock any more."""
+    for folder in shared.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime < _OLD_S:
+                continue
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

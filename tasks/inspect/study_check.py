@@ -13,17 +13,17 @@ from pathlib import Path
 from types import MappingProxyType
 
 from storyframes.tracks import MAIN
-from tasks.clip_labels import sessions_of_several_persons
+from tasks.clip_index.label_rules import LabelRule, label_rule_faults
+from tasks.clip_index.labels import sessions_of_several_persons
+from tasks.clip_index.shared_recordings import find_shared_recordings
 from tasks.extractors.base import Input
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, peek_openface_csv
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.extractors.text.speech import SLACK_S
-from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.media.container import RecordingError, open_container
 from tasks.media.sound import read_audio
 from tasks.media.video_header import VideoHeader, length_s, read_header
 from tasks.planning.units import sound_length_s
-from tasks.shared_recordings import find_shared_recordings
 from tasks.study.curves import SPARSE, CurveError, read_curve, unlabelled_share
 from tasks.study.load import NamedFile, NamedPart, Problem, Study, StudyFileError, in_order, read_study
 from tasks.study.transcript import TranscriptError, read_transcript

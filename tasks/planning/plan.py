@@ -19,10 +19,10 @@ from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.tracks import feature_and_track, of_track
+from tasks.clip_index.label_rules import LabelRule
 from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, explain, failed
 from tasks.extractors.base import Extractor, Source
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.label_rules import LabelRule
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, all_sessions, check_selection
 from tasks.planning.sources import StudySources, curve_features

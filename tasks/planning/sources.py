@@ -14,10 +14,10 @@ from storyframes.features import STORIES
 from storyframes.label_curves import NEAREST, CurveRule, of_scheme
 from storyframes.store.storage.files import sha256_file
 from storyframes.tracks import MAIN
+from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors
 from tasks.extractors.source import CurveFiles
-from tasks.label_rules import LabelRule, curves_by_column
 from tasks.media.container import RecordingError, open_container
 from tasks.models.digests import DigestCache
 from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors

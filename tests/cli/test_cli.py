@@ -382,7 +382,7 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 
     from flows.cli.tables.status import runs_table
     from flows.cli.terminal import WIDTH
-    from flows.runs.recent import Run
+    from flows.server.recent_runs import Run
 
     console = Console(width=WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)

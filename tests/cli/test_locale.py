@@ -27,7 +27,7 @@ from tasks.extract import extract
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
-from tasks.index import build_clip_index
+from tasks.clip_index.index import build_clip_index
 
 study, root = load_study(Path(sys.argv[1])), sys.argv[2]
 features = ("frames", "openface", "opensmile", "glove")

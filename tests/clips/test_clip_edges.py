@@ -15,7 +15,7 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 WINDOW, STRIDE = 20, 10
 

@@ -21,7 +21,7 @@ from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.session_times import SessionTimes
 from storyframes.times import nearest_rows, ticks
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 FRAMES, WINDOW = 90, 20
 RATES = {"s15": 15.0, "s25": 25.0, "s29": 30000 / 1001, "s30": 30.0}

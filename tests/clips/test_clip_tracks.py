@@ -35,7 +35,7 @@ from storyframes.clips.grid import Grid
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.times import stored_clock
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 every_session = pytest.mark.parametrize("session", RATES)
 

@@ -22,7 +22,7 @@ from storyframes.spec import ArraySpec, Axis, FeatureSpec, SpecError
 from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
-from tasks.index import update_clip_index
+from tasks.clip_index.index import update_clip_index
 from tasks.inspect.quality import Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 

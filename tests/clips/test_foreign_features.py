@@ -22,7 +22,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
-from tasks.index import write_clip_index
+from tasks.clip_index.index import write_clip_index
 
 FRAMES, SESSIONS = 60, 6
 SECONDS = FRAMES / FPS

@@ -10,7 +10,7 @@ from support.stores import local
 from support.track_features import WINDOWS, study_of, write_tracks
 
 from storyframes import ClipDataset, FeatureStore
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 
 def listed_files(heading: str) -> list[str]:

@@ -21,12 +21,12 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.features import OPENFACE_COLUMNS, ArraySpec, Axis, FeatureSpec
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors import frame_pass
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.encoder import ImageShape, torchvision_shape
 from tasks.extractors.image.faces import read_faces
 from tasks.extractors.registry import ExtractorsSettings, build_extractor
-from tasks.index import build_clip_index, write_clip_index
 from tasks.media.recording import read_frames
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.models.libraries import import_torchvision

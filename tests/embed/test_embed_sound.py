@@ -21,11 +21,11 @@ from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.records import Caveat
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.audio.extractor import AudioSettings
 from tasks.extractors.audio.shape import FrontEnd, audio_shape
 from tasks.extractors.audio.windows import Windows, window_rows
-from tasks.index import build_clip_index, write_clip_index
 from tasks.media.synthesize import SyntheticStudy, write_study
 from tasks.study.load import load_study
 

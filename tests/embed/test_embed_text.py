@@ -17,13 +17,13 @@ from support.tiny_text_models import DEPTH, LIMIT, WIDTH, make_model, make_sente
 from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.feature_store import FeatureStore
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.base import CommonSettings, ExtractionError
 from tasks.extractors.sbert import SbertSettings, model_folder
 from tasks.extractors.text.encoder import open_encoder
 from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
-from tasks.index import build_clip_index, write_clip_index
 from tasks.study.load import load_study
 
 LONG = "We walked for hours along the river and talked about nothing in particular, " * 20

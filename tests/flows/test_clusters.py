@@ -13,10 +13,9 @@ import yaml
 from support.commands import storyframes
 from support.processes import command_line, wait_for
 
-from flows.clusters.connection import Connection, wait_for_workers
+from flows.clusters.connection import ClusterError, Connection, check_needs, wait_for_workers
 from flows.clusters.dask_cluster import dask_cluster
 from flows.clusters.local import local_workers
-from flows.clusters.needs import ClusterError, check_needs
 from flows.clusters.settings import (
     ClusterSettingsError,
     ExistingScheduler,

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from support.processes import wait_for
 
-from flows.clusters.connection import Connection
+from flows.clusters.connection import ClusterError, Connection
 from flows.clusters.dask_cluster import dask_cluster
-from flows.clusters.needs import ClusterError
 from flows.clusters.settings import Certificates, ClusterSettingsError, ExistingScheduler, load_cluster
 
 ROOT = Path(__file__).parents[2]

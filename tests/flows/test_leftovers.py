@@ -147,7 +147,8 @@ def test_a_killed_plan_leaves_no_cut_of_a_recording(
 def test_a_passing_server_takes_its_folder_with_it(temporary: Path, tmp_path: Path) -> None:
     kept = tmp_path / "state/storyframes/prefect"
     kept.mkdir(parents=True)
-    code = "import time\nfrom flows.runs.server import prefect_server\nwith prefect_server():\n    time.sleep(1000)\n"
+    serving = "from flows.server.prefect_server import prefect_server\nwith prefect_server():\n    time.sleep(1000)\n"
+    code = f"import time\n{serving}"
     environment = os.environ | {"TMPDIR": str(temporary), "XDG_STATE_HOME": str(tmp_path / "state")}
     with (kept / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as another command does that uses the kept one

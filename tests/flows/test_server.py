@@ -19,8 +19,7 @@ from pathlib import Path
 import pytest
 from support.commands import storyframes
 
-from flows.runs.configured_server import ServerError, check_server
-from flows.runs.server import prefect_server
+from flows.server.prefect_server import ServerError, check_server, prefect_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,7 +121,7 @@ def test_nothing_on_loopback_goes_through_a_proxy(tmp_path: Path) -> None:
 def test_hosts_that_were_spared_from_the_proxy_still_are(monkeypatch: pytest.MonkeyPatch) -> None:
     from urllib.request import proxy_bypass
 
-    from flows.runs.server import spare_loopback
+    from flows.server.prefect_server import spare_loopback
 
     monkeypatch.setenv("no_proxy", "example.org, .inner")
     monkeypatch.setenv("NO_PROXY", "")
@@ -297,10 +296,10 @@ def test_only_a_run_whose_process_is_known_to_be_dead_is_ended_and_looking_ends_
     from prefect.client.orchestration import get_client
     from prefect.states import Completed, Running
 
-    from flows.runs import recent as runs
+    from flows.server import recent as runs
     from flows.study import extract_study
 
-    code = "from flows.runs.recent import own_tag; print(own_tag())"
+    code = "from flows.server.recent_runs import own_tag; print(own_tag())"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True).stdout
     dead, alive = printed.strip(), runs.own_tag()
     head, machine, boot, namespace, pid, started = dead.split(":")
@@ -333,7 +332,7 @@ def test_what_is_scheduled_for_tomorrow_is_no_last_run(server: str) -> None:
     from prefect.client.orchestration import get_client
     from prefect.states import Scheduled
 
-    from flows.runs.recent import recent_runs
+    from flows.server.recent_runs import recent_runs
     from flows.study import extract_study
 
     now = datetime.now(UTC)

@@ -17,9 +17,9 @@ from support.slurm_cluster import missing_programs, slurm
 from support.strangers import intrude, let_in, open_folder
 
 import flows.clusters.slurm
-from flows.clusters.needs import ClusterError
+from flows.clusters.connection import ClusterError
 from flows.clusters.settings import load_cluster
-from flows.clusters.slurm_certificates import certificates_in_files
+from flows.clusters.slurm import certificates_in_files
 
 CLUSTERS = ROOT / "deploy" / "clusters"
 

@@ -27,9 +27,9 @@ from storyframes.store import catalogue, record_status
 from storyframes.store.layout import create_store
 from storyframes.store.records import Caveat
 from storyframes.store.tables import tables_of
+from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
-from tasks.label_rules import LabelRule, label_rule_faults
 from tasks.study.curves import CurveSamples, mean_curve, unlabelled_share, values_at
 from tasks.study.load import load_study
 

@@ -28,7 +28,7 @@ from storyframes.store.clip_table import FORMAT, ClipFormatError
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS, create_store
 from storyframes.store.maintenance.archive import archive
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.models.digests import DigestCache
 from tasks.study.load import Study, load_study
 

@@ -34,7 +34,7 @@ from storyframes.store import catalogue
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.times import Clock
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 SESSIONS = ("s15", "s25", "s30")
 

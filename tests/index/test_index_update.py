@@ -22,8 +22,8 @@ from storyframes.store.clip_table import to_table
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, WINDOWS
 from storyframes.store.maintenance.verification import verify
-from tasks import session_windows
-from tasks.index import ClipIndex, build_clip_index, update_clip_index
+from tasks.clip_index import session_windows
+from tasks.clip_index.index import ClipIndex, build_clip_index, update_clip_index
 from tasks.study.load import Phase
 
 

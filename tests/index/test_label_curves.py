@@ -28,7 +28,7 @@ from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Status
-from tasks.label_rules import LabelRule, label_rule_faults
+from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.planning.selection import SelectionError
 from tasks.study.curves import CurveSamples, mean_curve, values_at
 from tasks.study.load import load_study

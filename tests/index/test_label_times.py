@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storyframes.times import Clock, ticks
-from tasks.clip_labels import add_labels, confidence_of, meet
-from tasks.label_rules import LabelRule, Within
+from tasks.clip_index.label_rules import LabelRule, Within
+from tasks.clip_index.labels import add_labels, confidence_of, meet
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Session, Study
 from tasks.study.rows import Track

@@ -19,9 +19,9 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import WINDOWS, create_store
-from tasks.clip_labels import add_labels
-from tasks.index import build_clip_index, update_clip_index, write_clip_index
-from tasks.label_rules import LabelRule, Within, label_rule_faults
+from tasks.clip_index.index import build_clip_index, update_clip_index, write_clip_index
+from tasks.clip_index.label_rules import LabelRule, Within, label_rule_faults
+from tasks.clip_index.labels import add_labels
 from tasks.study.load import Study, load_study
 
 SPEC = WindowSpec(window=30, stride=30)  # 2 s, side by side

@@ -199,7 +199,7 @@ def test_another_seed_gives_another_split() -> None:
 
 
 def test_the_index_of_the_demo_study(demo_study: Path) -> None:
-    from tasks.index import build_clip_index
+    from tasks.clip_index.index import build_clip_index
     from tasks.study.load import load_study
 
     index = build_clip_index(load_study(demo_study), WindowSpec(), None).clips

@@ -20,7 +20,7 @@ from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.times import ticks, usual_rate
-from tasks.index import build_clip_index
+from tasks.clip_index.index import build_clip_index
 
 NTSC = 30000 / 1001
 NO_RATINGS = pd.DataFrame(columns=["session_id", "story_id", "position", "empathy"])
@@ -176,7 +176,7 @@ def test_windows_in_frames_over_other_rates_name_the_sessions(tmp_path: Path) ->
 
 
 def test_clips_of_several_lengths_are_not_put_into_one_batch(tmp_path: Path) -> None:
-    from tasks.index import write_clip_index
+    from tasks.clip_index.index import write_clip_index
 
     store = store_of(tmp_path / "store", {"a": 15.0, "b": 30.0})
     built = build_clip_index(study(["a", "b"]), WindowSpec(window_s=8), store)

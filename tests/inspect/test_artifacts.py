@@ -10,7 +10,7 @@ import pytest
 from flows.gather import Bundle
 from flows.on_cluster import do_in_turn
 from flows.run import RunResult, result_of
-from flows.runs.artifacts import human_time, summary, table
+from flows.server.artifacts import human_time, summary, table
 from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit, Outcome
 from tasks.extractors.base import Source

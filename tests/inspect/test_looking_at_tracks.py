@@ -24,8 +24,9 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, record_attempt
 from storyframes.store.records import Status
+from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import build_clip_index, write_clip_index
 from tasks.inspect.quality import Rule, check_quality
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.report.facts import read_facts
@@ -33,7 +34,6 @@ from tasks.inspect.report.key_tables import key_tables
 from tasks.inspect.report.page import Disclosure
 from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
-from tasks.label_rules import LabelRule
 from tasks.study.load import Study, load_study
 
 

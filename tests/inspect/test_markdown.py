@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from flows.run import RunResult
-from flows.runs.artifacts import summary
+from flows.server.artifacts import summary
 from storyframes.store.records import Status
 from tasks.extract import Outcome
 from tasks.inspect.formatting import markdown_table, plain_markdown

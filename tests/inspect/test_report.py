@@ -350,8 +350,8 @@ def hostile_study(root: Path) -> Study:
 
 
 def test_hostile_names_are_text_on_every_page(store_root: Path, tmp_path: Path) -> None:
+    from tasks.clip_index.index import write_clip_index
     from tasks.extractors.registry import ExtractorsSettings
-    from tasks.index import write_clip_index
 
     with FeatureWriter(local(store_root), "s1", FEATURES["frames"]) as out:
         out.write("time", np.arange(60) / 15)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.clusters.workers import at_the_same_time
+from flows.clusters.connection import at_the_same_time
 from flows.gather import AT_ONCE, MOST, PARTS, TRIES, WORTH_S, Bundle, Executor, Gather, WorkerLostError
 from storyframes.store.records import Status
 from tasks.extract import ExtractionUnit, Outcome

@@ -21,7 +21,7 @@ import contextlib, json, sys
 from pathlib import Path
 from types import SimpleNamespace
 from distributed import Client
-from flows.clusters.needs import ClusterError
+from flows.clusters.connection import ClusterError
 from flows.clusters.preflight import only_able_workers
 from storyframes.store.layout import create_store
 from tasks.extractors.registry import ExtractorsSettings

@@ -16,7 +16,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     from pydantic import TypeAdapter
 
     from flows.settings import Settings
-    from tasks.label_rules import LabelRule
+    from tasks.clip_index.label_rules import LabelRule
 
     text = (ROOT / "docs/configuration.md").read_text()
     example = text.split("```toml\n")[1].split("```")[0]

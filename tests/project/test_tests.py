@@ -101,7 +101,7 @@ def test_a_file_keeps_to_the_rules(path: Path) -> None:
         f"CODE = 'import sys; from {ANOTHER} import extract'",
         f"CODE = '''\nimport sys\nfrom {ANOTHER} import extract\n'''",
         f"from {CONFTEST} import ROOT",
-        "from tasks.index import _table",
+        "from tasks.clip_index.index import _table",
         f"from storyframes.store.{PRIVATE} import Store",
         "import inspect\ninspect.getsource(len)",
         "Path(__file__).read_text().split('def f')",
@@ -115,7 +115,12 @@ def test_each_rule_is_held(text: str) -> None:
 
 
 def test_what_is_allowed() -> None:
-    assert faults("from support.stores import local\nfrom tasks.index import write_clip_index\nimport __future__") == []
+    assert (
+        faults(
+            "from support.stores import local\nfrom tasks.clip_index.index import write_clip_index\nimport __future__"
+        )
+        == []
+    )
     assert faults("(Path(__file__).parents[1] / 'docs/store.md').read_text()\nos.utime(path, (time.time(), 0))") == []
 
 

@@ -17,7 +17,7 @@ from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.store import catalogue
 from storyframes.store.layout import StoreError
 from storyframes.store.publish import FeatureWriter
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from storyframes.store import catalogue, tables
 from storyframes.store.layout import StoreError, create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.tables import Table, tables_of
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 ODD_NAMES = ("nan", "a,b", 'say "no"', "time", "2nd", "end", "ü" * 20, *(f"{'long' * 20}_{number}" for number in "12"))
 ODD = FeatureSpec(

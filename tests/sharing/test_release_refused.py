@@ -27,7 +27,7 @@ from storyframes.spec import Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 
 @pytest.fixture(scope="module")

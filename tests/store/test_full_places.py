@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TEMPORARY = "(TMPDIR) has 0 bytes free: make room there, or set TMPDIR to a folder on another disk"
 HOME = "(XDG_STATE_HOME) has 0 bytes free: make room there, or set XDG_STATE_HOME to a folder on another disk"
 SERVER = """
-from flows.runs.server import prefect_server, ServerError
+from flows.server.prefect_server import prefect_server, ServerError
 try:
     with prefect_server():
         print("it started")
@@ -26,7 +26,7 @@ except ServerError as error:
 """
 CLUSTER = """
 from flows.clusters.dask_cluster import dask_cluster
-from flows.clusters.needs import ClusterError
+from flows.clusters.connection import ClusterError
 from flows.clusters.settings import LocalCluster
 if __name__ == "__main__":
     try:

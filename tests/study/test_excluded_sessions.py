@@ -16,8 +16,8 @@ from storyframes.features import FEATURES
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.publish import FeatureWriter
+from tasks.clip_index.index import build_clip_index
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import build_clip_index
 from tasks.inspect.report.session_page import ReportOptions
 from tasks.inspect.report.site import build_report
 from tasks.study.load import load_study

@@ -18,11 +18,11 @@ from support.recordings import write_video
 from flows.cli.tables.study import study_table
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store.layout import ID_PATTERN
+from tasks.clip_index.index import build_clip_index
+from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import build_clip_index
 from tasks.inspect.report.facts import scores_of
 from tasks.inspect.study_check import check_study
-from tasks.label_rules import LabelRule
 from tasks.study.curves import CurveError, read_curve
 from tasks.study.labels import Label, RaterKind, Scheme, SchemeType
 from tasks.study.load import Study, StudyError, load_study, read_study

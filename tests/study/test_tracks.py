@@ -28,9 +28,9 @@ from storyframes.store.maintenance import Finding
 from storyframes.store.maintenance.archive import archive
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
+from tasks.clip_index.index import build_clip_index
 from tasks.extract import Outcome
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
-from tasks.index import build_clip_index
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.report.facts import read_facts
 from tasks.inspect.tolerances import parse_tolerances

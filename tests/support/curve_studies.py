@@ -14,11 +14,11 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from support.stores import local
 from support.synthetic_features import publish
+from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.clip_index.label_rules import LabelRule
 from tasks.extract import Outcome
 from tasks.extract import extract as do_work
 from tasks.extractors.registry import ExtractorsSettings
-from tasks.index import build_clip_index, write_clip_index
-from tasks.label_rules import LabelRule
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection
 from tasks.study.load import load_study

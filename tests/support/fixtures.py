@@ -118,7 +118,7 @@ def study_copy(demo_study: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    from flows.runs.server import prefect_server
+    from flows.server.prefect_server import prefect_server
 
     with prefect_server() as url:
         yield url

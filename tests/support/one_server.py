@@ -13,7 +13,7 @@ from pathlib import Path
 GIVEN = "STORYFRAMES_TEST_SERVER"  # by tests/run.py: what one_server gives, as JSON
 _SERVE = """
 import json, os, sys
-from flows.runs.server import prefect_server
+from flows.server.prefect_server import prefect_server
 
 with prefect_server():
     names = ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_LOGGING_TO_API_ENABLED")

@@ -21,7 +21,7 @@ from storyframes.store.records import Status
 from storyframes.store.storage.files import write_atomically
 from support.stores import local
 from support.synthetic_features import FPS, STORY_IDS, StudySpec, publish, random_features, study_of, tables
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.study.load import Participant
 from tasks.study.study_identity import remember_study
 

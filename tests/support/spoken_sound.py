@@ -12,8 +12,8 @@ from storyframes.store.feature_store import FeatureStore
 from support.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import extract_session, make_study
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.extractors.opensmile.feature_sets import FeatureSet
-from tasks.index import build_clip_index, write_clip_index
 from tasks.study.load import load_study
 
 RATE = 16_000

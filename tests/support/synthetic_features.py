@@ -16,7 +16,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from support.stores import local
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 from tasks.study.load import Phase, Rating, Session, Study
 
 FPS = 15

@@ -15,7 +15,7 @@ from support.commands import storyframes
 from support.own_mounts import Workers, need_own_mounts, scheduler_of
 from support.processes import wait_for
 
-from flows.clusters.address import existing_scheduler
+from flows.clusters.connection import existing_scheduler
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import load_cluster
 from storyframes.store.layout import create_store
@@ -88,7 +88,7 @@ def test_what_a_killed_run_left_on_the_scheduler_sends_nobody_away(workers: Work
     workers.join("seeing")
     killed = """
 import os, sys
-from flows.clusters.address import existing_scheduler
+from flows.clusters.connection import existing_scheduler
 from flows.clusters.preflight import only_able_workers
 from flows.clusters.settings import load_cluster
 from tasks.extract import ExtractionUnit

@@ -17,10 +17,10 @@ from storyframes.store.layout import StoreError
 from storyframes.store.record_status import FeatureStatus
 from storyframes.store.records import Current
 from storyframes.tracks import MAIN, feature_and_track
+from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts
 from tasks.inspect.report.matrix import Matrix, build_matrix
-from tasks.label_rules import LabelRule
 from tasks.planning.plan import expected_versions
 from tasks.study.load import Study, Timepoint
 

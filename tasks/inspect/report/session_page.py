@@ -15,6 +15,7 @@ from storyframes.features import CLOCK
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.tracks import MAIN, of_track
+from tasks.clip_index.label_rules import LabelRule
 from tasks.inspect.devices import Device, devices_of
 from tasks.inspect.formatting import without_folders
 from tasks.inspect.overlay import OverlayError, draw_overlays
@@ -27,7 +28,6 @@ from tasks.inspect.report.pages import render
 from tasks.inspect.report.timeline import timeline
 from tasks.inspect.report.timetable import Timetable, read_timetable
 from tasks.inspect.session_curves import SessionCurves
-from tasks.label_rules import LabelRule
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, find_clipped
 from tasks.media.video_header import read_header

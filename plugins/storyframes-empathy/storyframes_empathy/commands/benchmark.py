@@ -81,8 +81,7 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
     from flows import interruption
     from flows.cli.run import first_word_heard, keep_prefect_quiet
     from flows.run import registered, result_of
-    from flows.runs.own_server import ServerLostError
-    from flows.runs.server import prefect_server
+    from flows.server.prefect_server import ServerLostError, prefect_server
     from storyframes_empathy.benchmark import BenchmarkResult, go_on, prepare_benchmark
     from storyframes_empathy.commands.train import GOES_ON
     from storyframes_empathy.training.settings import TrainSettingsError

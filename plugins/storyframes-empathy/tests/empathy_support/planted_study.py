@@ -26,7 +26,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes_empathy.training.settings import TrainSettings
-from tasks.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 WIDTHS = {"v": 35, "a": 65, "t": 300, "noise": 300}
 """Features of one row a frame; all but the last have the session's direction."""

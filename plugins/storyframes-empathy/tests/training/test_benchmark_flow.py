@@ -15,8 +15,8 @@ from support.stores import local
 from support.synthetic_features import STORY_IDS, StudySpec, write_features
 from typer.testing import CliRunner
 
-from flows.clusters.installation import Installation, plug_in_problems
-from flows.runs.recent import recent_runs
+from flows.clusters.admission import Installation, plug_in_problems
+from flows.server.recent_runs import recent_runs
 from storyframes.features import feature_spec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore

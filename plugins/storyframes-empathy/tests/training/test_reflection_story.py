@@ -20,8 +20,8 @@ from storyframes_empathy.training.opened import CannotTrainError, open_run
 from storyframes_empathy.training.run_folder import RunName
 from storyframes_empathy.training.runs import train_run
 from storyframes_empathy.training.settings import ModelName, TrainSettings, TrainSettingsError, load_train_settings
-from tasks.index import build_clip_index, write_clip_index
-from tasks.label_rules import label_rule_faults
+from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.clip_index.label_rules import label_rule_faults
 from tasks.study.load import StudyError, load_study
 
 SPEC = StudySpec(sessions=8)

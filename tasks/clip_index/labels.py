@@ -10,8 +10,7 @@ import pandas as pd
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.times import ticks
-from tasks.clip_remarks import named
-from tasks.label_rules import (
+from tasks.clip_index.label_rules import (
     LabelRule,
     Within,
     columns_of,
@@ -20,6 +19,7 @@ from tasks.label_rules import (
     labels_by_scheme,
     raters_in_names,
 )
+from tasks.clip_index.remarks import named
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType
 from tasks.study.load import Study
 

@@ -31,7 +31,8 @@ from storyframes.store.storage.files import write_atomically
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
 from storyframes.tracks import MAIN, feature_and_track
-from tasks.clip_labels import (
+from tasks.clip_index.label_rules import LabelRule, indexed_schemes
+from tasks.clip_index.labels import (
     add_labels,
     clip_targets,
     is_labelled,
@@ -39,12 +40,11 @@ from tasks.clip_labels import (
     sessions_of_several_persons,
     with_reflected,
 )
-from tasks.clip_remarks import assumed_rates, empty_splits, other_rates, why_none
-from tasks.clip_tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
-from tasks.label_rules import LabelRule, indexed_schemes
+from tasks.clip_index.remarks import assumed_rates, empty_splits, other_rates, why_none
+from tasks.clip_index.session_windows import Recorded, SessionWindows, find_windows, knows_frames, read_signals
+from tasks.clip_index.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
+from tasks.clip_index.tracks import apart_from_the_session, stored_clocks, with_coverage, without_frames
 from tasks.models.digests import DigestCache
-from tasks.session_windows import Recorded, SessionWindows, find_windows, knows_frames, read_signals
-from tasks.shared_recordings import SharedRecording, find_shared_recordings, shared_recording_remarks
 from tasks.study.labels import EMPATHY
 from tasks.study.load import Study, StudyFileError
 
@@ -81,7 +81,7 @@ def build_clip_index(
         study: a valid study.
         spec: how clips are cut.
         store: the study's features; None makes the index from the tables and the recordings' headers.
-        rules: by scheme, how its labels meet clips; :func:`tasks.label_rules.label_rule_faults` has no fault to find.
+        rules: by scheme, how its labels meet clips; ``label_rule_faults`` finds no fault in them.
     """
     return _build(study, spec, store, rules or {}, WINDOWS_SCHEMA.empty_table())[0]
 

@@ -48,7 +48,7 @@ def own_tag() -> str:
 
 
 def recent_runs(limit: int) -> list[Run]:
-    """The last ``limit`` runs on the server that is configured; see :func:`flows.runs.server.prefect_server`.
+    """The last ``limit`` runs on the server that is configured; see :func:`flows.server.prefect_server.prefect_server`.
 
     What is scheduled for later is no last run; what should have started and has not is one.
     """

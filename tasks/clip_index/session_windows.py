@@ -25,7 +25,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.times import stored_clock
 from storyframes.tracks import MAIN, of_track
-from tasks.clip_tracks import Span, other_tracks, recorded_s
+from tasks.clip_index.tracks import Span, other_tracks, recorded_s
 from tasks.study.load import Study
 
 _RULE = 3  # raise it whenever the same versions, phases and settings make another row than before

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule, column_of, of_scheme
-from tasks.clip_tracks import coverage_columns
+from tasks.clip_index.tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study
 from tasks.study.rows import Curve

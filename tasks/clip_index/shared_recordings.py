@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from storyframes.store.storage.files import sha256_file
 from storyframes.times import ticks
-from tasks.clip_remarks import named
+from tasks.clip_index.remarks import named
 from tasks.models.digests import DigestCache
 from tasks.study.load import Phase, Study, StudyFileError
 

@@ -1,0 +1,342 @@
+"""The Prefect server of a run: the one that is configured, else one that is started for this command.
+
+Left to itself, Prefect would start an ephemeral server in the driver and another in every Dask worker. Here one
+dedicated server serves them all and ends with the command, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from flows.server.recent_runs import end_dead_runs
+from storyframes.store.storage.scratch import scratch_folder
+from tasks.tools.disk_space import ENOUGH, places_without_room
+from tasks.tools.tool_process import guarded, reaper
+
+_QUIET = {
+    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+}
+# What it does for schedules, work pools, automations and limits: a server for one command has none.
+_NOT_NEEDED = {
+    f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
+    for service in (
+        "SCHEDULER",
+        "LATE_RUNS",
+        "FOREMAN",
+        "PAUSE_EXPIRATIONS",
+        "REPOSSESSOR",
+        "CANCELLATION_CLEANUP",
+        "CLEANUP_RECONCILER",
+        "TRIGGERS",
+    )
+}
+
+
+_ROOM = 2 << 20  # for what it writes while it starts: a database, its log and SQLite's temporary files
+_SAY_WHERE = "set XDG_STATE_HOME to a folder that can be written to"
+# What never goes through a proxy, whatever http_proxy says.
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@contextlib.contextmanager
+def prefect_server(tell: Callable[[str], None] = lambda _: None, *, looking: bool = False) -> Iterator[str]:
+    """The URL of the Prefect API to use: the configured one, else that of a server started for this block.
+
+    Args:
+        tell: told what is done about a server, which takes seconds.
+        looking: the caller only asks: nothing is written of the runs that the server knows.
+
+    Raises:
+        ServerError: it cannot be used, or did not start.
+        ServerLostError: the one started for this block died again and again.
+    """
+    os.environ.update(_QUIET)
+    spare_loopback()
+    try:
+        from prefect.settings import (
+            PREFECT_API_AUTH_STRING,
+            PREFECT_API_URL,
+            PREFECT_LOGGING_TO_API_ENABLED,
+            temporary_settings,
+        )
+
+        configured = PREFECT_API_URL.value()
+    except ValueError as error:  # pydantic's
+        raise ServerError(f"Prefect's settings cannot be used: {str(error).splitlines()[-2].strip()}") from None
+    if configured:
+        tell(f"asking the Prefect server at {without_password(configured)}")
+        check_server(configured)
+        yield configured
+        return
+    tell("starting a Prefect server")
+    if full := places_without_room(_ROOM):
+        raise ServerError("\n".join(["the Prefect server of this run cannot be started:", *full]))
+    with contextlib.ExitStack() as stack:
+        home, alone = stack.enter_context(_home())
+        # Every user of this machine reaches it. Nobody else sees a process's environment.
+        password = f"storyframes:{secrets.token_urlsafe(32)}"
+        server = OwnServer(home, _environment(home, password))
+        stack.enter_context(server.running())
+        # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
+        used = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: password, PREFECT_LOGGING_TO_API_ENABLED: False}
+        for setting, value in used.items():
+            os.environ[setting.name] = str(value)  # Dask workers inherit them
+            stack.callback(os.environ.pop, setting.name, None)
+        stack.enter_context(temporary_settings(used))
+        if alone and not looking:
+            end_dead_runs()
+        yield server.url
+
+
+def spare_loopback() -> None:
+    """Keep what goes to this machine from a configured proxy, in this process and in all that it starts."""
+    there = [host for name in ("no_proxy", "NO_PROXY") for host in os.environ.get(name, "").split(",")]
+    hosts = ",".join(dict.fromkeys(host for host in (*map(str.strip, there), *_LOOPBACK) if host))
+    os.environ.update(no_proxy=hosts, NO_PROXY=hosts)
+
+
+def _environment(home: Path, password: str) -> dict[str, str]:
+    """The environment of the command's own server, without what is configured for another one (its database)."""
+    inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
+    return inherited | {
+        **_QUIET,
+        **_NOT_NEEDED,
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home}/prefect.db",
+        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+        "PREFECT_SERVER_API_AUTH_STRING": password,
+        "PREFECT_API_AUTH_STRING": password,
+    }
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[tuple[Path, bool]]:
+    """The server's folder, and whether it is the one that is kept from run to run, as a new database takes 10 s.
+
+    While another command uses that, it is a passing one.
+    """
+    kept = _kept_home()
+    lock = os.open(kept / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with scratch_folder("prefect") as passing, reaper(passing):
+                yield passing, False
+            return
+        yield kept, True
+    finally:
+        os.close(lock)
+
+
+def _kept_home() -> Path:
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        kept = state / "storyframes" / "prefect"
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(kept, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(kept))
+    except RuntimeError:
+        raise ServerError(f"there is no home folder for Prefect's database: {_SAY_WHERE}") from None
+    except OSError as error:
+        raise ServerError(
+            f"Prefect's database cannot be kept in {error.filename} ({error.strerror}): {_SAY_WHERE}"
+        ) from None
+    return kept
+
+
+_START_TIMEOUT_S = 120
+_STARTS = 5  # of one command's server; what dies more often will not live
+_PAUSE_S = 1.0
+
+
+class ServerLostError(Exception):
+    """The command's own server died again and again in the middle of the run."""
+
+
+class OwnServer:
+    """A Prefect server on a free port of this machine, started again on the same port where it dies.
+
+    Whoever speaks with it tries again by himself meanwhile, and its database is where it was, so a run goes on.
+
+    Attributes:
+        url: of its API.
+    """
+
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}/api"
+        self._lost = False
+        self._home = home
+        self._environment = environment
+        start = (sys.executable, "-m", "prefect", "server", "start")
+        self._command = guarded([*start, "--host", "127.0.0.1", "--port", str(port), "--no-ui"])
+        self._ending = False
+        self._process: subprocess.Popen[bytes]
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Have it while the block runs.
+
+        Raises:
+            ServerError: it does not start; the message holds what it printed.
+            ServerLostError: it died too often while the block ran.
+        """
+        self._start()
+        keeper = threading.Thread(target=self._keep, name="prefect-server", daemon=True)
+        try:
+            self._wait_until_healthy()
+            keeper.start()
+            yield
+        except BaseException:
+            if self._lost:
+                raise ServerLostError from None
+            raise
+        finally:
+            self._ending = True
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _start(self) -> None:
+        with (self._home / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._home,  # a configuration where the command runs is not for this server
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _keep(self) -> None:
+        """Start it again while it is wanted; the thread must live, as its end is the death of what it started."""
+        for _ in range(_STARTS - 1):
+            self._process.wait()
+            if self._ending:
+                return
+            time.sleep(_PAUSE_S)
+            self._start()
+            if self._ending:
+                self._process.kill()
+        self._process.wait()
+        if not self._ending:
+            self._lost = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _wait_until_healthy(self) -> None:
+        """Wait for it, or say why it does not start; a full disk is named, in the place of what it printed."""
+        deadline, starts = time.monotonic() + _START_TIMEOUT_S, 1
+        while time.monotonic() < deadline:
+            ended = self._process.poll()
+            if ended is not None:
+                if ended >= 0 or starts == _STARTS:
+                    break
+                self._start()  # somebody killed it, which is no fault of its own
+                starts += 1
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):  # noqa: S310
+                return
+            time.sleep(0.1)
+        if full := places_without_room(ENOUGH):
+            raise ServerError("\n".join(["the Prefect server did not start:", *full]))
+        printed = (self._home / "server.log").read_text(errors="replace").strip()[-1500:]
+        raise ServerError(f"the Prefect server did not start (exit {self._process.poll()}); it printed:\n{printed}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+_TIMEOUT_S = 10
+_OWN = "or unset PREFECT_API_URL, and the command starts a server of its own"
+
+
+class ServerError(Exception):
+    """There is no Prefect server to use; the message says why and what to do."""
+
+
+def check_server(url: str) -> None:
+    """Ask the server that is configured who it is.
+
+    Raises:
+        ServerError: it cannot be reached, does not let us in, is no Prefect server or one of another version.
+    """
+    import httpx
+    from prefect.client.base import ServerType
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    shown = without_password(url)
+    try:
+        with (
+            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+            get_client({"timeout": _TIMEOUT_S}, sync_client=True) as client,
+        ):
+            if client.server_type is ServerType.CLOUD:  # always of a version that fits
+                client.hello()
+                return
+            there = client.api_version()
+    except PrefectHTTPStatusError as error:
+        status = error.response.status_code
+        if status in (401, 403):
+            raise ServerError(
+                f"the Prefect server at {shown} does not let us in ({status}): set PREFECT_API_AUTH_STRING (or "
+                f"PREFECT_API_KEY) to its password, {_OWN}"
+            ) from None
+        if status >= 500:
+            raise ServerError(f"the Prefect server at {shown} does not work ({status}): mend it, {_OWN}") from None
+        raise ServerError(f"{shown} is no Prefect server's API ({status}): correct PREFECT_API_URL, {_OWN}") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        why = str(error) or type(error).__name__
+        raise ServerError(
+            f"there is no Prefect server at {shown} ({why}): start it, correct PREFECT_API_URL, {_OWN}"
+        ) from None
+    except ValueError:  # an answer, but not JSON: the UI's page, somebody else's server
+        there = None
+    _check_version(shown, there)
+
+
+def _check_version(shown: str, there: object) -> None:
+    import prefect
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        server, here = Version(str(there)), Version(prefect.__version__)
+    except InvalidVersion:
+        raise ServerError(
+            f"{shown} answers, but is no Prefect server's API (it ends in /api): correct PREFECT_API_URL, {_OWN}"
+        ) from None
+    # What Prefect asks for: the same major version, and a server not older than its clients. Patches fit each other.
+    if server.major != here.major or server.release[:2] < here.release[:2]:
+        raise ServerError(
+            f"the Prefect server at {shown} has version {server}, here is {here}: install the same on both, {_OWN}"
+        )
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1]))
