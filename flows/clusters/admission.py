@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Self
 
 from distributed import WorkerPlugin
 from distributed.core import Status
-from tasks.extractors.fingerprint import distribution_version
 
 import storyframes
 from flows.clusters.connection import ClusterError, Connection
 from storyframes.store.storage.files import sha256_file
+from tasks.extractors.base import distribution_version
 
 if TYPE_CHECKING:
     from distributed import Worker
