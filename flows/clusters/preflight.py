@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.clusters.admission import Installation, admit_workers
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import Connection
+from flows.clusters.installation import Installation
 from storyframes.store.layout import RunMark, leave_mark, open_storage
 from storyframes.store.storage import StorageError
 from tasks.extractors.availability import missing_tools

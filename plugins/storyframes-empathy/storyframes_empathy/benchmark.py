@@ -19,8 +19,9 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.clusters.admission import Installation, admit_workers, plug_in_problems
+from flows.clusters.admission import admit_workers
 from flows.clusters.connection import ClusterError, Connection
+from flows.clusters.installation import Installation, plug_in_problems
 from flows.clusters.preflight import blind_to, unreachable_from_here
 from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
 from flows.interruption import heeded
