@@ -70,7 +70,8 @@ class SessionTimes:
             return SESSIONS_OWN
         if self._clocks is None:
             self._clocks = stored_clocks(self._store)
-        clock = track_clock({one: of for one, of in self._clocks.items() if one == self._session_id}, track)
+        own = {key: clocks for key, clocks in self._clocks.items() if key == self._session_id}
+        clock = track_clock(own, track)
         return clock if clock.is_known(self._session_id) else None
 
     def of_rows(self, feature: str, axis: Axis) -> dict[str, np.ndarray]:

@@ -6,9 +6,13 @@ It stays as Parquet: a column is decoded when it is first needed, and a row beco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from storyframes.features import STORIES
 from storyframes.store.catalogue import (
@@ -26,10 +30,6 @@ from storyframes.store.records import Current, RecordError
 from storyframes.store.storage import Storage
 from storyframes.store.table_files import parse_table, read_table
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
 
 class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
     """By session and feature, the path of the current version and the description of its arrays (JSON).
@@ -39,9 +39,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
     """
 
     def __init__(self, content: pa.Table | bytes) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self._content = content
         table = self._columns(CHECKED)
         stored = pq.read_schema(pa.BufferReader(content)) if isinstance(content, bytes) else content.schema
@@ -84,9 +81,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         Raises:
             StoreError: a record is another feature's.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         names = pc.list_element(pc.split_pattern(self._paths, "/"), 2)
         counts = pc.value_counts(names)
         shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
@@ -139,8 +133,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
     def attempted(self) -> list[str]:
         """The features that were ever attempted of a session, as the store calls them."""
-        import pyarrow.compute as pc
-
         table = self._columns(["session_id", "feature"])
         return pc.unique(table["feature"].filter(pc.not_equal(table["session_id"], STORIES))).to_pylist()
 
@@ -161,10 +153,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         Raises:
             StoreError: a row is not what is written there.
         """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
-
         chosen = pc.field("session_id") == session_id
         if isinstance(self._content, pa.Table):
             table = self._columns(STATUS_COLUMNS).filter(chosen)
@@ -199,8 +187,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
 def _taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
     """These rows of a column in one piece, which gives single values quickly."""
-    import pyarrow as pa
-
     taken = column.take(rows)
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.array([], column.type)
 

@@ -1,4 +1,4 @@
-"""Where a feature store lies: a folder of this machine, or a prefix of an S3-compatible object store.
+"""Where a feature store is: a folder of this machine, or a prefix of an S3-compatible object store.
 
 The rest of the library uses paths below the store ("s1/openface/current.json") and the methods of :class:`Storage`.
 Publishing is safe in both for the same reason: a version's files are written where nothing refers to them, and one
@@ -7,7 +7,7 @@ conditional puts (``If-Match``, ``If-None-Match``).
 
 This file is the interface; ``local_folder`` and ``object_store`` are its two implementations. ``files`` opens regular
 files only, and writes files that survive a crash; ``locks`` are freed however their process ends; ``scratch`` folders
-are removed even where it was killed. ``zarr_folder`` is a folder for zarr-python to read.
+are removed even where it was killed.
 """
 
 from __future__ import annotations
