@@ -87,14 +87,14 @@ def spoken_rows(start: np.ndarray, end: np.ndarray, points: np.ndarray) -> np.nd
         start, end: (n,) when each begins and ends, ticks.
         points: (k,) in order, ticks.
     """
-    found = np.full(len(points), -1, np.int32)
+    rows = np.full(len(points), -1, np.int32)
     if not len(points):
-        return found
+        return rows
     overlapping = np.flatnonzero((start <= points[-1]) & (end > points[0]))
     for row in overlapping[np.argsort(start[overlapping], kind="stable")]:
         first, stop = np.searchsorted(points, (start[row], end[row]))
-        found[first:stop] = row
-    return found
+        rows[first:stop] = row
+    return rows
 
 
 # --- the times of a recording's frames ---
@@ -273,16 +273,16 @@ def track_clock(stored: StoredClocks, track: str) -> TrackClock:
     return TrackClock({session: Clock(track, tuple(here), tuple(there)) for session, (here, there) in of_track.items()})
 
 
-def _along(at: ArrayLike, known: tuple[float, ...], values: tuple[float, ...]) -> NDArray[np.float64]:
+def _along(at: ArrayLike, moments: tuple[float, ...], values: tuple[float, ...]) -> NDArray[np.float64]:
     """The piecewise linear function through these points, at ``at``; its outer pieces continue beyond the ends."""
     asked = np.asarray(at, np.float64)
-    if len(known) == 1:
-        return asked - known[0] + values[0]
-    if len(known) == 2:
-        return values[0] + (asked - known[0]) * ((values[1] - values[0]) / (known[1] - known[0]))
-    x, y = np.asarray(known, np.float64), np.asarray(values, np.float64)
+    if len(moments) == 1:
+        return asked - moments[0] + values[0]
+    if len(moments) == 2:
+        return values[0] + (asked - moments[0]) * ((values[1] - values[0]) / (moments[1] - moments[0]))
+    x, y = np.asarray(moments, np.float64), np.asarray(values, np.float64)
     piece = np.clip(np.searchsorted(x, asked, side="right") - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
-    found = y[piece] + (asked - x[piece]) * slope
+    result = y[piece] + (asked - x[piece]) * slope
     # Rounding must not lift the end of a piece above the beginning of the next one.
-    return np.where(piece < len(x) - 2, np.minimum(found, y[piece + 1]), found)
+    return np.where(piece < len(x) - 2, np.minimum(result, y[piece + 1]), result)

@@ -305,9 +305,9 @@ def find_speakers(source: ClipSource, requested: ClipInput, feature: str, spec: 
         )
     chosen = set(requested.speakers or ())
     names = {session: _speaker_names(source.store, session, feature) for session in source.sessions}
-    known = list(dict.fromkeys(name for of_session in names.values() for name in of_session))
-    if unknown := [name for name in requested.speakers or () if name not in known]:
-        raise ValueError(f"no session has a speaker {unknown[0]!r} in {feature!r}; there are {_listed(known)}")
+    speaker_names = list(dict.fromkeys(name for of_session in names.values() for name in of_session))
+    if unknown := [name for name in requested.speakers or () if name not in speaker_names]:
+        raise ValueError(f"no session has a speaker {unknown[0]!r} in {feature!r}; there are {_listed(speaker_names)}")
     lacking = [session for session, those in names.items() if those and not set(those) & chosen]
     if lacking:
         others = list(dict.fromkeys(name for session in lacking for name in names[session]))

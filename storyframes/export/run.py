@@ -96,11 +96,13 @@ def _chosen(
             store.session(session_id)  # raises an error that names the session
     every = {*store.sessions, *([STORIES] if with_stories and STORIES in stored else [])}
     names = {session_id: _features(store, session_id) for session_id in sessions or sorted(every)}
-    known = {name for of_session in names.values() for name in of_session}
+    stored_names = {name for of_session in names.values() for name in of_session}
     for requested in features:
-        if not any(_matches(name, requested) for name in known):
+        if not any(_matches(name, requested) for name in stored_names):
             where = "the sessions that are asked for have" if sessions else "the store has"
-            raise ExportError(f"there is no feature {requested!r}; {where} {', '.join(in_order(known)) or 'none'}")
+            raise ExportError(
+                f"there is no feature {requested!r}; {where} {', '.join(in_order(stored_names)) or 'none'}"
+            )
     chosen = {
         session_id: [name for name in of_session if not features or any(_matches(name, asked) for asked in features)]
         for session_id, of_session in names.items()

@@ -170,17 +170,17 @@ def _ids_by_words(
 ) -> dict[tuple[str, ...], _Id]:
     """Every id that no text may have, by its words."""
     released = {*sessions}
-    known = {*store.sessions, *key.names["sessions"], *key.names["participants"]}
-    known |= {*record.get("sessions", ()), *(name for kind in ("people", *of_record) for name in record.get(kind, ()))}
-    known |= {str(session.get("participant_id", "")) for session in record.get("sessions", {}).values()}
+    names = {*store.sessions, *key.names["sessions"], *key.names["participants"]}
+    names |= {*record.get("sessions", ()), *(name for kind in ("people", *of_record) for name in record.get(kind, ()))}
+    names |= {str(session.get("participant_id", "")) for session in record.get("sessions", {}).values()}
     stories = {*key.names["stories"], *key.names["targets"]}
     if clips is not None:
         released |= {*clips.loc[clips["session_id"].isin(sessions), "participant_id"].dropna().astype(str)}
-        known |= {*clips["session_id"], *clips["participant_id"].dropna().astype(str)}
+        names |= {*clips["session_id"], *clips["participant_id"].dropna().astype(str)}
         stories |= {*clips["story_id"].dropna().astype(str), *clips["target"].dropna().astype(str)}
-    known |= {story for story in stories if _NO_WORD.search(story)}
-    ids = sorted((_Id(name in released, name) for name in known), reverse=True)
-    return {_words(known_id.name): known_id for known_id in ids if _is_distinctive(known_id.name)}
+    names |= {story for story in stories if _NO_WORD.search(story)}
+    ids = sorted((_Id(name in released, name) for name in names), reverse=True)
+    return {_words(study_id.name): study_id for study_id in ids if _is_distinctive(study_id.name)}
 
 
 def _is_distinctive(name: str) -> bool:

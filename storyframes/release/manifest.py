@@ -53,27 +53,27 @@ def verify_release(folder: Path) -> list[str]:
         if content["format"] != FORMAT:
             raise ReleaseError(f"{folder / MANIFEST} is of a newer storyframes: update it")
         files = content["files"]
-        known = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
+        listed = {str(path): (int(file["bytes"]), str(file["sha256"])) for path, file in files.items()}
     except (ValueError, StorageError, KeyError, TypeError, AttributeError):
         raise ReleaseError(f"{folder / MANIFEST} is damaged, so nothing can be told of the release") from None
-    faults = [f"{path}: is missing" for path in known if not (folder / path).is_file()]
+    faults = [f"{path}: is missing" for path in listed if not (folder / path).is_file()]
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             faults.append(f"{name}: is a link")
         elif path.is_dir():
-            if not any(path.iterdir()) and not any(file.startswith(f"{name}/") for file in known):
+            if not any(path.iterdir()) and not any(file.startswith(f"{name}/") for file in listed):
                 faults.append(f"{name}: is an empty folder, which does not belong to the release")
         elif not path.is_file():
             faults.append(f"{name}: is no file")  # perhaps a pipe, which cannot be read to its end
-        elif name == MANIFEST or name in known:
-            if name in known and (path.stat().st_size, sha256_file(path)) != known[name]:
+        elif name == MANIFEST or name in listed:
+            if name in listed and (path.stat().st_size, sha256_file(path)) != listed[name]:
                 faults.append(f"{name}: is not as it was released")
         elif KEY.encode() in path.read_bytes():
             faults.append(f"{name}: is the key that leads back to the ids; take it out, and give it to nobody")
         else:
             faults.append(f"{name}: does not belong to the release")
-    return faults or sorted(_leaked(folder, {path: digest for path, (_, digest) in known.items()}))
+    return faults or sorted(_leaked(folder, {path: digest for path, (_, digest) in listed.items()}))
 
 
 def _leaked(folder: Path, digests: Mapping[str, str]) -> Iterator[str]:

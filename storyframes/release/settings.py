@@ -72,9 +72,9 @@ def read_settings(path: Path) -> ReleaseSettings:
         content = read_toml(path)
     except ConfigFileError as error:
         raise ReleaseError(f"{path}: {error}") from None
-    known = [attribute.name for attribute in fields(ReleaseSettings)]
-    if unknown := [key for key in content if key not in known]:
-        raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(known)}")
+    keys = [attribute.name for attribute in fields(ReleaseSettings)]
+    if unknown := [key for key in content if key not in keys]:
+        raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(keys)}")
     if lacking := [key for key in _NEEDED if not content.get(key)]:
         raise ReleaseError(f"{path}: {lacking[0]!r} is missing or empty")
     return ReleaseSettings(**{key: _checked(path, key, value) for key, value in content.items()})
