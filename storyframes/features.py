@@ -8,6 +8,7 @@ specification of each of its features, built in or not (:mod:`storyframes.store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from storyframes.spec import ArraySpec, Axis, FeatureSpec
 from storyframes.tracks import MAIN, feature_and_track
@@ -152,44 +153,21 @@ _BODY_3D = "metres from the body's centre; X to the image's left, Y up, Z comple
 _PART_3D = "the part's own frame, X to the right, Y down; unit and origin are not documented by DOPE"
 
 
-def _poses(axis: Axis, part: str, joints: tuple[str, ...], *, hands: bool = False, optional: bool = False):  # type: ignore[no-untyped-def]
+def _poses(
+    axis: Axis, part: str, joints: tuple[str, ...], *, hands: bool = False, optional: bool = False
+) -> dict[str, ArraySpec]:
     """The arrays of one part: 2-D, 3-D and score, one row per frame or per detection."""
     sides, side_dim = ((2,), ("side",)) if hands else ((), ())
-    of = "the hand at the left wrist, then at the right one; " if hands else ""
     joint_dim = "landmark" if part == "face" else f"{part.removesuffix('s')}_joint"
-    about = f"{of}NaN where none was found"
+    of = "the hand at the left wrist, then at the right one; " if hands else ""
+    about, score = f"{of}NaN where none was found", "sum of the averaged poses' probabilities, can exceed 1"
     shape, dims = (*sides, len(joints)), (*side_dim, joint_dim)
+    units_3d = _BODY_3D if part == "body" else _PART_3D
+    array = partial(ArraySpec, axis, "float32", optional=optional)
     return {
-        f"{part}_2d": ArraySpec(
-            axis,
-            "float32",
-            about,
-            (*shape, 2),
-            (*dims, "xy"),
-            columns=("x", "y"),
-            joints=joints,
-            optional=optional,
-            units=_PIXELS,
-        ),
-        f"{part}_3d": ArraySpec(
-            axis,
-            "float32",
-            about,
-            (*shape, 3),
-            (*dims, "xyz"),
-            columns=("X", "Y", "Z"),
-            joints=joints,
-            optional=optional,
-            units=_BODY_3D if part == "body" else _PART_3D,
-        ),
-        f"{part}_score": ArraySpec(
-            axis,
-            "float32",
-            "sum of the averaged poses' probabilities, can exceed 1",
-            sides,
-            side_dim,
-            optional=optional,
-        ),
+        f"{part}_2d": array(about, (*shape, 2), (*dims, "xy"), columns=("x", "y"), joints=joints, units=_PIXELS),
+        f"{part}_3d": array(about, (*shape, 3), (*dims, "xyz"), columns=("X", "Y", "Z"), joints=joints, units=units_3d),
+        f"{part}_score": array(score, sides, side_dim),
     }
 
 
