@@ -17,6 +17,25 @@ from tasks.inspect.session_curves import SessionCurves, Utterances
 
 Span = tuple[float, float]
 
+# Values beyond which there is a finding.
+FACE_LOST = 0.2  # share of the frames without a face
+FACE_GAP_S = 1.0  # gaps of so many seconds without a face are listed
+FACE_JUMP = 1.0  # movement of a face's centre between two frames, in sides of the square around it
+FACE_RESIZE = 1.6  # how many times larger or smaller it becomes
+FACE_JUMP_S = 0.25  # frames further apart than this are not compared: people move
+SILENCE_DB = -60.0  # dB below full scale; quieter is silence
+SILENCE_S = 10.0  # seconds of silence in a row
+# Mean level of a 60 ms window, where the samples were not decoded. A voice whose peaks just reach full scale is
+# below it.
+CLIPPING_DB = -6.0
+FROZEN_CHANGE = 0.001  # change between two equal frames, relative to the vectors' norm
+FROZEN_S = 1.0  # seconds without change in a row
+DUPLICATED = 0.05  # share of the frames that are equal to the one before
+LENGTHS_S = 0.5  # seconds between the end of the picture and the end of the sound
+JUMP = 1.75  # a step between two frames' times, as a multiple of the usual step
+VOICED = 0.1  # share of an utterance's time that has a pitch
+UTTERANCE_S = 0.5  # shorter utterances are not judged: a short word may have no voiced sound
+
 
 class NothingToLookAtError(Exception):
     """The session has no data for a rule; the message says what is missing."""
@@ -35,29 +54,6 @@ class Rule(StrEnum):
     JUMP = "timestamps jump"
     OUTSIDE_SPEECH = "transcript outside speech"
     MISFIT = "features do not fit"
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """The values beyond which there is a finding."""
-
-    face_lost: float = 0.2  # share of the frames without a face
-    face_gap_s: float = 1.0  # gaps of so many seconds without a face are listed
-    face_jump: float = 1.0  # movement of a face's centre between two frames, in sides of the square around it
-    face_resize: float = 1.6  # how many times larger or smaller it becomes
-    face_jump_s: float = 0.25  # frames further apart than this are not compared: people move
-    silence_db: float = -60.0  # dB below full scale; quieter is silence
-    silence_s: float = 10.0  # seconds of silence in a row
-    # Mean level of a 60 ms window, where the samples were not decoded. A voice whose peaks just reach full scale is
-    # below it.
-    clipping_db: float = -6.0
-    frozen_change: float = 0.001  # change between two equal frames, relative to the vectors' norm
-    frozen_s: float = 1.0  # seconds without change in a row
-    duplicated: float = 0.05  # share of the frames that are equal to the one before
-    lengths_s: float = 0.5  # seconds between the end of the picture and the end of the sound
-    jump: float = 1.75  # a step between two frames' times, as a multiple of the usual step
-    voiced: float = 0.1  # share of an utterance's time that has a pitch
-    utterance_s: float = 0.5  # shorter utterances are not judged: a short word may have no voiced sound
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ def total_s(spans: tuple[Span, ...]) -> float:
     return sum(stop - start for start, stop in spans)
 
 
-def face_lost(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def face_lost(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Too many frames without a face, by each feature that tracks one."""
     faces = [face for face in curves.faces if face.share is not None]
     if not faces:
@@ -102,18 +98,17 @@ def face_lost(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFind
         frames = np.flatnonzero(~np.isnan(face.tracked))
         lost = face.tracked[frames] == 0
         share = float(lost.mean())
-        if share > limits.face_lost:
+        if share > FACE_LOST:
             some = " that were looked at" if len(frames) < len(face.tracked) else ""
             yield QualityFinding(
                 Rule.FACE_LOST,
-                f"a face is tracked in at least {1 - limits.face_lost:.0%} of the frames",
-                f"{face.feature}: no face in {share:.1%} of the frames{some}; times: gaps of {limits.face_gap_s:g} s "
-                "and more",
-                spans_where(lost, curves.time[frames], curves.end_s, limits.face_gap_s),
+                f"a face is tracked in at least {1 - FACE_LOST:.0%} of the frames",
+                f"{face.feature}: no face in {share:.1%} of the frames{some}; times: gaps of {FACE_GAP_S:g} s and more",
+                spans_where(lost, curves.time[frames], curves.end_s, FACE_GAP_S),
             )
 
 
-def face_jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def face_jump(curves: SessionCurves) -> Iterator[QualityFinding]:
     """A face that has another position or size in the next frame: another person's, or one in a picture."""
     lacking, is_judged = "no feature has a face's landmarks in pixels", False
     for face in curves.faces:
@@ -121,21 +116,21 @@ def face_jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFind
             continue
         frames = np.flatnonzero(~np.isnan(face.squares).any(axis=1) & (face.tracked == 1))
         time, squares = curves.time[frames], face.squares[frames].astype(np.float64)
-        near = np.diff(time) <= limits.face_jump_s + 1e-9
+        near = np.diff(time) <= FACE_JUMP_S + 1e-9
         if not near.any():
-            lacking = f"no face is tracked in two frames at most {limits.face_jump_s:g} s apart"
+            lacking = f"no face is tracked in two frames at most {FACE_JUMP_S:g} s apart"
             continue
         is_judged = True
         before, after = squares[:-1], squares[1:]
         sides = np.maximum((before[:, 2] + after[:, 2]) / 2, 1.0)
         moved = np.hypot(*(after - before)[:, :2].T) / sides
         resized = np.maximum(before[:, 2], after[:, 2]) / np.maximum(np.minimum(before[:, 2], after[:, 2]), 1.0)
-        jumps = np.flatnonzero(near & ((moved > limits.face_jump) | (resized > limits.face_resize)))
+        jumps = np.flatnonzero(near & ((moved > FACE_JUMP) | (resized > FACE_RESIZE)))
         if len(jumps):
             yield QualityFinding(
                 Rule.FACE_JUMP,
-                f"from one frame to the next a face moves by at most {limits.face_jump:g} of its side and grows or "
-                f"shrinks at most {limits.face_resize:g} times",
+                f"from one frame to the next a face moves by at most {FACE_JUMP:g} of its side and grows or "
+                f"shrinks at most {FACE_RESIZE:g} times",
                 f"{face.feature}: the face jumps {len(jumps)} times, by up to {moved[jumps].max():.1f} of its side: it "
                 "may be another person's",
                 tuple((float(time[at]), float(time[at + 1])) for at in jumps),
@@ -144,41 +139,41 @@ def face_jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFind
         raise NothingToLookAtError(lacking)
 
 
-def frozen(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def frozen(curves: SessionCurves) -> Iterator[QualityFinding]:
     """The picture freezes, or too many frames repeat the one before: the camera or the recorder dropped some."""
     if curves.change is None:
         raise NothingToLookAtError("no ResNet-50 vectors of the picture")
-    same = curves.change <= limits.frozen_change  # NaN, the first frame's, is not
-    spans = spans_where(same, curves.time, curves.end_s, limits.frozen_s)
+    same = curves.change <= FROZEN_CHANGE  # NaN, the first frame's, is not
+    spans = spans_where(same, curves.time, curves.end_s, FROZEN_S)
     if spans:
         yield QualityFinding(
             Rule.FROZEN,
-            f"the picture changes at least every {limits.frozen_s:g} s (ResNet50, by more than "
-            f"{limits.frozen_change:.1%} of the vectors' norm)",
+            f"the picture changes at least every {FROZEN_S:g} s (ResNet50, by more than "
+            f"{FROZEN_CHANGE:.1%} of the vectors' norm)",
             f"the picture stands still for {total_s(spans):.1f} s in all",
             spans,
         )
     share = float(same.mean()) if len(same) else 0.0
-    if share > limits.duplicated:
+    if share > DUPLICATED:
         yield QualityFinding(
             Rule.DUPLICATED,
-            f"at most {limits.duplicated:.0%} of the frames are the same as the one before",
+            f"at most {DUPLICATED:.0%} of the frames are the same as the one before",
             f"{share:.1%} of the frames are the same as the one before",
             merged(spans_where(same, curves.time, curves.end_s, 0.0), 1.0),
         )
 
 
-def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def jump(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Frame times that do not rise, or leave a gap."""
     if len(curves.time) < 3:
         raise NothingToLookAtError("fewer than 3 frames")
     steps = np.diff(curves.time)
     usual = 1 / usual_rate(curves.time, np.inf)
-    jumps = np.flatnonzero((steps > limits.jump * usual) | (steps <= 0))
+    jumps = np.flatnonzero((steps > JUMP * usual) | (steps <= 0))
     if len(jumps):
         yield QualityFinding(
             Rule.JUMP,
-            f"frame times rise, and never by more than {limits.jump:g} times the usual step ({usual * 1000:.1f} ms)",
+            f"frame times rise, and never by more than {JUMP:g} times the usual step ({usual * 1000:.1f} ms)",
             f"{len(jumps)} jumps, the largest step is {steps.max():.3f} s",
             tuple((float(curves.time[at]), float(curves.time[at + 1])) for at in jumps),
         )
@@ -187,21 +182,21 @@ def jump(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
 NO_LEVEL = "no level of the sound, which openSMILE's ComParE 2016 has"
 
 
-def silence(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def silence(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Long silence: a microphone that was off, or muted."""
     if curves.loudness is None or curves.sound_time is None:
         raise NothingToLookAtError(NO_LEVEL)
-    spans = spans_where(curves.loudness < limits.silence_db, curves.sound_time, _sound_end(curves), limits.silence_s)
+    spans = spans_where(curves.loudness < SILENCE_DB, curves.sound_time, _sound_end(curves), SILENCE_S)
     if spans:
         yield QualityFinding(
             Rule.SILENCE,
-            f"no {limits.silence_s:g} s in a row are quieter than {limits.silence_db:g} dB of full scale",
+            f"no {SILENCE_S:g} s in a row are quieter than {SILENCE_DB:g} dB of full scale",
             f"silent for {total_s(spans):.1f} s in all",
             spans,
         )
 
 
-def clipping(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def clipping(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Sound at full scale: judged by its samples where they were decoded, otherwise by its level."""
     if curves.clipped is not None:
         if curves.clipped:
@@ -212,11 +207,11 @@ def clipping(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindi
         return
     if curves.loudness is None or curves.sound_time is None:
         raise NothingToLookAtError(NO_LEVEL)
-    spans = merged(spans_where(curves.loudness > limits.clipping_db, curves.sound_time, _sound_end(curves), 0.0), 0.2)
+    spans = merged(spans_where(curves.loudness > CLIPPING_DB, curves.sound_time, _sound_end(curves), 0.0), 0.2)
     if spans:
         yield QualityFinding(
             Rule.CLIPPING,
-            f"no 60 ms have a mean level above {limits.clipping_db:g} dB of full scale: a voice that loud is cut off "
+            f"no 60 ms have a mean level above {CLIPPING_DB:g} dB of full scale: a voice that loud is cut off "
             "at its peaks (judged by the level, not by the samples)",
             f"too loud for {total_s(spans):.2f} s in all",
             spans,
@@ -227,41 +222,41 @@ def _sound_end(curves: SessionCurves) -> float:
     return curves.end_s if curves.sound_end_s is None else curves.sound_end_s
 
 
-def lengths(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def lengths(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Picture and sound that do not begin or end together; for tracks that have both."""
     if not curves.has_frames or curves.sound_end_s is None or curves.sound_time is None or not len(curves.sound_time):
         raise NothingToLookAtError("not both a picture and openSMILE's rows of the sound")
     start_s = float(curves.sound_time[0])
-    if abs(start_s) > limits.lengths_s:
+    if abs(start_s) > LENGTHS_S:
         where = "after" if start_s > 0 else "before"
         yield QualityFinding(
             Rule.LENGTHS,
-            f"picture and sound begin within {limits.lengths_s:g} s of each other",
+            f"picture and sound begin within {LENGTHS_S:g} s of each other",
             f"the sound begins {abs(start_s):.2f} s {where} the picture",
             (tuple(sorted((0.0, start_s))),),  # type: ignore[arg-type]
         )
     difference = curves.sound_end_s - curves.end_s
-    if abs(difference) > limits.lengths_s:
+    if abs(difference) > LENGTHS_S:
         longer, shorter = ("sound", "picture") if difference > 0 else ("picture", "sound")
         yield QualityFinding(
             Rule.LENGTHS,
-            f"picture and sound end within {limits.lengths_s:g} s of each other",
+            f"picture and sound end within {LENGTHS_S:g} s of each other",
             f"the {longer} goes on for {abs(difference):.2f} s after the {shorter} has ended",
             (tuple(sorted((curves.end_s, curves.sound_end_s))),),  # type: ignore[arg-type]
         )
 
 
-def outside_speech(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def outside_speech(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Utterances at times almost without voice: the transcript is shifted, or another session's."""
     if curves.f0 is None or curves.sound_time is None:
         raise NothingToLookAtError("no pitch of the sound, which openSMILE's ComParE 2016 has")
-    if curves.utterances is None or not (_lengths_s(curves.utterances) >= limits.utterance_s).any():
-        raise NothingToLookAtError(f"no utterance of {limits.utterance_s:g} s and more")
-    spans = tuple(_unvoiced(curves.utterances, np.isfinite(curves.f0), curves.sound_time, limits))
+    if curves.utterances is None or not (_lengths_s(curves.utterances) >= UTTERANCE_S).any():
+        raise NothingToLookAtError(f"no utterance of {UTTERANCE_S:g} s and more")
+    spans = tuple(_unvoiced(curves.utterances, np.isfinite(curves.f0), curves.sound_time))
     if spans:
         yield QualityFinding(
             Rule.OUTSIDE_SPEECH,
-            f"every utterance of {limits.utterance_s:g} s and more has a pitch for at least {limits.voiced:.0%} of it",
+            f"every utterance of {UTTERANCE_S:g} s and more has a pitch for at least {VOICED:.0%} of it",
             f"{len(spans)} of {len(curves.utterances.start_s)} utterances are at times almost without voice",
             spans,
         )
@@ -271,16 +266,16 @@ def _lengths_s(utterances: Utterances) -> np.ndarray:
     return np.asarray(utterances.end_s) - np.asarray(utterances.start_s)
 
 
-def _unvoiced(utterances: Utterances, voiced: np.ndarray, time: np.ndarray, limits: Thresholds) -> Iterator[Span]:
+def _unvoiced(utterances: Utterances, voiced: np.ndarray, time: np.ndarray) -> Iterator[Span]:
     total = np.concatenate([[0], np.cumsum(voiced)])
     for start, end in zip(utterances.start_s.tolist(), utterances.end_s.tolist(), strict=True):
         first, stop = np.searchsorted(time, (start, end))
         share = (total[stop] - total[first]) / (stop - first) if stop > first else 0.0
-        if end - start >= limits.utterance_s and share < limits.voiced:
+        if end - start >= UTTERANCE_S and share < VOICED:
             yield start, end
 
 
-def misfits(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFinding]:
+def misfits(curves: SessionCurves) -> Iterator[QualityFinding]:
     """Per-frame features whose number of rows is not the session's number of frames."""
     if not curves.frame_features:
         raise NothingToLookAtError("no feature with a row for each frame")
@@ -288,7 +283,7 @@ def misfits(curves: SessionCurves, limits: Thresholds) -> Iterator[QualityFindin
         yield QualityFinding(Rule.MISFIT, "every per-frame feature has a row for every frame", trouble)
 
 
-_RULES: Mapping[tuple[Rule, ...], Callable[[SessionCurves, Thresholds], Iterator[QualityFinding]]] = {
+_RULES: Mapping[tuple[Rule, ...], Callable[[SessionCurves], Iterator[QualityFinding]]] = {
     (Rule.FACE_LOST,): face_lost,
     (Rule.FACE_JUMP,): face_jump,
     (Rule.SILENCE,): silence,
@@ -322,12 +317,12 @@ class Quality:
         return "; ".join(f"{', '.join(rules)} ({reason})" for reason, rules in reasons.items())
 
 
-def check_quality(curves: SessionCurves, thresholds: Thresholds | None = None) -> Quality:
+def check_quality(curves: SessionCurves) -> Quality:
     """Apply every rule to a session's curves."""
     quality = Quality()
     for rules, find in _RULES.items():
         try:
-            quality.findings += find(curves, thresholds or Thresholds())
+            quality.findings += find(curves)
         except NothingToLookAtError as error:
             quality.not_looked_at |= dict.fromkeys(rules, str(error))
     return quality

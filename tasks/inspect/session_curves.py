@@ -212,9 +212,11 @@ def _summary(name: str, unit: str, values: np.ndarray) -> CurveSummary:
     return CurveSummary(name, unit, low, median, high, len(finite) / len(values), sparkline(values))
 
 
-def sparkline(values: np.ndarray, width: int = SPARK_WIDTH) -> str:
-    """The means of ``width`` equal parts of ``values`` (n,), scaled from the smallest mean to the largest."""
-    parts = np.array_split(np.where(np.isfinite(values), values, np.nan).astype(np.float64), min(width, len(values)))
+def sparkline(values: np.ndarray) -> str:
+    """The means of equal parts of ``values`` (n,), scaled from the smallest mean to the largest."""
+    parts = np.array_split(
+        np.where(np.isfinite(values), values, np.nan).astype(np.float64), min(SPARK_WIDTH, len(values))
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a part without a value has no mean, and is a space
         means = np.array([np.nanmean(part) for part in parts])

@@ -20,15 +20,14 @@ class Thinned:
     rows: int  # in each bucket; 1 where every row is drawn
 
 
-def thin(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> Thinned:
-    """At most ``2 * buckets`` points of a curve, every extreme among them.
+def thin(time: np.ndarray, values: np.ndarray) -> Thinned:
+    """At most ``2 * BUCKETS`` points of a curve, every extreme among them.
 
     Args:
         time: (n,) seconds.
         values: (n,), NaN where there is none. A bucket without any value is a gap.
-        buckets: their number.
     """
-    rows = rows_per_bucket(len(values), buckets)
+    rows = rows_per_bucket(len(values))
     if rows == 1:
         return Thinned(time.astype(np.float32), values.astype(np.float32), 1)
     table = _bucketed(values, rows)
@@ -42,18 +41,17 @@ def thin(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> Thinne
     return Thinned(time[at].astype(np.float32), y, rows)
 
 
-def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
+def bucket_max(time: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """The largest value of each bucket, for a strip of colours.
 
     Args:
         time: (n,) seconds.
         values: (n, columns), NaN where missing.
-        buckets: their number.
 
     Returns:
         The times of the buckets (see :func:`cell_edges`), their maxima (columns, m) float32, and the rows in each.
     """
-    rows = rows_per_bucket(len(values), buckets)
+    rows = rows_per_bucket(len(values))
     table = np.stack([_bucketed(column, rows) for column in values.T])
     empty = np.isnan(table).all(axis=2)
     maxima = np.where(np.isnan(table), -np.inf, table).max(axis=2)
@@ -61,9 +59,9 @@ def bucket_max(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> 
     return cell_edges(time[::rows], last_frame_end_s(time), rows), maxima.astype(np.float32), rows
 
 
-def bucket_mean(time: np.ndarray, values: np.ndarray, buckets: int = BUCKETS) -> tuple[np.ndarray, np.ndarray, int]:
+def bucket_mean(time: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """The mean of each bucket; everything else as in :func:`bucket_max`, but ``values`` has no NaN."""
-    rows = rows_per_bucket(len(values), buckets)
+    rows = rows_per_bucket(len(values))
     means = np.stack([np.nanmean(_bucketed(column, rows), axis=1) for column in values.T])
     return cell_edges(time[::rows], last_frame_end_s(time), rows), means.astype(np.float32), rows
 
@@ -77,9 +75,9 @@ def cell_edges(starts: np.ndarray, end_s: float, rows: int) -> np.ndarray:
     return (starts if rows == 1 else np.append(starts, end_s)).astype(np.float32)
 
 
-def rows_per_bucket(rows: int, buckets: int = BUCKETS) -> int:
+def rows_per_bucket(rows: int) -> int:
     """1 where every row can be drawn, two to a bucket; else the number of rows in a bucket."""
-    return 1 if rows <= 2 * buckets else -(-rows // buckets)
+    return 1 if rows <= 2 * BUCKETS else -(-rows // BUCKETS)
 
 
 def _bucketed(values: np.ndarray, rows: int) -> np.ndarray:

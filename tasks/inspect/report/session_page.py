@@ -33,7 +33,7 @@ from tasks.media.sound import NoAudioError, find_clipped
 from tasks.media.video_header import read_header
 from tasks.study.load import Study, StudyFileError
 
-_WIDTH = 320
+_WIDTH, _PICTURES = 320, 8  # pixels, and the most pictures of a track
 
 
 @dataclass(frozen=True)
@@ -191,10 +191,8 @@ def _pictures(pages: Pages, session_id: str, track: str, device: Device | None) 
         return [], f"No pictures: {error}"
 
 
-def write_thumbnails(
-    video: Path, store: FeatureStore, session_id: str, folder: Path, track: str, count: int = 8
-) -> list[Picture]:
-    """Write at most ``count`` frames spread evenly over a track's video as JPEG files into a new folder.
+def write_thumbnails(video: Path, store: FeatureStore, session_id: str, folder: Path, track: str) -> list[Picture]:
+    """Write a few frames spread evenly over a track's video as JPEG files into a new folder.
 
     Raises:
         OverlayError: the store has no landmarks and no poses of the track.
@@ -203,7 +201,7 @@ def write_thumbnails(
     time = store.read(session_id, of_track(CLOCK, track), array="time")
     if not len(time):
         raise OverlayError(f"{session_id} has no frames")
-    frames = np.unique(np.linspace(0, len(time) - 1, min(count, len(time)) + 2)[1:-1].round().astype(int)).tolist()
+    frames = np.unique(np.linspace(0, len(time) - 1, min(_PICTURES, len(time)) + 2)[1:-1].round().astype(int)).tolist()
     folder.mkdir(parents=True, mode=0o700)
     pictures = []
     for frame, picture in zip(frames, draw_overlays(video, store, session_id, frames, track), strict=True):
