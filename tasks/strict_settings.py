@@ -73,10 +73,10 @@ def suggest_key(model: Any, path: Sequence[int | str]) -> str:
     """A question after the known key that is most like an unknown one; empty where none is like it.
 
     Args:
-        model: of the whole configuration.
+        model: of the whole configuration, or a union of models.
         path: of the unknown key, as pydantic's errors have it (``loc``).
     """
-    beside = [model]
+    beside = list(_leaves(model))
     for part in path[:-1]:  # the number of an item, or the tag of a union, is no key
         inside = [_field_types(leaf)[part] for leaf in beside if part in _field_types(leaf)]
         beside = [leaf for annotation in inside for leaf in _leaves(annotation)] or beside

@@ -26,7 +26,9 @@ from tasks.inspect.formatting import counted
 
 def index(
     study: StudyArgument,
-    features: Annotated[str | None, typer.Argument(help="Feature store whose clips.parquet is written.")] = None,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help="Feature store whose clips.parquet is written.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write here instead, from the tables alone.")] = None,
     replace_study: ReplaceStudyOption = False,
     config: ConfigOption = None,
@@ -42,17 +44,17 @@ def index(
     from tasks.study.load import load_study
     from tasks.study.study_identity import remember_study
 
-    if (features is None) == (out is None):
+    if (store is None) == (out is None):
         fail("give either STORE or --out FILE.parquet", 2)
     with usage_errors():
         settings = load_settings(config)
         loaded = load_study(study)
         check_labels(settings, loaded)
-        if features is not None:
-            storage = open_store(features)
+        if store is not None:
+            storage = open_store(store)
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
-            built = update_clip_index(loaded, settings.clips, FeatureStore(features), settings.labels, anew=True)
+            built = update_clip_index(loaded, settings.clips, FeatureStore(store), settings.labels, anew=True)
         elif out is not None:
             built = build_clip_index(loaded, settings.clips, None, settings.labels)
             export_clip_index(built.clips, out)
@@ -71,7 +73,7 @@ def index(
 
 
 def clips(
-    features: StoreArgument,
+    store: StoreArgument,
     where: Annotated[str | None, typer.Option(help="Only these, as in training: 'split == \"train\"'.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -81,7 +83,7 @@ def clips(
     from storyframes.store.feature_store import FeatureStore
 
     with usage_errors(), refused_if(ValueError):
-        index = FeatureStore(features).clips()
+        index = FeatureStore(store).clips()
         schemes = index.attrs.get("schemes", {})
         chosen = filter_clips(index, where)
     if json:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tasks.inspect.devices import Device
     from tasks.study.load import Study
 
-SessionArgument = Annotated[str, typer.Argument(help="The session.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
 TrackOption = Annotated[
     str | None, typer.Option(help="Only this track; 'main' are the session's own files. All tracks otherwise.")
 ]
 
 
 def show(
-    features: StoreArgument,
+    store: StoreArgument,
     session: SessionArgument,
     track: TrackOption = None,
     json: JsonOption = False,
@@ -47,17 +47,20 @@ def show(
     from tasks.inspect.read_curves import has_curves, read_curves
 
     with usage_errors():
-        store = FeatureStore(features)
-        entries = list(record_status.scan(store.storage, session))
+        feature_store = FeatureStore(store)
+        entries = list(record_status.scan(feature_store.storage, session))
         if not entries:
-            store.session(session)  # says which session is unknown, and of how many
+            feature_store.session(session)  # says which session is unknown, and of how many
         tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(one.feature)[1] for one in entries)])
         if track is not None:
             if track not in tracks:
-                fail(f"{session} has no track {track!r} in {features}; it has {', '.join(tracks)}", 2)
+                fail(f"{session} has no track {track!r} in {store}; it has {', '.join(tracks)}", 2)
             tracks = {track: None}
             entries = [one for one in entries if feature_and_track(one.feature)[1] == track]
-        curves = {one: read_curves(store, session, one) if has_curves(store, session, one) else None for one in tracks}
+        curves = {
+            one: read_curves(feature_store, session, one) if has_curves(feature_store, session, one) else None
+            for one in tracks
+        }
     if json:
         print(session_json(session, entries, curves))  # noqa: T201
         return
@@ -68,7 +71,7 @@ def show(
 
 def view(
     study: StudyArgument,
-    features: StoreArgument,
+    store: StoreArgument,
     session: SessionArgument,
     track: TrackOption = None,
     out: Annotated[Path | None, typer.Option(help="The .rrd file; SESSION.rrd here otherwise.")] = None,
@@ -92,9 +95,9 @@ def view(
     with usage_errors(), error_console().status("exporting") as spinner:
         loaded = load_study(study)
         devices = _devices(loaded, session, track)
-        store = FeatureStore(features)
-        check_study_record(store.storage, loaded)
-        nothing = [name for name in devices if len(devices) > 1 and not has_curves(store, session, name)]
+        feature_store = FeatureStore(store)
+        check_study_record(feature_store.storage, loaded)
+        nothing = [name for name in devices if len(devices) > 1 and not has_curves(feature_store, session, name)]
         chosen = [device for name, device in devices.items() if name not in nothing] or list(devices.values())
         exported = [
             ExportedTrack(
@@ -106,7 +109,7 @@ def view(
         ]
         try:
             frames = export_recording(
-                store,
+                feature_store,
                 session,
                 exported,
                 target,
@@ -144,7 +147,7 @@ def _devices(study: Study, session: str, track: str | None) -> dict[str, Device]
 
 def overlay(
     study: StudyArgument,
-    features: StoreArgument,
+    store: StoreArgument,
     session: SessionArgument,
     out: Annotated[Path, typer.Option(help="PNG file to write.")],
     frame: Annotated[int, typer.Option(min=0, help="Which frame of the track, from 0.")] = 0,
@@ -163,10 +166,10 @@ def overlay(
         if video is None:
             cameras = ", ".join(name for name, one in devices_of(loaded, session).items() if one.files.video)
             fail(f"the track {track!r} of {session} has no video; there are the cameras {cameras}", 2)
-        store = FeatureStore(features)
-        check_study_record(store.storage, loaded)
+        feature_store = FeatureStore(store)
+        check_study_record(feature_store.storage, loaded)
     try:
-        picture = draw_overlay(loaded.path(video), store, session, frame, track)
+        picture = draw_overlay(loaded.path(video), feature_store, session, frame, track)
     except (OverlayError, StudyFileError) as error:
         fail(str(error), 2)
     write_picture(picture, out)

@@ -25,7 +25,7 @@ from flows.cli.terminal import (
 
 def report(
     study: StudyArgument,
-    features: StoreArgument,
+    store: StoreArgument,
     out: Annotated[Path, typer.Option(help="Folder of the site: a new one, an empty one, or an older report.")],
     with_text: Annotated[
         bool, typer.Option("--with-text", help="Show the transcripts; speakers as in the feature store.")
@@ -50,13 +50,13 @@ def report(
     from tasks.study.study_identity import check_study_record
 
     with usage_errors(), error_console().status("reading the study") as spinner:
-        settings, loaded, store = load_settings(config), load_study(study), FeatureStore(features)
-        check_study_record(store.storage, loaded)
+        settings, loaded, feature_store = load_settings(config), load_study(study), FeatureStore(store)
+        check_study_record(feature_store.storage, loaded)
         try:
             check_target(out)
             built = build_report(
                 loaded,
-                store,
+                feature_store,
                 settings,
                 out,
                 ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels, settings.sections),
@@ -87,8 +87,10 @@ def report(
 
 
 def compare(
-    store_a: Annotated[str, typer.Argument(help="A feature store, for instance from before an upgrade.")],
-    store_b: Annotated[str, typer.Argument(help="Another one of the same study.")],
+    store_a: Annotated[
+        str, typer.Argument(metavar="STORE_A", help="A feature store, for instance from before an upgrade.")
+    ],
+    store_b: Annotated[str, typer.Argument(metavar="STORE_B", help="Another one of the same study.")],
     features: Annotated[
         list[str] | None,
         typer.Option(help="Only these features, of all tracks (FEATURE@TRACK: of one); with commas, or repeated."),

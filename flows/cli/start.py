@@ -105,7 +105,7 @@ def duration(seconds: float) -> str:
 
 
 def doctor(
-    features: Annotated[str | None, typer.Argument(help="A feature store to look at as well.")] = None,
+    store: Annotated[str | None, typer.Argument(metavar="STORE", help="A feature store to look at as well.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -117,7 +117,7 @@ def doctor(
     from flows.doctor.machine import examine
 
     with usage_errors(), error_console().status("looking"):
-        findings = examine(features, config)
+        findings = examine(store, config)
     if json:
         print(doctor_json(findings))  # noqa: T201
     else:

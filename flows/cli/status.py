@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def status(
-    features: StoreArgument,
+    store: StoreArgument,
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session, and nothing else is read; may be given again.")
     ] = None,
@@ -36,7 +36,7 @@ def status(
     from storyframes.store.record_status import ALL_SESSIONS
 
     with usage_errors():
-        storage = open_store(features)
+        storage = open_store(store)
 
         def look() -> Iterator[FeatureStatus]:
             for one in dict.fromkeys(session or [ALL_SESSIONS]):
@@ -49,7 +49,7 @@ def status(
         if session:
             entries = list(entries)
             for one in sorted(set(session) - {entry.session_id for entry in entries}):
-                fail(f"there is no session {one!r} in {features}", 2)
+                fail(f"there is no session {one!r} in {store}", 2)
         if json:
             for part in status_json(entries):
                 print(part, end="")  # noqa: T201

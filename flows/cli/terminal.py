@@ -21,7 +21,7 @@ from storyframes.installation import install_line
 if TYPE_CHECKING:
     from tasks.study.load import StudyError
 
-StudyArgument = Annotated[Path, typer.Argument(help="Folder of the study's tables (docs/study.md).")]
+StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of the study's tables (docs/study.md).")]
 StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="The feature store: a folder, or s3://bucket/prefix.")
 ]

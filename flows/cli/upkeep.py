@@ -17,7 +17,7 @@ _MOST_SHOWN = 20
 
 
 def verify(
-    features: StoreArgument,
+    store: StoreArgument,
     session: Annotated[
         str, typer.Option(help="Only this session: nothing else is listed or read; of the tables, only the catalogue.")
     ] = "",
@@ -45,7 +45,7 @@ def verify(
         def progress(session_id: str, feature: str) -> None:
             spinner.update(f"verifying {session_id}/{feature}")
 
-        storage = open_store(features, damaged=True)
+        storage = open_store(store, damaged=True)
         if session and not ID_PATTERN.fullmatch(session):
             fail(f"no session can be called {session!r}", 2)
         repaired = maintenance.repair(storage, session) if repair else []
@@ -57,7 +57,7 @@ def verify(
         findings = list(maintenance.verify(storage, progress, session, looked_at=looked_at, study_sessions=sessions))
     checked = len(looked_at.published)
     if session and not checked and not looked_at.unpublished and not findings:
-        fail(f"there is no session {session!r} in {features}", 2)
+        fail(f"there is no session {session!r} in {store}", 2)
     if json:
         content = {
             "sound": bool(checked) and not findings and looked_at.is_complete,
@@ -100,7 +100,7 @@ def verify(
 
 
 def gc(
-    features: StoreArgument,
+    store: StoreArgument,
     grace_hours: Annotated[float, typer.Option(min=0, help="Keep what was current or touched this recently.")] = 168,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go.")] = False,
     json: JsonOption = False,
@@ -114,7 +114,7 @@ def gc(
     unread: dict[str, str] = {}
     with usage_errors():
         found = maintenance.collect(
-            open_store(features), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
+            open_store(store), grace_hours * 3600, dry_run=dry_run, unreadable=unread.__setitem__
         )
         removals = list(found)
     leftovers = scratch.sweep(dry_run=dry_run)

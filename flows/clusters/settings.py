@@ -14,7 +14,7 @@ import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from storyframes.config_file import ConfigFileError, check_values, read_text
-from tasks.strict_settings import StrictSettings
+from tasks.strict_settings import StrictSettings, suggest_key
 
 
 class ClusterSettingsError(Exception):
@@ -214,4 +214,6 @@ def anchor_certificates(content: Any, folder: Path) -> None:
 
 def _describe(fault: Any) -> str:
     place = ".".join(str(part) for part in fault["loc"]) or "the cluster"
+    if fault["type"] == "extra_forbidden":
+        return f"{place}: there is no such key{suggest_key(ClusterSettings, fault['loc'])}"
     return f"{place}: {fault['msg'].removeprefix('Value error, ')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -74,7 +75,9 @@ def read_settings(path: Path) -> ReleaseSettings:
         raise ReleaseError(f"{path}: {error}") from None
     keys = [attribute.name for attribute in fields(ReleaseSettings)]
     if unknown := [key for key in content if key not in keys]:
-        raise ReleaseError(f"{path}: there is no key {unknown[0]!r}; there are {', '.join(keys)}")
+        close = difflib.get_close_matches(unknown[0], keys, n=1)
+        hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(keys)}"
+        raise ReleaseError(f"{path}: there is no key {unknown[0]!r}{hint}")
     if lacking := [key for key in _NEEDED if not content.get(key)]:
         raise ReleaseError(f"{path}: {lacking[0]!r} is missing or empty")
     return ReleaseSettings(**{key: _checked(path, key, value) for key, value in content.items()})
