@@ -30,7 +30,7 @@ class PlugInSections(Mapping[str, BaseModel]):
     """The sections of plug-ins by name; a plug-in is imported when its section is read.
 
     Attributes:
-        content: what the file says in those that it has; the others have their defaults.
+        content: the sections that the file has, unvalidated; the others have their defaults.
     """
 
     content: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -98,8 +98,8 @@ def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyT
 
     Args:
         path: the file.
-        sections: by name, what a program says of sections in the file's place, key by key; paths in it are relative to
-            the current folder.
+        sections: by name, sections whose keys replace those of the file; paths in them are relative to the current
+            folder.
 
     Raises:
         SettingsError: the file cannot be read, is no TOML, or something has unknown keys or bad values.

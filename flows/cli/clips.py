@@ -34,7 +34,7 @@ def index(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the clip index: one row per sliding window and what it is labelled of."""
+    """Write the clip index: one row per sliding window and the label columns of each clip."""
     from flows.cli.tables.study import clips_content, clips_table, without_clips
     from flows.settings import check_labels, load_settings
     from storyframes.store import catalogue

@@ -51,15 +51,15 @@ def show(
         entries = list(record_status.scan(feature_store.storage, session))
         if not entries:
             feature_store.session(session)  # says which session is unknown, and of how many
-        tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(one.feature)[1] for one in entries)])
+        tracks = dict.fromkeys([MAIN, *sorted(feature_and_track(entry.feature)[1] for entry in entries)])
         if track is not None:
             if track not in tracks:
                 fail(f"{session} has no track {track!r} in {store}; it has {', '.join(tracks)}", 2)
             tracks = {track: None}
-            entries = [one for one in entries if feature_and_track(one.feature)[1] == track]
+            entries = [entry for entry in entries if feature_and_track(entry.feature)[1] == track]
         curves = {
-            one: read_curves(feature_store, session, one) if has_curves(feature_store, session, one) else None
-            for one in tracks
+            name: read_curves(feature_store, session, name) if has_curves(feature_store, session, name) else None
+            for name in tracks
         }
     if json:
         print(session_json(session, entries, curves))  # noqa: T201
@@ -79,7 +79,7 @@ def view(
 ) -> None:
     """Export a session as a rerun.io recording: frames, landmarks, poses and curves on the session's timeline.
 
-    Every track lies below its own name, where its clock says.
+    Every track is below its own name, at the times that its clock gives.
     """
     need("av", "pipeline,view")
     need("rerun", "view")
@@ -119,8 +119,8 @@ def view(
             fail(str(error), 2)
         except OSError as error:
             cannot_write(target, error)
-    held = with_video and any(one.video for one in exported)
-    private = "; it holds pictures of the recording, keep it private" if held else ""
+    has_pictures = with_video and any(track.video for track in exported)
+    private = "; it holds pictures of the recording, keep it private" if has_pictures else ""
     counts = {name: f"{count} frames" if count else "no picture" for name, count in frames.items()}
     what = counts.get(MAIN, "") if set(counts) == {MAIN} else ", ".join(f"{name} {of}" for name, of in counts.items())
     console().print(f"{escape(str(target))}: {escape(what)}{private}", soft_wrap=True)
@@ -153,7 +153,7 @@ def overlay(
     frame: Annotated[int, typer.Option(min=0, help="Which frame of the track, from 0.")] = 0,
     track: Annotated[str, typer.Option(help="Which camera; 'main' is the session's own video.")] = "main",
 ) -> None:
-    """Draw landmarks and poses on one frame, to look at: writes a picture of the recording where you say."""
+    """Draw landmarks and poses on one frame, to look at: writes a picture of the recording to --out."""
     from storyframes.store.feature_store import FeatureStore
     from tasks.inspect.devices import devices_of
     from tasks.inspect.overlay import OverlayError, draw_overlay, write_picture
@@ -164,8 +164,8 @@ def overlay(
         loaded = load_study(study)
         video = _devices(loaded, session, track)[track].files.video
         if video is None:
-            cameras = ", ".join(name for name, one in devices_of(loaded, session).items() if one.files.video)
-            fail(f"the track {track!r} of {session} has no video; there are the cameras {cameras}", 2)
+            cameras = ", ".join(name for name, device in devices_of(loaded, session).items() if device.files.video)
+            fail(f"the track {track!r} of {session} has no video; its cameras are {cameras}", 2)
         feature_store = FeatureStore(store)
         check_study_record(feature_store.storage, loaded)
     try:

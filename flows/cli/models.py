@@ -88,7 +88,7 @@ def _fetch_file(name: str) -> None:
 
 
 def _fetch_for(config: Path) -> None:
-    """What the features of a configuration need; one that cannot be had leaves the others alone."""
+    """Fetch what the features of a configuration need; one that cannot be fetched does not stop the others."""
     from flows.settings import load_settings
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.registry import build_extractors
@@ -168,7 +168,7 @@ def extractors_install(
         Path | None, typer.Option("--python", help="The interpreter to make it with; without it this one.")
     ] = None,
 ) -> None:
-    """Make the environment that a plug-in's program runs in, from its pins; does nothing where it is there."""
+    """Make the environment that a plug-in's program runs in, from its pins; does nothing if it exists."""
     from tasks.extractors.availability import NoEnvironmentError, requirements_of
     from tasks.extractors.outside.environment import InstallError, install_environment
 

@@ -111,12 +111,12 @@ def compare(
 
     if out:
         need("plotly", "report")
-    wanted = listed("--features", features) or None
+    names = listed("--features", features) or None
     with usage_errors(), error_console().status("comparing") as spinner:
         a, b = FeatureStore(store_a), FeatureStore(store_b)
         try:
             allowed = parse_tolerances(tolerance or [], exact=exact)
-            compared = compare_stores(a, b, allowed, wanted, lambda name: spinner.update(f"comparing {escape(name)}"))
+            compared = compare_stores(a, b, allowed, names, lambda name: spinner.update(f"comparing {escape(name)}"))
         except ComparisonError as error:
             fail(str(error), 2)
     if out:
@@ -142,5 +142,5 @@ def compare(
 
 
 def _short_name(location: str) -> str:
-    """The end of a store's location: a page that is handed on does not tell where on a machine it lies."""
+    """The end of a store's location: a page may be passed on, so it does not have the whole path."""
     return "/".join(location.rstrip("/").split("/")[-2:])

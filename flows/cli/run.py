@@ -105,7 +105,7 @@ def first_word_heard(run: Callable[[], State]) -> State:
             with tags(own_tag()):
                 return run()
         except RuntimeError as error:
-            # The first word with a server is the only one that Prefect does not say again while the server starts anew.
+            # Prefect repeats every request while the server restarts, except the first one.
             if _NOT_REACHED not in str(error):
                 raise
             if time.monotonic() > deadline:
@@ -114,7 +114,7 @@ def first_word_heard(run: Callable[[], State]) -> State:
 
 
 def _without_server(run: Run) -> RunResult:
-    """The result of a run whose server died too often: the tables are written of all that was published."""
+    """The result of a run whose server died too often: the tables are written from what was published."""
     interruption.leave_at_once()
     index, problem = write_tables(run)
     lost = "the command's own Prefect server died again and again: extract again, what was published stays"

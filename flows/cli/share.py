@@ -48,9 +48,9 @@ def export(
             replace=replace,
             progress=lambda session_id, name: spinner.update(f"exporting {session_id}/{name}"),
         )
-    for one in done.left_out:
-        where = escape(f"{one['session_id']}/{one['feature']}")
-        error_console().print(f"[yellow]left out[/] {where}: {escape(one['reason'])}")
+    for omission in done.left_out:
+        where = escape(f"{omission['session_id']}/{omission['feature']}")
+        error_console().print(f"[yellow]left out[/] {where}: {escape(omission['reason'])}")
     if json:
         print(done.to_json(), end="")  # noqa: T201
     else:
@@ -120,7 +120,7 @@ def make(
 def verify(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")], json: JsonOption = False
 ) -> None:
-    """Tell whether every file of a release is as it was released, and nothing lies beside them, no key above all."""
+    """Check that every file of a release is unchanged and that there are no others, in particular no key."""
     from storyframes.release.manifest import verify_release
 
     with usage_errors():

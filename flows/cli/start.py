@@ -134,13 +134,14 @@ def doctor_table(findings: Sequence[Finding]) -> Table:
     table = Table()
     for heading in ("", "about", "what there is"):
         table.add_column(heading, overflow="fold")
-    for one in findings:
-        advice = f"\n[bold]→[/] {escape(one.advice)}" if one.advice else ""
-        table.add_row(f"[{_STYLE[one.state]}]{one.state}[/]", escape(one.about), f"{escape(one.what)}{advice}")
+    for finding in findings:
+        advice = f"\n[bold]→[/] {escape(finding.advice)}" if finding.advice else ""
+        state = f"[{_STYLE[finding.state]}]{finding.state}[/]"
+        table.add_row(state, escape(finding.about), f"{escape(finding.what)}{advice}")
     return table
 
 
 def doctor_json(findings: Sequence[Finding]) -> str:
     """The same for scripts."""
-    works = not any(one.is_fault for one in findings)
-    return finite_json({"works": works, "findings": [one.to_json() for one in findings]})
+    works = not any(finding.is_fault for finding in findings)
+    return finite_json({"works": works, "findings": [finding.to_json() for finding in findings]})

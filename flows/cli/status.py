@@ -39,8 +39,8 @@ def status(
         storage = open_store(store)
 
         def look() -> Iterator[FeatureStatus]:
-            for one in dict.fromkeys(session or [ALL_SESSIONS]):
-                yield from current_statuses(storage, one)
+            for session_id in dict.fromkeys(session or [ALL_SESSIONS]):
+                yield from current_statuses(storage, session_id)
 
         if watch:
             _watch(lambda: Group(*status_tables(look())), every)
@@ -48,8 +48,8 @@ def status(
         entries: Iterable[FeatureStatus] = look()
         if session:
             entries = list(entries)
-            for one in sorted(set(session) - {entry.session_id for entry in entries}):
-                fail(f"there is no session {one!r} in {store}", 2)
+            for session_id in sorted(set(session) - {entry.session_id for entry in entries}):
+                fail(f"there is no session {session_id!r} in {store}", 2)
         if json:
             for part in status_json(entries):
                 print(part, end="")  # noqa: T201
@@ -80,11 +80,11 @@ def runs(
         prefect_server(lambda what: spinner.update(escape(what)), looking=True),
     ):
         spinner.update("reading the runs that it knows")
-        found = recent_runs(limit)
+        recent = recent_runs(limit)
     if json:
-        print(runs_json(found))  # noqa: T201
+        print(runs_json(recent))  # noqa: T201
     else:
-        console().print(runs_table(found))
+        console().print(runs_table(recent))
 
 
 def deploy(

@@ -210,9 +210,9 @@ def sync(
 
     with usage_errors():
         loaded = read_unsynchronised(study)
-        if unknown := [one for one in session or [] if one not in loaded.sessions]:
+        if unknown := [name for name in session or [] if name not in loaded.sessions]:
             fail(f"the study has no session {', '.join(unknown)}", 2)
-        chosen = [one for one in session or loaded.sessions if len(loaded.tracks.get(one, {})) > 1]
+        chosen = [name for name in session or loaded.sessions if len(loaded.tracks.get(name, {})) > 1]
         if not chosen:
             fail("no other cameras or microphones: name them in the table 'tracks' (docs/study.md)", 2)
         with error_console().status("listening") as spinner:
@@ -239,7 +239,8 @@ def sync(
         console().print("'storyframes index STUDY STORE' lets clips use them; nothing is extracted again")
     elif clocks:
         console().print(f"not written: {counted(len(clocks), 'clock')}; --write adds them to the study's tables")
-    if refused := [one for one in proposals if one.outcome is Outcome.REFUSED]:
-        for one in refused:
-            error_console().print(f"[bold red]refused[/] {escape(f'{one.session_id}, {one.track}: {one.reason}')}")
+    if refused := [proposal for proposal in proposals if proposal.outcome is Outcome.REFUSED]:
+        for proposal in refused:
+            where = escape(f"{proposal.session_id}, {proposal.track}")
+            error_console().print(f"[bold red]refused[/] {where}: {escape(proposal.reason)}")
         raise typer.Exit(1)

@@ -29,13 +29,13 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file (
 JsonOption = Annotated[bool, typer.Option("--json", help="For scripts: JSON on stdout.")]
 ReplaceStudyOption = Annotated[
     bool,
-    typer.Option("--replace-study", help="Take the place of another study, of which the feature store was made."),
+    typer.Option("--replace-study", help="Replace the other study from which the feature store was made."),
 ]
 
 WIDTH = 100  # columns of a terminal that are used
 _UNWRAPPED = 1_000_000  # columns: a line of a file or a pipe ends where it ends
 _LONGEST = 300  # characters of a path in a message
-# A place that cannot be what it is given for; anything else (a full disk, a broken one) may be otherwise tomorrow.
+# Errors of a path that cannot be used as asked; others (a full disk) may pass.
 _UNUSABLE = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR),
     *(errno.EISDIR, errno.EEXIST, errno.EINVAL),
@@ -65,10 +65,7 @@ LOOK: dict[str, Any] = {} if is_terminal() else {"rich_markup_mode": None, "cont
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A terminal, never wider than the tables; nothing is wrapped where there is no terminal.
-
-    Programs read what goes through a pipe, and a path or a message broken in two is found by none of them.
-    """
+    """A console at most as wide as the tables. Without a terminal nothing is wrapped, since a program reads it."""
     shown = Console(stderr=stderr, highlight=False)
     if not (sys.stderr if stderr else sys.stdout).isatty():
         return Console(stderr=stderr, highlight=False, width=_UNWRAPPED)
@@ -94,9 +91,9 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def listed(option: str, given: Iterable[str] | None) -> tuple[str, ...]:
-    """The names that an option gives, each once: with commas between them, or the option again for each.
+    """The names that an option gives, without duplicates: with commas between them, or the option repeated.
 
-    Blanks around a name are not part of it; where there is nothing between two commas, the command ends.
+    Blanks around a name are ignored; where a name is empty, the command ends.
     """
     parts = [part.strip() for text in given or () for part in text.split(",")]
     if "" in parts:
@@ -143,7 +140,7 @@ def refused_if(*refusals: type[Exception]) -> Iterator[None]:
     except refusals as error:
         fail(str(error), 2)
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever read the output has gone: nobody is left to tell
+        if error.errno == errno.EPIPE:  # the reader of the output has ended
             raise
         fail(describe(error), 2 if error.errno in _UNUSABLE else 1)
 

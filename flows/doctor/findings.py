@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class State(StrEnum):
-    """Whether a thing is there."""
+    """Whether something is available."""
 
     HERE = "here"
     GAP = "gap"  # something lacks it; nothing that was asked for
@@ -21,7 +21,7 @@ class Finding:
 
     Attributes:
         about: its name.
-        state: whether it is there.
+        state: whether it is available.
         what: what was found.
         advice: what to do about a gap, or a fault.
     """

@@ -108,7 +108,7 @@ def _temporary() -> Iterator[Finding]:
         yield Finding("temporary folder", State.GAP, what, "make room, or set TMPDIR to a folder on another disk")
         return
     if named and Path(os.path.abspath(named)) != folder:
-        what = f"TMPDIR={named} cannot be used, so {folder} is taken: intermediate files of recordings lie there"
+        what = f"TMPDIR={named} cannot be used, so {folder} is taken: intermediate files of recordings are there"
         yield Finding("temporary folder", State.GAP, what, "make the folder, make room there, or correct TMPDIR")
     else:
         yield _folder("temporary folder", folder, "set TMPDIR to a folder on another disk")

@@ -159,9 +159,7 @@ def test_an_overlay_needs_a_camera_that_there_is(dyad: Path, tmp_path: Path) -> 
     arguments = ("overlay", dyad / "study", dyad / "features", "s0001", "--out", tmp_path / "x.png", "--track")
     microphone = run(*arguments, "speaker_mic")
     assert microphone.exit_code == 2
-    assert (
-        "the track 'speaker_mic' of s0001 has no video; there are the cameras main, speaker_camera" in microphone.stderr
-    )
+    assert "the track 'speaker_mic' of s0001 has no video; its cameras are main, speaker_camera" in microphone.stderr
     unknown = run(*arguments, "speaker_cam")
     assert (unknown.exit_code, "is 'speaker_camera' meant?" in unknown.stderr) == (2, True)
     assert not list(tmp_path.iterdir())

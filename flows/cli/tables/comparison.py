@@ -54,8 +54,8 @@ def _mismatches_table(compared: Comparison) -> Table:
     table = Table(title=f"{len(compared.mismatches)} cannot be compared", title_justify="left")
     for heading in ("session", "feature", "what"):
         table.add_column(heading, overflow="fold")
-    for one in compared.mismatches[:_COLUMNS]:
-        table.add_row(escape(one.session_id), one.feature, escape(one.what))
+    for mismatch in compared.mismatches[:_COLUMNS]:
+        table.add_row(escape(mismatch.session_id), mismatch.feature, escape(mismatch.what))
     if len(compared.mismatches) > _COLUMNS:
         table.add_row("…", "", f"and {len(compared.mismatches) - _COLUMNS} more (--json has all)")
     return table
@@ -65,17 +65,17 @@ def _arrays_table(compared: Comparison) -> Table:
     table = Table()
     for heading in ("feature", "array", "columns", "beyond", "values", "values beyond", "largest"):
         table.add_column(heading, justify="left" if heading in ("feature", "array") else "right")
-    for feature, array in dict.fromkeys((one.feature, one.array) for one in compared.columns):
-        own = [one for one in compared.columns if (one.feature, one.array) == (feature, array)]
-        beyond = sum(not one.same for one in own)
+    for feature, array in dict.fromkeys((column.feature, column.array) for column in compared.columns):
+        own = [column for column in compared.columns if (column.feature, column.array) == (feature, array)]
+        beyond = sum(not column.same for column in own)
         table.add_row(
             feature,
             array,
             str(len(own)),
             f"[bold red]{beyond}[/]" if beyond else "[green]0[/]",
-            str(sum(one.compared for one in own)),
-            str(sum(one.beyond + one.one_sided for one in own)),
-            f"{max(one.largest for one in own):.3g}",
+            str(sum(column.compared for column in own)),
+            str(sum(column.beyond + column.one_sided for column in own)),
+            f"{max(column.largest for column in own):.3g}",
         )
     return table
 
@@ -86,17 +86,19 @@ def _columns_table(different: Sequence[ColumnDifference]) -> Table:
     for heading in ("beyond", "only one has", "largest", "mean", "tolerance"):
         table.add_column(heading, justify="right")
     table.add_column("worst at", overflow="fold")
-    ordered = sorted(different, key=lambda one: (one.beyond + one.one_sided) / max(one.compared, 1), reverse=True)
-    for one in ordered[:_COLUMNS]:
-        relative = f" + {one.tolerance.relative:.2%}" if one.tolerance.relative else ""
+    ordered = sorted(
+        different, key=lambda column: (column.beyond + column.one_sided) / max(column.compared, 1), reverse=True
+    )
+    for column in ordered[:_COLUMNS]:
+        relative = f" + {column.tolerance.relative:.2%}" if column.tolerance.relative else ""
         table.add_row(
-            escape(f"{one.feature}.{one.column}"),
-            str(one.beyond),
-            str(one.one_sided),
-            f"{one.largest:.3g}",
-            f"{one.mean:.3g}",
-            f"{one.tolerance.absolute:g}{relative}",
-            escape(f"{one.worst[0]}, row {one.worst[1]}") if one.worst else "",
+            escape(f"{column.feature}.{column.column}"),
+            str(column.beyond),
+            str(column.one_sided),
+            f"{column.largest:.3g}",
+            f"{column.mean:.3g}",
+            f"{column.tolerance.absolute:g}{relative}",
+            escape(f"{column.worst[0]}, row {column.worst[1]}") if column.worst else "",
         )
     if len(ordered) > _COLUMNS:
         table.add_row(f"and {len(ordered) - _COLUMNS} more", *[""] * 6)
@@ -106,8 +108,8 @@ def _columns_table(different: Sequence[ColumnDifference]) -> Table:
 def comparison_json(compared: Comparison) -> str:
     """The same for scripts, with every column."""
     content = {"same": compared.same, **dataclasses.asdict(compared)}
-    for column, one in zip(content["columns"], compared.columns, strict=True):
-        column["same"] = one.same
+    for column, difference in zip(content["columns"], compared.columns, strict=True):
+        column["same"] = difference.same
     return finite_json(content)
 
 

@@ -79,15 +79,15 @@ def _findings_table(findings: Sequence[QualityFinding], whose: str) -> Table:
     table = Table(title=whose + counted(len(findings), "finding"), title_justify="left")
     for heading in ("finding", "what", "rule", "times (s)"):
         table.add_column(heading, overflow="fold")
-    for one in findings:
-        spans = ", ".join(f"{start:.2f}-{stop:.2f}" for start, stop in one.spans[:_SPANS])
-        more = f" and {len(one.spans) - _SPANS} more" if len(one.spans) > _SPANS else ""
-        table.add_row(f"[yellow]{one.rule}[/]", escape(one.message), escape(one.rule_text), spans + more)
+    for finding in findings:
+        spans = ", ".join(f"{start:.2f}-{stop:.2f}" for start, stop in finding.spans[:_SPANS])
+        more = f" and {len(finding.spans) - _SPANS} more" if len(finding.spans) > _SPANS else ""
+        table.add_row(f"[yellow]{finding.rule}[/]", escape(finding.message), escape(finding.rule_text), spans + more)
     return table
 
 
 def _without_findings(quality: Quality, whose: str) -> Iterator[str]:
-    """What was judged and found right, and what was not judged: the one is never said of the other."""
+    """What was judged without a finding, and what was not judged: two different things."""
     count = len(quality.looked_at)
     if not quality.findings and not quality.not_looked_at:
         yield f"{whose}[green]no rule is broken[/]: nothing looks wrong with the recording"
@@ -111,7 +111,7 @@ def _track_json(curves: SessionCurves | None) -> dict[str, Any]:
     return {
         "frames": len(curves.time),
         "end_s": curves.length_s,
-        "curves": [dataclasses.asdict(one) for one in summarize_curves(curves)],
-        "findings": [dataclasses.asdict(one) for one in quality.findings],
+        "curves": [dataclasses.asdict(curve) for curve in summarize_curves(curves)],
+        "findings": [dataclasses.asdict(finding) for finding in quality.findings],
         "not_looked_at": {str(rule): reason for rule, reason in quality.not_looked_at.items()},
     }

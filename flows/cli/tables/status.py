@@ -46,7 +46,7 @@ def _status_table(cells: Mapping[tuple[str, str], Mapping[str, str]]) -> Table:
 
     Where fewer than half of the rows are measurements, the cell says how many are.
 
-    The other tracks of a session are lines below its own, so that a feature is one column whatever it is of.
+    The other tracks of a session are lines below its own, so that a feature is one column for all tracks.
     """
     shown = in_order({feature for line in cells.values() for feature in line} - {WHOLE_SESSION})
     has_tracks = any(track != MAIN for _, track in cells)
@@ -107,7 +107,7 @@ class _Unknown:
 
 @dataclass
 class _Notes:
-    """What the cells of the table cannot say, each thing once."""
+    """Lines below the table: caveats, reasons and totals, each once."""
 
     having: dict[tuple[str, str], _Some] = field(default_factory=lambda: defaultdict(_Some))
     reasons: dict[tuple[Status, str, str], _Some] = field(default_factory=lambda: defaultdict(_Some))
@@ -139,20 +139,20 @@ class _Notes:
         return notes
 
     def _unknown_words(self) -> list[str]:
-        """Of each feature of words, which sessions have the most of them without a vector."""
+        """For each feature of words, the sessions with the largest shares of words without a vector."""
         notes = []
         for feature in in_order(self.unknown):
-            found = self.unknown[feature]
-            if not any(share for share, _ in found.most):
+            words = self.unknown[feature]
+            if not any(share for share, _ in words.most):
                 continue
-            shown = ", ".join(f"{-share:.1%} of {escape(session_id)}" for share, session_id in found.most)
-            more = f", less of {found.count - _NAMED} more" if found.count > _NAMED else ""
+            shown = ", ".join(f"{-share:.1%} of {escape(session_id)}" for share, session_id in words.most)
+            more = f", less of {words.count - _NAMED} more" if words.count > _NAMED else ""
             notes.append(f"{escape(feature)}: words without a vector: {shown}{more} (--json has all)")
         return notes
 
 
 def status_json(entries: Iterable[FeatureStatus]) -> Iterator[str]:
-    """The same truth for scripts, in parts, so that nobody has to hold a long one."""
+    """The same for scripts, in parts, so that a long list never has to fit in memory."""
     opening = "["
     for entry in entries:
         text = json.dumps(entry_json(entry), indent=1).replace("\n", "\n ")

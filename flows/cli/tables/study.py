@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """The problems of a study; of thousands of a kind the first, and how many more there are."""
+    """The problems of a study; where there are thousands of one kind, the first ones and how many more."""
     table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
     for heading in ("table", "row", "column", "value", "rule"):
         table.add_column(heading, overflow="fold")
@@ -83,18 +83,18 @@ def study_table(study: Study) -> Table:
 
 
 def _labels(study: Study) -> Iterator[tuple[str, str]]:
-    """Of each scheme that is used (the table ratings is counted by itself), what it is and how much there is."""
+    """For each scheme with labels (the table ratings is counted separately), its type and how many labels it has."""
     labels: list[Label | Curve] = [*study.labels[len(study.ratings) :], *study.curves]
-    for name in dict.fromkeys(one.scheme for one in labels):
-        of_scheme = [one for one in labels if one.scheme == name]
-        sessions = counted(len({one.session_id for one in of_scheme}), "session")
-        raters = len({one.rater_id for one in of_scheme if one.rater_id})
+    for name in dict.fromkeys(label.scheme for label in labels):
+        of_scheme = [label for label in labels if label.scheme == name]
+        sessions = counted(len({label.session_id for label in of_scheme}), "session")
+        raters = len({label.rater_id for label in of_scheme if label.rater_id})
         by = f", by {counted(raters, 'rater')}" if raters else ""
         yield f"labels of {name}", f"{len(of_scheme)} ({study.schemes[name].type}) of {sessions}{by}"
 
 
 def not_read(study: Study) -> list[str]:
-    """A line for each table with columns that nothing reads, or with a habit that was seen through."""
+    """A line for each table with columns that nothing reads, and for each remark about how a table was read."""
     unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
     return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in study.remarks]
 
@@ -106,9 +106,9 @@ def clocks_table(proposals: Sequence[Proposal]) -> Table:
         table.add_column(heading, overflow="fold")
     for heading in ("shared", "pieces", "score", "residual"):
         table.add_column(heading, justify="right")
-    for one in proposals:
-        cells = [escape(one.session_id), escape(one.track), escape(one.clock), one.outcome.value]
-        if match := one.match:
+    for proposal in proposals:
+        cells = [escape(proposal.session_id), escape(proposal.track), escape(proposal.clock), proposal.outcome.value]
+        if match := proposal.match:
             moments = zip(match.device_s, match.session_s, strict=True)
             cells += [", ".join(f"{here:.10g} = {there:.10g}" for here, there in moments)]
             cells += [f"{match.drift_ppm:+.1f} ppm" if match.drift_ppm else "none seen"]
@@ -148,7 +148,7 @@ def clips_content(clips: pd.DataFrame, schemes: Mapping[str, str]) -> dict[str, 
 
 
 def without_clips(excluded: Mapping[str, str], warnings: Mapping[str, str], remarks: Sequence[str] = ()) -> list[str]:
-    """A line for each session that gives no clips, or odd ones, and why (of very many the first), and the remarks."""
+    """A line for each session that gives no clips or odd ones, with the reason (at most a few), and the remarks."""
     lines = [f"[yellow]look at the clips:[/] {escape(remark)}" for remark in remarks]
     for sessions, begin in ((excluded, "[bold red]no clips of"), (warnings, "[yellow]look at")):
         shown = islice(sessions.items(), SHOWN_OF_A_KIND)

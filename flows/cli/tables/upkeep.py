@@ -26,10 +26,11 @@ def findings_table(findings: Sequence[Finding]) -> Table:
 
 
 def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
-    """What to run, as sentences: an extraction passes by what looks untouched unless it is told by name."""
-    lost = [one for one in findings if one.lost]
-    findings = [one for one in findings if not one.lost]
-    damaged = sorted({(one.session_id, one.feature) for one in findings if one.feature and not one.unreadable})
+    """Which commands to run, as sentences: without --force, an extraction skips files that look untouched."""
+    lost = [finding for finding in findings if finding.lost]
+    findings = [finding for finding in findings if not finding.lost]
+    readable = [finding for finding in findings if finding.feature and not finding.unreadable]
+    damaged = sorted({(finding.session_id, finding.feature) for finding in readable})
     untouched = [name for name in damaged if _looks_sound(storage, *name)]
     lines = []
     if lost:
@@ -46,7 +47,7 @@ def repair_advice(storage: Storage, findings: Sequence[Finding]) -> list[str]:
             f"Sizes and times of {session_id}/{feature} are as they were published, so only force makes it again: "
             f"'storyframes extract' with {only if session_id == 'stories' else f'--session {session_id} {only}'}."
         )
-    if any(not one.feature for one in findings):
+    if any(not finding.feature for finding in findings):
         lines.append("'storyframes index' writes the tables again, 'storyframes verify --repair' the Zarr groups.")
     return lines
 
