@@ -21,7 +21,7 @@ from storyframes.features import AUDIO_HOP_S
 from storyframes.spec import Axis, FeatureSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.times import PER_SECOND, SESSIONS_OWN, TrackClock, spoken_rows, ticks, usual_step
+from storyframes.times import PER_SECOND, TrackClock, spoken_rows, ticks, usual_step
 
 
 class RowFinder(ABC):
@@ -97,9 +97,7 @@ class TimedSound(RowFinder):
         return slice(first, stop), before
 
 
-def timed_sound(
-    store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock = SESSIONS_OWN
-) -> TimedSound:
+def timed_sound(store: FeatureStore, index: pd.DataFrame, feature: str, device: TrackClock) -> TimedSound:
     """Look up which rows of a feature each clip of the index has.
 
     Raises:
@@ -157,7 +155,7 @@ class SpokenInClip(RowFinder):
 
     feature: str
     overlapping: bool
-    device: TrackClock = SESSIONS_OWN
+    device: TrackClock
 
     def find(self, store: FeatureStore, clip: Clip) -> tuple[np.ndarray, int]:
         start = store.view(clip.session_id, self.feature, array="start")

@@ -1,4 +1,4 @@
-"""The way of a clip from a store to numpy is read in the files that docs/design.md lists."""
+"""The way of a clip from a store to numpy: the files that docs/design.md lists, and a reader for every kind of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from support.called_files import ROOT, called_files, described
 from support.stores import local
 from support.track_features import WINDOWS, study_of, write_tracks
 
-from storyframes import ClipDataset, FeatureStore
+from storyframes import Axis, ClipDataset, FeatureStore
+from storyframes.array_roles import CLOCKS
+from storyframes.clips.feature_input import READERS, Way
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
 
@@ -30,3 +32,9 @@ def test_a_clip_comes_to_numpy_through_the_files_that_the_design_lists(tmp_path:
         clip = ClipDataset(tmp_path / "second", ["openface"])[0]
     assert clip["openface"].shape == (len(clip["openface_mask"]), 714)
     assert sorted(called) == sorted(listed_files("A clip to numpy")), described(called)
+
+
+def test_every_kind_of_rows_has_a_reader_for_each_way_that_a_clip_can_have_them() -> None:
+    per_frame = {(axis, Way.PER_FRAME) for axis in (Axis.FRAME, *CLOCKS)}
+    own_rows = {(axis, way) for axis in CLOCKS for way in (Way.OWN_ROWS, Way.AT_RATE) if axis is not Axis.MOMENT}
+    assert set(READERS) == per_frame | own_rows
