@@ -5,7 +5,6 @@ Whole chunks are fetched, and kept in a copy on this machine's disk where there 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,19 +32,19 @@ class Fetchers:
     """The threads that fetch, started when they are first needed and again after a fork."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start new threads when they are needed: a forked process has none."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        reset_after_fork(self)
 
     def submit(self, work: Any, *arguments: Any) -> Future[Any]:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="fetch")
             return self._pool.submit(work, *arguments)
-
-    def after_fork(self) -> None:
-        """Start new threads: a forked process has none."""
-        self._pool, self._lock = None, threading.Lock()
 
 
 class Opening:
@@ -59,8 +58,13 @@ class Opening:
 
     def __init__(self, fetchers: Fetchers) -> None:
         self._fetchers = fetchers
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start with nothing under way: a forked process is without the threads that were opening."""
         self._under_way: dict[ArrayKey, Future[Any]] = {}
-        self._process, self._lock = os.getpid(), threading.Lock()
+        self._lock = threading.Lock()
 
     def begin(self, open_array: OpenArray, array: ArrayKey, start: int, stop: int) -> None:
         """Open the array in the background, and then fetch rows of it."""
@@ -77,15 +81,13 @@ class Opening:
         Raises:
             StoreError: it cannot be opened.
         """
-        opened = self._under_way.get(array) if self._process == os.getpid() else None
+        opened = self._under_way.get(array)
         try:
             return open_array(*array) if opened is None else opened.result()
         finally:
             self._under_way.pop(array, None)
 
     def _future(self, open_array: OpenArray, array: ArrayKey) -> Future[Any]:
-        if self._process != os.getpid():  # forked, without the threads that were opening
-            self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
         with self._lock:
             if array not in self._under_way:
                 self._under_way[array] = self._fetchers.submit(open_array, *array)
@@ -139,8 +141,12 @@ class FarRows:
         self.shape = far.layout.shape
         self._far, self._cache, self._copy = far, cache, copy
         self._chunk_bytes = far.layout.chunk_rows * far.layout.row_bytes
+        self.after_fork()
+        reset_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Start with nothing under way: a forked process is without the threads that were fetching."""
         self._under_way: dict[int, Future[dict[int, np.ndarray]]] = {}
-        self._process = os.getpid()
         self._lock = threading.Lock()
 
     @property
@@ -193,8 +199,6 @@ class FarRows:
         """
         if self._far.layout.data_bytes <= _FETCHED_WHOLE and first < stop:
             first, stop = 0, self._far.layout.chunks
-        if self._process != os.getpid():  # forked, without the threads that were fetching
-            self._process, self._lock, self._under_way = os.getpid(), threading.Lock(), {}
         own: Future[dict[int, np.ndarray]] = Future()
         with self._lock:
             missing = [number for number in range(first, stop) if number not in self._under_way and self._lacks(number)]
