@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the work is taken down in order, and the process ends by the same signal."""
+"""Ctrl-C and SIGTERM: a command takes down what it started, and ends by the same signal."""
 
 from __future__ import annotations
 
@@ -8,44 +8,74 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
 GOES_ON = "what was published stays, the same command goes on from there"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_ORDERLY_S = 10.0  # as long as taking down a cluster and a server may well take
-
-_asked_at = 0.0
 
 
-def end_in_order() -> None:
-    """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt or SystemExit, once, and all is taken down.
+@dataclass
+class Interruption:
+    """How this process ends when it is interrupted. A process has one set of signal handlers, so it has one of these.
 
-    Whoever asks again meanwhile changes nothing, as a second exception would break what the first one takes down; who
-    asks after ten seconds more ends the process at once. What a shell started in the background, which ignores Ctrl-C,
-    goes on ignoring it.
+    Attributes:
+        promise: what holds if the command is interrupted now; its last words then.
+        leaves_at_once: the process ends without what libraries do at exit: Prefect would try for minutes to reach a
+            dead server.
+        orderly_s: seconds that taking down a cluster and a server may take.
+        asked_at: by :func:`time.monotonic`, when the first signal arrived.
     """
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+
+    promise: str = ""
+    leaves_at_once: bool = False
+    orderly_s: float = 10.0
+    asked_at: float | None = None
+
+    def end_in_order(self) -> None:
+        """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt or SystemExit, once.
+
+        Another signal within ``orderly_s`` changes nothing: a second exception would break what the first one takes
+        down. A later one ends the process at once. What a shell started in the background, which ignores Ctrl-C, goes
+        on ignoring it.
+        """
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._end)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if frame is not None and self.asked_at is not None:  # without a frame it is the first signal, see heeded
+            if time.monotonic() - self.asked_at < self.orderly_s:
+                return
+            os.write(2, f"{self.last_words(128 + number)}\n".encode())  # printing could be what was interrupted
+            os._exit(128 + number)
+        self.asked_at = self.asked_at or time.monotonic()
+        _raise(number)
+
+    def last_words(self, code: int) -> str:
+        """What an interrupted command says last."""
+        how = "interrupted" if code == 128 + signal.SIGINT else "terminated"
+        return f"{how}: {self.promise}" if self.promise else how
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    global _asked_at
-    again = frame is not None and _asked_at > 0  # without a frame it is the first one, see heeded
-    if again and time.monotonic() - _asked_at < _ORDERLY_S:
-        return
-    if again:
-        os.write(2, f"{described(128 + number)}\n".encode())  # printing could be what was interrupted
-        os._exit(128 + number)
-    _asked_at = _asked_at or time.monotonic()
-    _raise(number)
+OF_THIS_PROCESS = Interruption()
 
 
 def _raise(number: int) -> NoReturn:
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
+
+
+def promise(what: str) -> None:
+    """Say what holds if the command is interrupted from now on."""
+    OF_THIS_PROCESS.promise = what
+
+
+def leave_at_once() -> None:
+    """See :attr:`Interruption.leaves_at_once`."""
+    OF_THIS_PROCESS.leaves_at_once = True
 
 
 @contextlib.contextmanager
@@ -82,29 +112,3 @@ def heeded() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-_promise = ""
-_at_once = False
-
-
-def promise(what: str) -> None:
-    """Say what holds if the command is interrupted from now on: the last words of the command then."""
-    global _promise
-    _promise = what
-
-
-def leave_at_once() -> None:
-    """End the process without what libraries do at exit: Prefect would try for minutes to reach a dead server."""
-    global _at_once
-    _at_once = True
-
-
-def is_leaving_at_once() -> bool:
-    return _at_once
-
-
-def described(code: int) -> str:
-    """The last words of a command that was interrupted."""
-    how = "interrupted" if code == 128 + signal.SIGINT else "terminated"
-    return f"{how}: {_promise}" if _promise else how

@@ -23,7 +23,7 @@ _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 def main() -> None:
     """Entry point of the command line."""
     os.umask(0o077)  # recordings are intimate: what is written is its owner's alone
-    interruption.end_in_order()
+    interruption.OF_THIS_PROCESS.end_in_order()
     for stream in (sys.stdout, sys.stderr):  # a locale without our characters loses them, not the whole output
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     # Where the home is read-only Prefect warns, and then does without; what we cannot do without says so itself.
@@ -38,7 +38,7 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code in _INTERRUPTED:
             _end(int(ended.code))
-        if interruption.is_leaving_at_once() and isinstance(ended.code, int):
+        if interruption.OF_THIS_PROCESS.leaves_at_once and isinstance(ended.code, int):
             _leave(ended.code)
         raise
     except ModuleNotFoundError as error:
@@ -63,7 +63,7 @@ def _has_home() -> bool:
 
 
 def _end(code: int) -> NoReturn:
-    print(interruption.described(code), file=sys.stderr)  # noqa: T201
+    print(interruption.OF_THIS_PROCESS.last_words(code), file=sys.stderr)  # noqa: T201
     _leave(code)
 
 

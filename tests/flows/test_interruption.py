@@ -104,8 +104,8 @@ import os, signal, sys, time
 from flows import interruption
 
 interruption.promise("all is well")
-interruption.end_in_order()
-number, interruption._ORDERLY_S = int(sys.argv[1]), float(sys.argv[2])
+interruption.OF_THIS_PROCESS.end_in_order()
+number, interruption.OF_THIS_PROCESS.orderly_s = int(sys.argv[1]), float(sys.argv[2])
 try:
     os.kill(os.getpid(), number)
     time.sleep(60)
