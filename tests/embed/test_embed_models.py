@@ -14,6 +14,7 @@ import pytest
 from pydantic import ValidationError
 from support.commands import storyframes
 from support.hub_server import COMMIT, hub_server
+from support.opened_files import below, files_opened
 from support.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import extract_session, make_study, run
@@ -41,6 +42,7 @@ from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
 from tasks.inspect.compare import compare_stores
 from tasks.inspect.tolerances import Tolerances
+from tasks.models import digests
 from tasks.planning.plan import plan_extraction
 from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
@@ -249,6 +251,27 @@ def fingerprint(study: Path, root: Path, **model: Any) -> str:
     plan = plan_extraction(load_study(study), root, settings, Selection(only=("tiny",)))
     source = next(work.source for work in plan.units if "tiny" in work.features)
     return build_extractors(settings, "s")["tiny"].fingerprint(source).digest
+
+
+def test_a_models_folder_is_read_once_whatever_is_asked_of_it(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every session asks for the specification and the digests, and a study may have a hundred thousand sessions."""
+    monkeypatch.setattr(digests, "_SETTLED_NS", 0)  # digests of new files are kept as well
+    folder = make_sentence_model(tmp_path / "sentences", dense=5)
+    settings = ExtractorsSettings(embed=[of_folder(folder, pool="model")])
+    plan = plan_extraction(load_study(study), tmp_path / "features", settings, Selection(only=("tiny",)))
+    source = next(unit.source for unit in plan.units if "tiny" in unit.features)
+    build_extractors(settings, "s")["tiny"].models()
+    extractor = build_extractors(settings, "s")["tiny"]
+    with files_opened() as opened:
+        extractor.check_tool()
+        extractor.fingerprint(source)
+        extractor.models()
+    read = below(opened, folder)
+    assert read.pop("config.json") == 3  # the model's, and those of its two parts that have one
+    assert set(read.values()) == {1}
+    assert set(read) == {"modules.json", "README.md"}
 
 
 def test_what_decides_values_is_in_the_fingerprint_and_nothing_else(study: Path, bert: Path, tmp_path: Path) -> None:

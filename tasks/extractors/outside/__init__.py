@@ -1,6 +1,7 @@
-"""Features that are computed outside this process: by a plug-in's program in an environment of its own.
+"""Features that a plug-in's program computes in an environment or a container of its own, outside this process.
 
-``extractor`` has the base classes of such plug-ins; ``settings`` is what each of them can be set. ``place`` runs the
-program (in an ``environment`` or a container), ``manifest`` is what it is told, ``client`` what it imports, ``results``
-what is believed of what it wrote. ``session`` is one run from the first frame to the last row.
+``extractor`` has the base classes of such plug-ins, ``settings`` the base of their sections. ``runtime`` runs the
+program, in an ``environment`` or a container; ``client`` is what it imports. ``session`` is one run from the first
+frame to the last row, with the manifest that the program reads; ``results`` checks what it wrote, and trusts nothing
+else.
 """

@@ -22,9 +22,8 @@ from tasks.extractors.base import ExtractionError, Extractor, Input, Run, Source
 from tasks.extractors.frame_pass import FrameExtractor
 from tasks.extractors.frames import Clock, Frames, read_clock
 from tasks.extractors.outside.environment import EnvironmentMissingError, Requirements, find_environment
-from tasks.extractors.outside.manifest import FrameStream
-from tasks.extractors.outside.place import ContainerPlace, Place, VenvPlace
-from tasks.extractors.outside.session import Assignment, OutsideSession, outside_session
+from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
+from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings
 from tasks.media.recording import FrameBatch
 from tasks.models.digests import model_digests
@@ -62,15 +61,15 @@ class OutsideExtractor(Extractor[S]):
 
     def models(self) -> Mapping[str, str]:
         """The digests of what runs: the program's files, and its environment's pins or its image."""
-        place = self.place
+        runtime = self.runtime
         digests = {"program": program_digest(self.program)} if self.program else {}
-        if isinstance(place, ContainerPlace):
-            return {**digests, "image": place.image.digest}
+        if isinstance(runtime, ContainerRuntime):
+            return {**digests, "image": runtime.image.digest}
         return {**digests, "requirements": self.requirements.sha256}
 
     def tools(self) -> Mapping[str, str]:
         """The environment's Python; an image has its own."""
-        return {"python": self.place.environment.python} if isinstance(self.place, VenvPlace) else {}
+        return {"python": self.runtime.environment.python} if isinstance(self.runtime, VenvRuntime) else {}
 
     def check_tool(self) -> None:
         """Look for the environment or the image; see :meth:`Extractor.check_tool`.
@@ -78,7 +77,7 @@ class OutsideExtractor(Extractor[S]):
         Raises:
             ExtractionError: it is not here; the message says what makes it.
         """
-        self.place  # noqa: B018
+        self.runtime  # noqa: B018
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Run the program on the session's files and store what it wrote."""
@@ -87,7 +86,7 @@ class OutsideExtractor(Extractor[S]):
             work.finish(out)
 
     @cached_property
-    def place(self) -> Place:
+    def runtime(self) -> Runtime:
         """Where the program runs.
 
         Raises:
@@ -98,14 +97,14 @@ class OutsideExtractor(Extractor[S]):
             if self.run is Run.VENV:
                 if self.program is None:
                     raise ExtractionError(f"{type(self).__name__} needs program, the file that runs in its environment")
-                return VenvPlace(find_environment(self.requirements), self.program, settings.cpus)
+                return VenvRuntime(find_environment(self.requirements), self.program, settings.cpus)
             if not isinstance(settings, ContainerSettings):
                 raise ExtractionError(f"{type(self).__name__}.Settings must be derived from ContainerSettings")
             if not settings.image:
                 raise ExtractionError(f"[{self.name}] image = the container image that it runs in is not set")
             engine = find_engine(settings.engine)
             limits = Limits(cpus=settings.cpus, memory_gib=settings.memory_gib, timeout_s=settings.timeout_s)
-            return ContainerPlace(engine, engine.resolve(settings.image), self.command, self.program, limits)
+            return ContainerRuntime(engine, engine.resolve(settings.image), self.command, self.program, limits)
         except (EnvironmentMissingError, ContainerError) as error:
             raise ExtractionError(str(error)) from None
 
@@ -124,7 +123,7 @@ class OutsideExtractor(Extractor[S]):
             threads=self.settings.cpus,
             private=self.is_private,
         )
-        return outside_session(assignment, self.place, out.version, frames)
+        return outside_session(assignment, self.runtime, out.version, frames)
 
 
 class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):

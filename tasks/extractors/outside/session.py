@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,15 +16,24 @@ from storyframes.features import FeatureSpec
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extractors.base import ExtractionError
-from tasks.extractors.outside.manifest import FrameStream, Manifest
-from tasks.extractors.outside.place import Place, VenvPlace, WorkFolder
+from tasks.extractors.outside.client import FORMAT
 from tasks.extractors.outside.results import ResultsError, store_results
+from tasks.extractors.outside.runtime import Runtime, VenvRuntime, WorkFolder
 from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
 from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
 from tasks.tools.tool_process import RunningTool, ToolResult, reaper
 
 _SHOWN_CHARACTERS = 400
 _KILLED = 137
+
+
+@dataclass(frozen=True)
+class FrameStream:
+    """The frames on the program's standard input: ``count`` times height x width x 3 bytes, RGB, without gaps."""
+
+    count: int
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
@@ -50,15 +60,35 @@ class Assignment:
     threads: int
     private: bool
 
+    def manifest(self, frames: FrameStream | None) -> dict[str, Any]:
+        """What the program is told, as JSON (``client`` reads it); without the paths, which depend on where it runs."""
+        return {
+            "format": FORMAT,
+            "feature": self.spec.name,
+            "session": self.session_id,
+            "settings": dict(self.settings),
+            "frames": frames and {**vars(frames), "format": "rgb24"},
+            "threads": self.threads,
+            "arrays": {
+                name: {
+                    "dtype": np.dtype(array.dtype).newbyteorder("<").str,
+                    "shape": list(array.shape),
+                    "axis": str(array.axis),
+                    "optional": array.optional,
+                }
+                for name, array in self.spec.arrays.items()
+            },
+        }
+
 
 class OutsideSession:
     """A program at work on one session; made by :func:`outside_session`."""
 
     def __init__(
-        self, assignment: Assignment, place: Place, folder: WorkFolder, tool: RunningTool, *, streamed: bool
+        self, assignment: Assignment, runtime: Runtime, folder: WorkFolder, tool: RunningTool, *, streamed: bool
     ) -> None:
         self._assignment = assignment
-        self._place = place
+        self._runtime = runtime
         self._folder = folder
         self._tool = tool
         self._streamed = streamed
@@ -84,7 +114,7 @@ class OutsideSession:
         """
         result = self._tool.end()
         self._check_ending(result)
-        python = self._place.environment.python if isinstance(self._place, VenvPlace) else ""
+        python = self._runtime.environment.python if isinstance(self._runtime, VenvRuntime) else ""
         assignment = self._assignment
         try:
             store_results(
@@ -112,7 +142,7 @@ class OutsideSession:
                 f"its program was stopped after it had kept us waiting for {self._assignment.patience_s:.0f} s, all "
                 f"the time it had ({section} timeout_s)"
             )
-        if not isinstance(self._place, VenvPlace):
+        if not isinstance(self._runtime, VenvRuntime):
             if why := why_not_started(result):
                 return "its program cannot be run in the image" + ("" if self._assignment.private else f": {why}")
             if result.exit_code in ENGINE_FAILURES:
@@ -135,13 +165,13 @@ class OutsideSession:
 
 @contextmanager
 def outside_session(
-    assignment: Assignment, place: Place, attempt: str, frames: FrameStream | None
+    assignment: Assignment, runtime: Runtime, attempt: str, frames: FrameStream | None
 ) -> Iterator[OutsideSession]:
     """A program at work on one session; it, and all it wrote, is gone at the end of the block.
 
     Args:
         assignment: what it has to do.
-        place: where it runs.
+        runtime: where it runs.
         attempt: a name that is this attempt's alone.
         frames: what it will be sent; None where it reads files only.
 
@@ -149,25 +179,17 @@ def outside_session(
         ExtractionError: its container cannot be run, or the disk is full.
     """
     with _work_folder() as folder:
-        inputs, frame_times, output = place.seen(folder, assignment.inputs)
+        inputs, frame_times, output = runtime.seen(folder, assignment.inputs)
         np.save(folder.frame_times, np.asarray(assignment.frame_times, "<f8"))
         folder.frame_times.chmod(0o644)  # a container's user has to read it; the folder around it is ours alone
-        manifest = Manifest(
-            spec=assignment.spec,
-            session_id=assignment.session_id,
-            settings=assignment.settings,
-            inputs=inputs,
-            frames=frames,
-            frame_times=frame_times,
-            output=output,
-            threads=assignment.threads,
-        )
-        manifest.write(folder.manifest)
+        paths = {"inputs": inputs, "frame_times": frame_times, "output": output}
+        folder.manifest.write_text(json.dumps(assignment.manifest(frames) | paths))
+        folder.manifest.chmod(0o644)
         try:
-            with place.running(
+            with runtime.running(
                 folder, assignment.inputs, f"storyframes-{attempt}", assignment.patience_s, takes_input=bool(frames)
             ) as tool:
-                yield OutsideSession(assignment, place, folder, tool, streamed=frames is not None)
+                yield OutsideSession(assignment, runtime, folder, tool, streamed=frames is not None)
         except ContainerError as error:
             raise ExtractionError(str(error)) from None
 

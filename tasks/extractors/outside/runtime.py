@@ -48,7 +48,7 @@ class WorkFolder:
         return self.root / "temporary"
 
 
-class Place(ABC):
+class Runtime(ABC):
     """Where a program runs, and how what it is told about is called there."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Place(ABC):
 
 
 @dataclass(frozen=True)
-class VenvPlace(Place):
+class VenvRuntime(Runtime):
     """The program in an environment of this machine.
 
     Attributes:
@@ -99,7 +99,7 @@ class VenvPlace(Place):
 
 
 @dataclass(frozen=True)
-class ContainerPlace(Place):
+class ContainerRuntime(Runtime):
     """The program in a container: no network, nothing of this machine but the inputs.
 
     Attributes:

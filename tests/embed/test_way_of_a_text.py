@@ -1,0 +1,48 @@
+"""The way of a text to rows of an ``[[embed]]`` section is the list of files in docs/design.md, and is short."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from support.called_files import ROOT, called_files, described
+from support.recordings import FPS, write_recording
+from support.studies import extract_session, make_study
+from support.tiny_text_models import make_model
+
+from storyframes.store.records import Status
+from tasks.extract import extract
+from tasks.extractors.registry import ExtractorsSettings
+from tasks.planning.plan import plan_extraction
+from tasks.planning.selection import Selection
+from tasks.study.load import load_study
+
+MOST = 32
+HEADING = "**An `[[embed]]` text to rows.**"
+
+
+def written_way() -> set[str]:
+    """The files that docs/design.md lists for it."""
+    section = (ROOT / "docs/design.md").read_text(encoding="utf-8").split(HEADING, 1)[1].split("\n\n", 1)[0]
+    return set(re.findall(r"`([\w/]+\.py)`", section))
+
+
+def test_the_way_of_a_text_to_rows_is_as_it_is_written(tmp_path: Path) -> None:
+    """In a process that has extracted another session: the model is known, caches are filled."""
+    bert = make_model(tmp_path / "bert", "bert")
+    study = tmp_path / "study"
+    study.mkdir()
+    write_recording(study / "v.mkv", FPS)
+    (study / "t.json").write_text(json.dumps({"utterances": [{"start_s": 0.1, "end_s": 0.9, "text": "the garden"}]}))
+    make_study(study, video="v.mkv", transcript="t.json")
+    model = {"name": "tiny", "kind": "text", "source": f"path:{bert}", "pool": "mean"}
+    extract_session(study, tmp_path / "features", "frames", "tiny", embed=[model])
+    settings = ExtractorsSettings(embed=[model])
+    again = Selection(("s",), ("tiny",), force=True)
+    (unit,) = plan_extraction(load_study(study), tmp_path / "features", settings, again).units
+    with called_files() as way:
+        (outcome,) = extract(unit)
+    assert outcome.status is Status.DONE
+    assert way.keys() == written_way(), described(way)
+    assert len(way) <= MOST
