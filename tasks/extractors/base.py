@@ -1,4 +1,4 @@
-"""What an extractor is: one class says all about a feature, and nothing else in the code knows the feature's name.
+"""An extractor is one class that says all about a feature; nothing else in the code knows the feature's name.
 
 An extractor of the project is a file in this folder and its class in ``registry.BUILT_IN``; one from outside is a
 class that its distribution names under the entry points ``storyframes.extractors`` (docs/extending.md). A feature that
@@ -79,7 +79,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two extractions of the same thing may lie apart: ``|a - b| <= absolute + relative * |a|``."""
+    """How much two extractions of the same thing may differ: ``|a - b| <= absolute + relative * |a|``."""
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -157,11 +157,11 @@ class Extractor(ABC, Generic[S]):
         version: of its code; raised when it would give other values.
         inputs: what it reads (see :class:`Input`). Their content is part of every fingerprint. May depend on the
             settings, as a property.
-        after: the features of the session that have to be there first.
+        after: the features of the session that have to be extracted first.
         reads: those of them whose values it reads: what decides theirs decides its own, so it is part of the
             fingerprint. May depend on the settings, as a property.
         read_extractors: by feature, the extractors of those; set by the registry.
-        needs_frames: without a video there is nothing to make it of. Where this is False, a track that has only sound,
+        needs_frames: it cannot be made without a video. If this is False, a track that has only sound,
             or only a transcript, has the feature too: without arrays that have a row for each frame, and
             ``source.frameless`` says so.
         scope: see :class:`Scope`.
@@ -259,7 +259,7 @@ class Extractor(ABC, Generic[S]):
     def inputs_of(self, source: Source) -> tuple[str, ...]:
         """What it reads of this session, or track: ``inputs``, without the video where it can do without and has to.
 
-        Where a track has no video, its sound says when it ends: who would read the video reads that, if there is any.
+        The sound of a track without a video says when it ends, so it is read in place of the video, if there is any.
         A label's curve is as many files as it has raters.
         """
         if Input.CURVE in self.inputs:
@@ -291,7 +291,7 @@ class Extractor(ABC, Generic[S]):
         return {}
 
     def fetch_models(self) -> Iterable[Path]:
-        """Get what :meth:`models` needs and is not here, from where it is published; gives where each file lies.
+        """Get what :meth:`models` needs and is not here, from where it is published; gives the path of each file.
 
         Raises:
             ExtractionError: it cannot be had.

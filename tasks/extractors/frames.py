@@ -1,4 +1,4 @@
-"""frames: the clock of a session, one time for every frame that decodes. Every per-frame array has its length.
+"""frames: the clock of a session, one time for every decoded frame. Every per-frame array has its length.
 
 Second 0 is the moment the first frame is shown.
 """

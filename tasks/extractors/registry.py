@@ -60,7 +60,7 @@ _EMBEDDINGS: Mapping[tuple[Kind, Scope], type[Extractor[Any]]] = {
     (Kind.TEXT, Scope.STORIES): StoryTextEmbedding,
 }
 
-# Words that mean something else where a feature's name may stand: sections of the configuration, inputs of clips.
+# Words that mean something else in place of a feature's name: sections of the configuration, inputs of clips.
 _RESERVED = frozenset(
     "features recording transcript clips cluster labels embed train sections".split()
     + "stories vision audio words sentence story label".split()
@@ -83,7 +83,7 @@ def check_name(cls: type[Extractor[Any]]) -> None:
 
 
 def has_other_meaning(name: str) -> bool:
-    """Whether a word stands for something else where a feature's name may stand."""
+    """Whether a word means something else in place of a feature's name."""
     return hasattr(_Sections, name) or name in _RESERVED or name.startswith(("label.", "label_"))
 
 
@@ -145,7 +145,7 @@ class _Sections(StrictSettings):
         return self._copy({feature: section})
 
     def resolved(self) -> Self:
-        """The same with what depends on the machine settled, so that all workers do alike, and are held to it."""
+        """The same with machine-dependent values filled in, so that all workers do alike."""
         settled = self._copy({feature: self.section(feature).resolved() for feature in self._with_section()})
         return settled._copy({model.name: model.as_planned(planned_digest(model)) for model in settled.embed})
 
@@ -162,7 +162,7 @@ class _Sections(StrictSettings):
         return self.model_copy(update={**changed, "embed": embed})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The sections of plug-ins travel as JSON has them: a process without a plug-in can read all the rest."""
+        """Plug-ins' sections are pickled as JSON, so that a process without a plug-in can read all the rest."""
         classes = {cls.spec.name: cls for cls in _plug_ins()[0]}
         foreign = {name: section for name, section in self.__dict__.items() if name in classes}
         own = {name: section for name, section in self.__dict__.items() if name not in classes}
@@ -171,8 +171,8 @@ class _Sections(StrictSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _models_are_wanted(cls, content: Any) -> Any:
-        """Where nobody says which features, the models of ``embed`` are among them: why else would they be there."""
+    def _extract_models_by_default(cls, content: Any) -> Any:
+        """If ``features`` is absent, the models of ``embed`` are extracted too: a section is written to be used."""
         if not isinstance(content, dict) or "features" in content or not isinstance(content.get("embed"), list | tuple):
             return content
         models = [
@@ -210,7 +210,7 @@ def _rebuilt(
 
 
 def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
-    """Why a feature cannot be extracted: a sentence for whoever asked for it.
+    """Why a feature cannot be extracted, as a sentence for the user.
 
     Args:
         feature: that was asked for.

@@ -41,7 +41,7 @@ class InputFile:
     """One input of a session.
 
     Attributes:
-        path: where it lies on this machine.
+        path: on this machine.
         relative: its path in the study, which is all that is ever recorded.
         sha256: of its content when the work was planned.
         bytes, mtime_ns: as it was then.

@@ -1,6 +1,6 @@
 """SHA-256 of input files, without reading again what has not changed.
 
-A file whose size and modification time are as they were has the digest it had. The cache lies with the feature
+A file with the same size and modification time has the same digest. The cache is in the feature
 store, keyed by paths relative to the study, so another machine that mounts both does not read 53 hours of video again.
 """
 
@@ -28,7 +28,7 @@ class DigestCache:
     """Digests of the files below ``root``, kept in the file ``cache`` of a storage.
 
     ``on_this_machine``: a file must also be the very same one, unchanged in every respect: models that were unpacked
-    from an archive or copied with their times are told from those that they replaced.
+    from an archive or copied with their times are distinguished from those that they replaced.
     """
 
     def __init__(self, storage: Storage, cache: str, root: Path, *, on_this_machine: bool = False) -> None:
@@ -93,10 +93,10 @@ def user_cache() -> Path:
 
 
 def _models_cache() -> DigestCache:
-    """What is kept of this user's models, as it is now.
+    """The digests of this user's models, as they are stored now.
 
-    Every fingerprint asks for models, and a study may have a hundred thousand sessions: it is read again only where
-    somebody has written it.
+    Every fingerprint asks for models, and a study may have a hundred thousand sessions: it is read again only
+    if it has changed.
     """
     folder = user_cache()
     try:
@@ -112,7 +112,7 @@ def _read_models_cache(folder: Path, state: tuple[int, int, int] | None) -> Dige
 
 
 def model_digest(path: Path) -> str:
-    """SHA-256 of a model's file, which may lie anywhere on this machine.
+    """SHA-256 of a model's file, anywhere on this machine.
 
     Raises:
         OSError: the file cannot be read.

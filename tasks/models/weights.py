@@ -1,6 +1,6 @@
 """Model files: what they are, where they are looked for, how they are fetched.
 
-Nothing of them is shipped. A download is believed when its SHA-256 is the one below.
+None is shipped. A download is accepted if its SHA-256 is the one below.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModelFile:
         license: under which terms.
         about: which feature needs it.
         member: the file inside the archive that is kept, where the URL gives a zip archive.
-        torch_hub: it lies in torch's own cache, shared with other programs.
+        torch_hub: it is in torch's own cache, shared with other programs.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ModelFile:
 
     @property
     def path(self) -> Path:
-        """Where it lies once fetched."""
+        """Its path once fetched."""
         folder = torch_hub_folder() if self.torch_hub else user_cache() / "models"
         return folder / self.filename
 
@@ -132,7 +132,7 @@ MODELS: dict[str, ModelFile] = {
 
 
 def find(model: ModelFile) -> Path | None:
-    """Where the model lies on this machine, None where it does not."""
+    """The model's path on this machine, None if it is not here."""
     return model.path if model.path.is_file() else None
 
 

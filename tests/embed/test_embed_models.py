@@ -36,7 +36,7 @@ from tasks.extractors.base import CommonSettings, ExtractionError
 from tasks.extractors.embed.extractor import _PACKAGES
 from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import Origin
-from tasks.extractors.embed.sources import fetch_source, published_weights, wanted_files
+from tasks.extractors.embed.sources import fetch_source, files_to_fetch, published_weights
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, registered
 from tasks.extractors.text.extractor import TextEmbedding
 from tasks.extractors.text.model import TextSettings
@@ -417,12 +417,12 @@ def test_of_a_repository_one_format_of_weights_is_fetched() -> None:
         "x.safetensors",
     ]
     both = [*shared, *never, "model.safetensors", "pytorch_model.bin"]
-    assert wanted_files(both) == sorted([*shared, "model.safetensors"])
+    assert files_to_fetch(both) == sorted([*shared, "model.safetensors"])
     parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"]
-    assert wanted_files([*shared, *parts]) == sorted([*shared, *parts])
-    assert "pytorch_model.bin" in wanted_files([*shared, *never, "pytorch_model.bin"])
+    assert files_to_fetch([*shared, *parts]) == sorted([*shared, *parts])
+    assert "pytorch_model.bin" in files_to_fetch([*shared, *never, "pytorch_model.bin"])
     with pytest.raises(ExtractionError, match="has neither"):
-        wanted_files([*shared, *never])
+        files_to_fetch([*shared, *never])
 
 
 def test_torchvisions_weights_are_those_that_torchvision_names() -> None:

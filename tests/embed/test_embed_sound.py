@@ -299,7 +299,7 @@ def heard(study: Path, samples: int, model: Path, **options: Any) -> dict[str, O
         ({"config": {"conv_kernel": [10, 3]}}, "is no encoder of sound with a strided front end"),
         ({"config": {"add_adapter": True}}, "an adapter joins its rows"),
         ({"config": {"squeeze_factor": 2}}, "it joins rows inside"),
-        ({"config": {"hidden_size": "wide"}}, "does not tell hidden_size"),
+        ({"config": {"hidden_size": "wide"}}, "has no hidden_size"),
         ({"config": {"max_source_positions": 300}, "family": "whisper"}, "its files do not belong together"),
         ({"processor": None}, "has no preprocessor_config.json"),
         ({"processor": {"sampling_rate": -1}}, "sampling_rate = -1"),

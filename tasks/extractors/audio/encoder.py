@@ -34,7 +34,7 @@ class SoundEncoder:
         folder: of the model, as transformers saves it.
         shape: what its configuration promises; the loaded network is held to it.
         layers: which, 0 being what enters the first block.
-        mean: take the mean of the layers; otherwise they stand side by side.
+        mean: take the mean of the layers; otherwise they are concatenated.
         where: begins the sentence of an error.
         device, precision: where and in what it computes.
         batch_size: windows that go through it together; None for one on a processor, and on a GPU what half of its
@@ -137,24 +137,24 @@ class SoundEncoder:
             extractor = getattr(network, "feature_extractor", None)
             convolutions = [layer.conv for layer in getattr(extractor, "conv_layers", ())]
             spectrum = []
-        found = [(one.kernel_size[0], one.stride[0], one.padding[0]) for one in convolutions]
+        found = [(layer.kernel_size[0], layer.stride[0], layer.padding[0]) for layer in convolutions]
         if not found or type(shape.front_end).of([*spectrum, *found]) != shape.front_end:
             raise ExtractionError(
-                f"{self._where} has another front end than its config.json says: when its rows are cannot be told"
+                f"{self._where} has another front end than its config.json says: its rows' times are unknown"
             )
 
 
 def _load(folder: Path, shape: AudioShape, dtype: torch.dtype) -> tuple[Any, Any, list[str]]:
     """The network, what makes spectrograms for it, if it wants them, and which of its weights are in no file."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the model lies here; nothing is to be asked of the hub
-    import_torchvision()  # transformers imports it too, and would not survive a wheel that does not match torch
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the model is on this machine; the hub must not be asked
+    import_torchvision()  # transformers imports it too, and fails on a wheel that does not match torch
     from transformers import AutoFeatureExtractor, AutoModel
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    network, told = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
-    missing = sorted(name for name in told["missing_keys"] if not name.endswith(_UNUSED))
+    network, report = AutoModel.from_pretrained(str(folder), dtype=dtype, output_loading_info=True, **options)
+    missing = sorted(name for name in report["missing_keys"] if not name.endswith(_UNUSED))
     if not shape.window_rows:
         return network, None, missing
     processor = AutoFeatureExtractor.from_pretrained(str(folder), **options)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tasks.extractors.audio.encoder import SoundEncoder
 
 USUAL_CHUNK_S = 30.0
-_SEAM = 0.05  # of how far rows lie from their mean: a larger difference between two windows is a caveat
+_SEAM = 0.05  # of the rows' distance from their mean: a larger difference between two windows is a caveat
 
 
 class AudioPool(StrEnum):
     """What becomes of several layers."""
 
-    NONE = "none"  # they stand side by side
+    NONE = "none"  # they are concatenated
     MEAN = "mean"  # their mean
 
 

@@ -1,4 +1,4 @@
-"""What a model of sound gives, told from its configuration files without loading it: how wide, how deep, and when.
+"""The rows of a model of sound, by its configuration files without loading it: how wide, how deep, and when.
 
 A front end is a chain of convolutions; from their kernels, strides and paddings follows which samples a row is made of.
 Of wav2vec 2.0 and its like that is 400 samples, 320 after those of the row before; of Whisper a spectrogram and two
@@ -17,7 +17,7 @@ from tasks.extractors.base import ExtractionError
 
 STRIDED = "Wav2Vec2FeatureExtractor"  # what the processor of a model that hears samples is called
 WHISPER = "WhisperFeatureExtractor"
-WHISPER_CONVOLUTIONS = ((3, 1, 1), (3, 2, 1))  # kernel, stride, padding: its configuration does not tell them
+WHISPER_CONVOLUTIONS = ((3, 1, 1), (3, 2, 1))  # kernel, stride, padding: not in its configuration
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
@@ -77,7 +77,7 @@ class AudioShape:
         window_rows: of a model whose window is of one length, its rows; 0 of others.
         normalises: its processor brings a signal to mean 0 and variance 1.
         sees_whole: something in it is taken over all that it is given at once, beside attention: statistics of a group
-            normalisation, a window's positions and loudest sound. So rows depend on where its chunks lie.
+            normalisation, a window's positions and loudest sound. So rows depend on how the sound is cut into chunks.
     """
 
     width: int
@@ -116,7 +116,7 @@ def audio_shape(folder: Path | None, config: Mapping[str, Any], where: str) -> A
     if not _whole_numbers(kernels) or not _whole_numbers(strides) or len(kernels) != len(strides):
         raise ExtractionError(
             f"{where} is no encoder of sound with a strided front end (its config.json has no conv_kernel and "
-            "conv_stride, and it is not Whisper): when its rows are cannot be told"
+            "conv_stride, and it is not Whisper): the times of its rows cannot be computed"
         )
     for key, why in (
         ("squeeze_factor", "it joins rows inside, so layers have other times"),
@@ -171,7 +171,7 @@ def _processor(folder: Path | None, where: str, kind: str) -> Mapping[str, Any]:
                 )
             return found
     raise ExtractionError(
-        f"{where} has no preprocessor_config.json that tells its sampling rate and whether sound is normalised: get it "
+        f"{where} has no preprocessor_config.json with its sampling rate and whether sound is normalised: get it "
         "from where the model is from"
     )
 
@@ -186,9 +186,9 @@ def _rate(processor: Mapping[str, Any], where: str) -> int:
 def _number(config: Mapping[str, Any], key: str, where: str) -> int:
     value = config.get(key)
     if not isinstance(value, int) or value <= 0:
-        raise ExtractionError(f"{where}: its config.json does not tell {key}")
+        raise ExtractionError(f"{where}: its config.json has no {key}")
     return value
 
 
 def _whole_numbers(values: Any) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and bool(values) and all(isinstance(one, int) and one > 0 for one in values)
+    return isinstance(values, list) and bool(values) and all(isinstance(value, int) and value > 0 for value in values)

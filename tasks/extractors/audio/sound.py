@@ -104,7 +104,7 @@ class Sound:
         return self._samples / self._rate
 
     def note_extent(self, clock: Clock | None, out: FeatureWriter) -> None:
-        """Note where the sound lies on the recording's clock, with a caveat if it does not fit the picture."""
+        """Note when the sound begins and how long it is, with a caveat if it does not fit the picture."""
         start_s, end_s = self.start_s, self.start_s + self.duration_s
         out.quality |= {"audio_s": end_s - start_s, "audio_start_s": start_s}
         if self._silence_s:
@@ -120,7 +120,7 @@ class Sound:
 
 
 class FrameMeans:
-    """The mean of the rows whose time lies in each frame's interval, given out as soon as it is known.
+    """The mean of the rows whose time lies in each frame's interval, returned as soon as it is complete.
 
     A value that is NaN is none: each column's mean is over the rows that have a value in it.
 

@@ -105,9 +105,9 @@ class SoundRows:
     Attributes:
         windows: run so far.
         row: given so far.
-        seam: the largest difference between two windows' values of one row, as a share of how far the rows of these
-            windows lie from their mean (root mean squares); 0 where one window held the whole signal, and where there
-            is no context, without which no row is in two windows.
+        seam: the largest difference between two windows' values of one row, as a share of the distance of the rows of
+            these windows from their mean (root mean squares); 0 if one window held the whole signal, and without
+            context, as then no row is in two windows.
     """
 
     def __init__(

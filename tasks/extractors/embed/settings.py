@@ -28,7 +28,7 @@ class Kind(StrEnum):
 class Origin(StrEnum):
     """Where a model is from."""
 
-    TIMM = "timm"  # timm's models, which lie on the Hugging Face hub as timm/<name>
+    TIMM = "timm"  # timm's models, on the Hugging Face hub as timm/<name>
     HF = "hf"  # a repository of the Hugging Face hub
     TORCHVISION = "torchvision"  # a model of torchvision, with its published weights
     PATH = "path"  # a folder on this machine
@@ -50,8 +50,8 @@ class EmbedSettings(ComputeSettings):
         source: ``timm:NAME``, ``hf:OWNER/NAME``, ``torchvision:NAME`` or ``path:FOLDER``.
         revision: of a model of the hub the commit, 40 hexadecimal digits; of torchvision which weights
             (IMAGENET1K_V1); a folder has none.
-        layer: whose output is taken: 0 is what enters the first block, 1 what leaves it, -1 what leaves the last.
-            Several stand side by side in a row.
+        layer: whose output is taken: 0 is the input of the first block, 1 its output, -1 the output of the last.
+            Several are concatenated in a row.
     """
 
     name: str
@@ -114,7 +114,7 @@ class EmbedSettings(ComputeSettings):
 
     @property
     def model_name(self) -> str:
-        """What stands behind the colon of ``source``."""
+        """The part of ``source`` behind the colon."""
         return self.source.partition(":")[2]
 
     @property
@@ -143,11 +143,11 @@ class EmbedSettings(ComputeSettings):
 
     @property
     def planned(self) -> str | None:
-        """The digest of the model's files when the work was planned; None before, or where it could not be told."""
+        """The digest of the model's files when the work was planned; None before, or if it could not be computed."""
         return self._planned
 
     def as_planned(self, digest: str | None) -> Self:
-        """The same, which knows what the model's files are while the work is planned; see :attr:`planned`."""
+        """The same with the digest of the model's files; see :attr:`planned`."""
         copy = self.model_copy()
         copy._planned = digest
         return copy

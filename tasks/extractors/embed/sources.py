@@ -43,17 +43,17 @@ def hub_folder() -> Path:
 
 
 def hub_repository(origin: Origin, name: str) -> str:
-    """The hub's name of a model; timm's lie below ``timm/``."""
+    """The hub's name of a model; timm's begin with ``timm/``."""
     return f"timm/{name}" if origin is Origin.TIMM else name
 
 
 def snapshot_of(repository: str, commit: str) -> Path:
-    """Where a model's files lie as they are at a commit, be they there or not."""
+    """The folder of a model's files at a commit, whether it exists or not."""
     return hub_folder() / f"models--{repository.replace('/', '--')}" / "snapshots" / (commit or "-")
 
 
 def newest_snapshot(repository: str) -> Path | None:
-    """Where the commit of a model's main branch lies that was fetched last; None if there is none."""
+    """The folder of a model's newest commit that was fetched; None if there is none."""
     try:
         commit = (snapshot_of(repository, "").parents[1] / "refs" / "main").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -122,10 +122,10 @@ def published_weights(model: str, name: str) -> PublishedWeights:
     Raises:
         ExtractionError: there is no such model, or it has no such weights.
     """
-    there = _weights_of(model)
-    if name not in there:
-        raise ExtractionError(f"torchvision:{model} has no weights {name!r}; there are {', '.join(there)}")
-    return PublishedWeights(name, there[name])
+    urls = _weights_of(model)
+    if name not in urls:
+        raise ExtractionError(f"torchvision:{model} has no weights {name!r}; there are {', '.join(urls)}")
+    return PublishedWeights(name, urls[name])
 
 
 @cache
@@ -192,7 +192,7 @@ def fetch_source(name: str) -> Fetched:
     """Get a model by its source, with or without ``@`` and a revision; of the hub the newest commit without one.
 
     Raises:
-        ExtractionError: it cannot be had; the message says why and what to do.
+        ExtractionError: it cannot be fetched; the message says why and what to do.
     """
     source, _, revision = name.partition("@")
     origin, _, model = source.partition(":")
@@ -227,9 +227,9 @@ def _fetch_from_hub(source: str, repository: str, revision: str) -> Fetched:
         raise ExtractionError(f"huggingface_hub is not installed: {install_line('embed')}") from None
     disable_progress_bars()
     try:
-        there = HfApi().model_info(repository, revision=revision or None)
-        commit = str(there.sha)
-        names = wanted_files([one.rfilename for one in there.siblings or ()])
+        published = HfApi().model_info(repository, revision=revision or None)
+        commit = str(published.sha)
+        names = files_to_fetch([file.rfilename for file in published.siblings or ()])
         exactly = [re.sub(r"([*?[])", r"[\1]", name) for name in names]
         folder = snapshot_download(repository, revision=commit, cache_dir=hub_folder(), allow_patterns=exactly)
     except errors.GatedRepoError:
@@ -255,18 +255,17 @@ def _fetch_from_hub(source: str, repository: str, revision: str) -> Fetched:
     return Fetched(source, commit, Path(folder))
 
 
-def wanted_files(names: Sequence[str]) -> list[str]:
-    """Of a repository's files those that are loaded: one format of weights, tokenizers, configurations.
+def files_to_fetch(names: Sequence[str]) -> list[str]:
+    """The files of a repository that are loaded: one format of weights, tokenizers, configurations.
 
     Raises:
         ExtractionError: there are no weights of a format that is loaded.
     """
     top = [name for name in names if "/" not in name]
-    found = next(
-        (own for pattern in _PARTS.values() if (own := [name for name in top if pattern.fullmatch(name)])), None
-    )
-    if found is None:
+    weights_of_a_format = ([name for name in top if pattern.fullmatch(name)] for pattern in _PARTS.values())
+    chosen = next(filter(None, weights_of_a_format), None)
+    if chosen is None:
         raise ExtractionError(f"it has neither {SAFETENSORS} nor {PICKLE}: other formats are not loaded")
     read = [name for name in top if name.endswith(READ_SUFFIXES) or name in ("README.md", "LICENSE")]
     parts = [name for name in names if name.count("/") == 1 and _MODULE.fullmatch(name.split("/")[0])]
-    return sorted({*found, *read, *parts})
+    return sorted({*chosen, *read, *parts})

@@ -73,14 +73,14 @@ class TimmBackbone(Backbone):
         if not self.tells_layers:
             raise ValueError("timm gives no layers of this model: set pool = 'model'")
 
-    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
-        inner = sorted({layer for layer in wanted if layer < self.layers})
+    def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        inner = sorted({layer for layer in layers if layer < self.layers})
         found = {}
         if inner:
             found = dict(zip(inner, self._layers(pixels, [layer - 1 for layer in inner], norm=False), strict=True))
-        if self.layers in wanted:
+        if self.layers in layers:
             (found[self.layers],) = self._layers(pixels, [self.layers - 1], norm=True)
-        return [found[layer] for layer in wanted]
+        return [found[layer] for layer in layers]
 
     def _layers(self, pixels: torch.Tensor, indices: list[int], *, norm: bool) -> list[torch.Tensor]:
         found = self.model.forward_intermediates(
@@ -174,13 +174,13 @@ class TorchvisionBackbone(Backbone):
         if not self._modules_of_layers:
             raise ValueError("the layers of this model cannot be told: set pool = 'model'")
 
-    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
-        modules = {layer: self._modules_of_layers[layer - 1] for layer in wanted if layer}
+    def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        modules = {layer: self._modules_of_layers[layer - 1] for layer in layers if layer}
         if self._end and self.layers in modules:
             modules[self.layers] = self.model.get_submodule(self._end)
         with outputs_of(modules, self._modules_of_layers[0]) as found:
             self.model(pixels)
-        return [as_tokens(found[layer], channels_last=self._channels_last) for layer in wanted]
+        return [as_tokens(found[layer], channels_last=self._channels_last) for layer in layers]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         if not self.has_pool:
@@ -197,7 +197,7 @@ def _torchvision_layers(model: torch.nn.Module, children: dict[str, torch.nn.Mod
 
 
 def load_torchvision(name: str, weights: Path | None, section: str) -> TorchvisionBackbone:
-    """The model, float32, in evaluation mode; with random weights, always the same, where there is no file of them.
+    """The model, float32, in evaluation mode; with random weights, always the same, without a file of them.
 
     Raises:
         ExtractionError: torchvision has no such classification model, or the weights are not its own.
@@ -272,11 +272,11 @@ class TransformersBackbone(Backbone):
         others = [tokens[name] for name in _OTHER_TOKENS if name in tokens]
         self.prefix = int(self.has_class_token) + sum(tensor.shape[1] for tensor in others)
 
-    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
-        inner = {layer: self._blocks[layer - 1] for layer in wanted if 0 < layer < self.layers}
-        with outputs_of(inner, self._blocks[0] if 0 in wanted else None) as found:
+    def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        inner = {layer: self._blocks[layer - 1] for layer in layers if 0 < layer < self.layers}
+        with outputs_of(inner, self._blocks[0] if 0 in layers else None) as found:
             last = self._vision[0](pixel_values=pixels).last_hidden_state
-        return [as_tokens(last if layer == self.layers else found[layer]) for layer in wanted]
+        return [as_tokens(last if layer == self.layers else found[layer]) for layer in layers]
 
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
         call = self.model.get_image_features if self._of_two else self.model
@@ -288,7 +288,7 @@ class TransformersBackbone(Backbone):
 
 
 def _blocks(vision: torch.nn.Module, count: int | None) -> list[torch.nn.Module]:
-    """The one list of as many blocks as the configuration says; empty where there is none, or more than one."""
+    """The list with as many blocks as the configuration says; empty if there is none, or more than one."""
     lists = [module for module in vision.modules() if isinstance(module, torch.nn.ModuleList) and len(module) == count]
     return list(lists[0]) if len(lists) == 1 else []
 
@@ -297,7 +297,7 @@ def load_transformers(folder: Path, section: str, *, needs_pooler: bool) -> Tran
     """The model, float32, in evaluation mode.
 
     Args:
-        needs_pooler: whether its own pool is wanted, of which its weights may lack the last layer.
+        needs_pooler: whether its own pool is used, whose last layer its weights may lack.
 
     Raises:
         ExtractionError: the folder holds no such model, or not all of its weights.

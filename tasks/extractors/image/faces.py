@@ -61,7 +61,7 @@ def read_faces(
         fingerprint: that the landmarks have to have; empty for any.
 
     Raises:
-        ExtractionError: the feature is not in the store, is not what is wanted, or has no landmarks of a face.
+        ExtractionError: the feature is not in the store, has another fingerprint or length, or no landmarks of a face.
     """
     entry = read_status(storage, session_id, feature)
     current = entry.record if entry else None

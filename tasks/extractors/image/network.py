@@ -25,8 +25,8 @@ class Backbone(torch.nn.Module, ABC):
 
     Attributes:
         layers: how many it has. Layer 0 is what goes into the first, ``layers`` what the model ends with.
-        tells_layers: whether they can be told; otherwise there is the last alone.
-        has_class_token: whether its first token stands for the whole picture.
+        tells_layers: whether its layers can be read out; otherwise only the last.
+        has_class_token: whether its first token represents the whole picture.
         prefix: how many tokens come before those of patches: the class token, registers.
         foldable: whether torch can read the graph of what it does for its own pool.
     """
@@ -38,8 +38,8 @@ class Backbone(torch.nn.Module, ABC):
     foldable: bool = False
 
     @abstractmethod
-    def states(self, pixels: torch.Tensor, wanted: Sequence[int]) -> list[torch.Tensor]:
-        """Of normalised images (n, 3, height, width), for each layer that is wanted, its (n, tokens, width)."""
+    def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:
+        """Of normalised images (n, 3, height, width), for each of the layers, its (n, tokens, width)."""
 
     @abstractmethod
     def pooled(self, pixels: torch.Tensor) -> torch.Tensor:
@@ -54,7 +54,7 @@ class Backbone(torch.nn.Module, ABC):
 
 
 class Readout(torch.nn.Module):
-    """Normalised images in, rows out: the layers that are wanted, pooled, side by side.
+    """Normalised images in, rows out: the chosen layers, pooled and concatenated.
 
     Args:
         backbone: the model.

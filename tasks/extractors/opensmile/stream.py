@@ -1,7 +1,7 @@
 """openSMILE on a stream of sound: the library's descriptors, to the bit, in memory that does not grow.
 
 The library's Python interface takes a whole signal at once and holds it in five copies, and its configuration keeps
-every row for the functionals, which nobody asks for here. The engine under it works sample by sample anyway, in a
+every row for the functionals, which are not used here. The engine under it works sample by sample anyway, in a
 thread of its own here: it is fed through a source that holds ten seconds, and its rows are taken away as they come.
 """
 
@@ -57,7 +57,7 @@ class DescriptorStream:
         """The rows of the signal that ``blocks`` make together.
 
         Args:
-            blocks: (n,) float32 samples in [-1, 1]; what lies outside is clipped (the library would wrap it round).
+            blocks: (n,) float32 samples in [-1, 1]; larger values are clipped (the library would wrap them round).
 
         Yields:
             (m, descriptors) float32, one row per 10 ms.
@@ -116,5 +116,5 @@ class DescriptorStream:
 
 
 def _taken(rows: deque[np.ndarray]) -> np.ndarray:
-    """What is there by now; the engine's thread may be appending."""
+    """The rows so far; the engine's thread may be appending."""
     return np.concatenate([rows.popleft() for _ in range(len(rows))])

@@ -1,4 +1,4 @@
-"""What a program outside is given: frames in, arrays out. Standard library and numpy only, Python 3.8 or later.
+"""The interface of a program outside: frames in, arrays out. Standard library and numpy only, Python 3.8 or later.
 
 storyframes runs ``python -I client.py PROGRAM MANIFEST`` in the plug-in's own environment. The program (a file, or a
 folder with a ``__main__.py``) imports this very module by the name ``storyframes_outside``::
@@ -9,7 +9,7 @@ folder with a ``__main__.py``) imports this very module by the name ``storyframe
         job.append(values=look_at(frames))  # their rows, by array
 
 That is all: once the program has come to its end, the record of what it wrote is written, last of all. A program that
-dies before that has written nothing, whatever lies in its folder.
+dies before that has written nothing, whatever is in its folder.
 
 A program in another language reads the manifest (JSON) and the frames on its standard input itself, and writes the
 arrays as ``NAME.npy`` (version 1.0, C order, little-endian) and ``results.json``, which :meth:`Job.finish` shows.
@@ -116,7 +116,7 @@ class Job:
 
 
 class _ArrayFile:
-    """A ``.npy`` that grows: its header, which tells the number of rows, is written last, into room kept for it."""
+    """A ``.npy`` that grows: its header, which has the number of rows, is written last, into space reserved for it."""
 
     def __init__(self, path: str, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         self._file = open(path, "wb")  # noqa: SIM115, for as long as rows come

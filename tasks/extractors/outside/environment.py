@@ -1,6 +1,6 @@
 """The environments that plug-ins run in: made from their own pinned requirements, apart from storyframes' own.
 
-They lie in this user's cache, ``environments/NAME-DIGEST``, where the digest is that of the pins and of Python's
+They are in this user's cache, ``environments/NAME-DIGEST``, where the digest is that of the pins and of Python's
 version. One is made apart and gets its name when it is whole, so what has the name can be used.
 """
 
@@ -103,7 +103,7 @@ class Environment:
 
 
 def environments_folder() -> Path:
-    """Where this user's environments lie."""
+    """The folder of this user's environments."""
     return user_cache() / "environments"
 
 
@@ -125,7 +125,7 @@ def find_environment(requirements: Requirements) -> Environment:
 
 
 def install_environment(requirements: Requirements, python: Path | None = None) -> Environment:
-    """Make the environment, or find that it is there; whoever does the same at the same time is waited for.
+    """Make the environment, or find that it exists; another process that does the same is waited for.
 
     Args:
         requirements: what it is made of.
@@ -243,7 +243,7 @@ def _made_last(requirements: Requirements) -> Environment | None:
 
 
 def _read(folder: Path, pins: str | None = None) -> Environment | None:
-    """The environment in ``folder``; None where there is none, or one of other pins."""
+    """The environment in ``folder``; None if there is none, or it has other pins."""
     try:
         content: Mapping = json.loads((folder / _RECORD).read_bytes())
         if pins is not None and content["pins"] != pins:

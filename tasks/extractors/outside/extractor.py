@@ -2,7 +2,7 @@
 
 Such a plug-in declares its arrays, where its program runs (``run``), and the program. ``OutsideFrameExtractor`` sends
 it the session's frames; they are decoded here, once for all features that want them, so that every feature has the same
-ones. ``OutsideExtractor`` tells it where the session's files lie.
+ones. ``OutsideExtractor`` gives it the paths of the session's files.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):
         FrameExtractor.extract(self, source, out)
 
     def open(self, source: Source, out: FeatureWriter) -> _Feed:
-        """Look for the environment or the image; the program starts with the first frame, whose size it is told."""
+        """Look for the environment or the image; the program starts with the first frame, since it needs its size."""
         self.check_tool()
         self._feed = _Feed(self, source, out, read_clock(source, out))
         return self._feed

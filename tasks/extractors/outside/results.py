@@ -1,4 +1,4 @@
-"""Reading what a program outside wrote, and believing only what can be checked.
+"""Reading what a program outside wrote, and using only what can be checked.
 
 An ending with 0 proves nothing. The record, which is written last, says how many rows each array has and their
 SHA-256; every file must have just those rows, of the declared dtype and shape, on axes that agree, and the values must
@@ -59,7 +59,7 @@ class _Record:
 def store_results(
     folder: Path, spec: FeatureSpec, frames: int, out: FeatureWriter, *, streamed: bool, python: str = ""
 ) -> None:
-    """Check what lies in ``folder`` and append it to ``out``, a block of rows at a time.
+    """Check the files in ``folder`` and append them to ``out``, a block of rows at a time.
 
     Args:
         folder: where the program wrote.

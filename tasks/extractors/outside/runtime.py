@@ -49,7 +49,7 @@ class WorkFolder:
 
 
 class Runtime(ABC):
-    """Where a program runs, and how what it is told about is called there."""
+    """Where a program runs, and the paths that its files have there."""
 
     @abstractmethod
     def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:

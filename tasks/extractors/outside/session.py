@@ -1,4 +1,4 @@
-"""One session's work by a program outside: told, fed, waited for, and believed only as far as it can be checked."""
+"""One session's work by a program outside: its manifest, its frames, its end, and its checked results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Assignment:
         inputs: the session's files that it may read, by kind.
         settings: of the plug-in.
         frame_times: (T,) float64 seconds, the session's clock.
-        patience_s: how long it may keep us waiting.
+        patience_s: seconds that it may take.
         threads: how many it may use.
         private: what it prints may be somebody's words, and goes nowhere.
     """
@@ -61,7 +61,7 @@ class Assignment:
     private: bool
 
     def manifest(self, frames: FrameStream | None) -> dict[str, Any]:
-        """What the program is told, as JSON (``client`` reads it); without the paths, which depend on where it runs."""
+        """The program's manifest (``client`` reads it), without the paths, which depend on where it runs."""
         return {
             "format": FORMAT,
             "feature": self.spec.name,

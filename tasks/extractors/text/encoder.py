@@ -34,7 +34,7 @@ class Chunk:
     """A part of a text.
 
     Attributes:
-        text: its words, as they stand in the text.
+        text: its words, as they are in the text.
         pieces: word pieces that the tokenizer makes of them, without its marks of beginning and end.
     """
 

@@ -78,7 +78,7 @@ def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:
     where = settings.label
     width, depth = _first(model.config, _WIDTH), _first(model.config, _DEPTH)
     if not width or not depth:
-        raise ExtractionError(f"{where} is no model of texts: its config.json tells neither width nor depth")
+        raise ExtractionError(f"{where} is no model of texts: its config.json has neither width nor depth")
     if settings.pool is not TextPool.MODEL:
         return TextShape(width, depth)
     folder = model.folder or Path()
@@ -102,7 +102,7 @@ def _first(config: Mapping[str, Any], keys: tuple[str, ...]) -> int:
 
 
 def _pooled(config: Mapping[str, Any], width: int) -> int:
-    """The width of a pooling: several ways stand side by side."""
+    """The width of a pooling: the vectors of several ways are concatenated."""
     ways = sum(value is True for key, value in config.items() if key.startswith("pooling_mode_"))
     return width * max(ways, 1)
 

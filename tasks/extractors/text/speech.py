@@ -27,14 +27,14 @@ SLACK_S = 1.0  # speech recognisers round; a word may end this much after the la
 
 
 def read_speech(source: Source, clock: Clock | None, settings: TranscriptSettings, out: FeatureWriter) -> Transcript:
-    """The session's transcript; notes in ``out`` what was left out of it, and what lies after the recording's end.
+    """The session's transcript; notes in ``out`` what was left out of it.
 
-    Without a clock of frames the recording ends with its sound; where there is none either, nobody knows when.
+    Without a clock of frames the recording ends with its sound; without sound its end is unknown.
 
     Raises:
         MissingInputError: the study names none.
-        ExtractionError: it is damaged or malformed, or runs on after the recording has ended; the sound that would tell
-            cannot be used.
+        ExtractionError: it is damaged or malformed, or goes on after the recording has ended; or the sound, whose end
+            is needed, cannot be used.
     """
     path = source.file(Input.TRANSCRIPT).path
     try:
@@ -72,7 +72,7 @@ def _end_s(source: Source, clock: Clock | None) -> float | None:
 
 
 def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> None:
-    """Say how many words or utterances begin when the last frame has ended: no frame and no clip has them."""
+    """Note how many words or utterances begin after the last frame has ended: no frame and no clip has them."""
     after = int((ticks(start_s) >= ticks(clock.end_s)).sum())
     if after:
         out.caveat(Caveat.SPEECH_AFTER_END)
@@ -80,7 +80,7 @@ def note_after_end(start_s: np.ndarray, clock: Clock, out: FeatureWriter) -> Non
 
 
 def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
-    """Say how many of the words' times were not measured."""
+    """Note how many of the words' times were interpolated."""
     interpolated = sum(not word.timed for word in words)
     if interpolated:
         out.caveat(Caveat.INTERPOLATED_WORD_TIMES)
@@ -91,7 +91,7 @@ def note_interpolation(words: list[Word], out: FeatureWriter) -> None:
 def speaker_labels(speakers: Sequence[str], known: Mapping[str, str] | None = None) -> tuple[list[int], list[str]]:
     """Each utterance's speaker as an index, and the labels it points to.
 
-    Who is in the study's table of persons has the role or id that stands there. Roles (``participant``, ``robot``, …)
+    Somebody in the study's table of persons has the role or id from there. Roles (``participant``, ``robot``, …)
     and a recogniser's own labels (``A``, ``SPEAKER_01``) are kept; anything else may be a name, which has no place in a
     feature store, and becomes ``speaker_1``, ``speaker_2``, … in order of appearance, by the first number that is free.
 
