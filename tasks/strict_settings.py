@@ -77,9 +77,11 @@ def suggest_key(model: Any, path: Sequence[int | str]) -> str:
         path: of the unknown key, as pydantic's errors have it (``loc``).
     """
     beside = list(_leaves(model))
-    for part in path[:-1]:  # the number of an item, or the tag of a union, is no key
+    for part in path[:-1]:
         inside = [_field_types(leaf)[part] for leaf in beside if part in _field_types(leaf)]
-        beside = [leaf for annotation in inside for leaf in _leaves(annotation)] or beside
+        tagged = [leaf for leaf in beside if any(part in _leaves(of_key) for of_key in _field_types(leaf).values())]
+        # The number of an item is no key, and the tag of a union only says which of its models was meant.
+        beside = [leaf for annotation in inside for leaf in _leaves(annotation)] or tagged or beside
     known = sorted({key for leaf in beside for key in _field_types(leaf)})
     close = difflib.get_close_matches(str(path[-1]), known, n=1)
     return f": is {close[0]!r} meant?" if close else ""
@@ -89,4 +91,4 @@ def _field_types(leaf: Any) -> Mapping[Any, Any]:
     """The keys of a model or a dataclass, with their types."""
     if _is_model(leaf):
         return {name: field.annotation for name, field in leaf.model_fields.items()}
-    return get_type_hints(leaf) if is_dataclass(leaf) else {}
+    return get_type_hints(leaf) if isinstance(leaf, type) and is_dataclass(leaf) else {}

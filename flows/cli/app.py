@@ -28,7 +28,7 @@ from flows.cli import (
     terminal,
     upkeep,
 )
-from storyframes.plug_ins import COMMANDS, PlugInError, load, origin, plug_in, plug_ins
+from storyframes.plug_ins import COMMANDS, PlugInError, describe_error, load, origin, plug_in, plug_ins
 
 PANEL = "Plug-ins"
 
@@ -86,7 +86,10 @@ def _load_group(name: str) -> TyperGroup:
         app = load(point)
         if not isinstance(app, typer.Typer):
             raise PlugInError(f"{app!r} is not a typer.Typer")
-        return typer.main.get_group(app)
+        try:
+            return typer.main.get_group(app)
+        except Exception as error:
+            raise PlugInError(f"has commands that typer cannot read ({describe_error(error)})") from None
     except PlugInError as error:
         raise PlugInError(f"storyframes {name} comes from {origin(point)}, which {error}") from None
 

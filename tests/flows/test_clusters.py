@@ -52,7 +52,8 @@ def test_an_address_needs_no_file() -> None:
     ("text", "message"),
     [
         ("kind: slrum\n", "Input tag 'slrum' found using 'kind' does not match any of the expected tags: 'local'"),
-        ("kind: local\nworkers: 3\n", "local.workers: Extra inputs are not permitted"),
+        ("kind: local\nworkers: 3\n", "local.workers: there is no such key"),
+        ("kind: local\ncpu: 3\n", "local.cpu: there is no such key: is 'cpus' meant?"),
         ("kind: slurm\ncpu: {count: 0}\n", "slurm.cpu.count: Input should be greater than or equal to 1"),
         ("kind: slurm\nwalltime: 4h\ncpu: {count: 1}\n", "slurm.walltime: String should match pattern"),
         ("kind: [\n", "is not YAML"),

@@ -96,6 +96,10 @@ def test_what_is_no_group_is_refused(place: Path) -> None:
     write(place, "door-wrong", {"wrong": "door_wrong:app"}, COMMANDS, door_wrong="app = print")
     code, text = run("wrong")
     assert (code, "is not a typer.Typer" in text) == (2, True)
+    odd = "import typer\napp = typer.Typer()\n@app.command()\ndef odd(x: 'Nothing'): pass\n"
+    write(place, "door-odd", {"odd": "door_odd:app"}, COMMANDS, door_odd=odd)
+    code, text = run("odd")
+    assert (code, "has commands that typer cannot read (NameError: name" in text) == (2, True)
 
 
 def config(folder: Path, text: str) -> Path:
