@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment
 DEMO = (
     "cli/test_cli.py", "project/test_docs_site.py", "inspect/test_report.py", "inspect/test_report_browser.py",
-    "project/test_snippets.py", "project/test_wheel.py", "plugins/storyframes-empathy/tests/test_documented.py",
+    "project/test_snippets.py", "project/test_wheel.py", "plugins/storyframes-empathy/tests/test_demo.py",
 )  # fmt: skip
 # A process each: they start servers, clusters, containers or workers, or change what the whole process has.
 ALONE = set(

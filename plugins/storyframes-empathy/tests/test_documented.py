@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import doctest
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from support.commands import storyframes
 from typer.main import get_command
 
 PLUG_IN = Path(__file__).parents[1]
 ROOT = PLUG_IN.parents[1]
 PAGES = [PLUG_IN / "README.md", *sorted((PLUG_IN / "docs").glob("*.md")), ROOT / "docs/empathy.md"]
-# Beside the environment: the tests that share the demo are not all started with it (tests/run.py).
-INSTALLED = {"PYTHONPATH": str(Path(sys.prefix) / "plugins")}
 
 
 def examples(page: str) -> list[str]:
@@ -83,46 +79,11 @@ def test_examples_that_need_nothing(page: str) -> None:
     exec(compile(code, "example", "exec"), {})
 
 
-@pytest.fixture(scope="module")
-def demo(extracted_demo: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
-    """The folder of the extracted demo."""
-    folder, result = extracted_demo
-    assert result.returncode == 0, result.stderr
-    return folder
+DOCTESTS = [path for path in (PLUG_IN / "storyframes_empathy").rglob("*.py") if ">>> " in path.read_text()]
 
 
-@pytest.mark.slow
-def test_a_model_of_ones_own_is_scored_as_documented(demo: Path, tmp_path: Path) -> None:
-    ridge, cosine, *_ = examples("docs/benchmark.md")
-    code = f"{ridge}\n{cosine}".replace("storyframes-demo/features", str(demo / "features"))
-    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | INSTALLED)
-    assert result.returncode == 0, result.stderr
-    scored = storyframes("empathy", "evaluate", tmp_path / "runs", "--split", "val", environment=INSTALLED)
-    assert scored.returncode == 0, scored.stderr
-    assert "| ridge (label rating) | a | 1 |" in scored.stdout
-    assert "| cosine, untrained | t | 1 |" in scored.stdout
-    assert "| mean of train |" in scored.stdout
-
-
-@pytest.mark.slow
-def test_the_benchmark_as_documented(demo: Path) -> None:
-    commands = re.findall(
-        r"^\$ storyframes empathy (train|evaluate) (.+)$", (ROOT / "docs/empathy.md").read_text(), re.MULTILINE
-    )
-    assert [name for name, _ in commands] == ["train", "evaluate"]
-    folder = demo.parent
-    results = [
-        storyframes("empathy", name, *shlex.split(more), folder=folder, environment=INSTALLED)
-        for name, more in commands
-    ]
-    assert [result.returncode for result in results] == [0, 0], results[0].stderr + results[1].stderr
-    assert results[0].stderr.count("epoch 1 of 1: train_mse") == 3  # of three seeds
-    assert "| EF-LSTM | v+a+t | 3 |" in results[1].stdout
-    assert "untrained weights" in results[1].stdout
-    files = [path for path in (folder / "runs").rglob("*") if path.is_file()]
-    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
-    transcripts = [path.read_text() for path in (ROOT / "demo/study/transcripts").iterdir()]
-    said = [text.encode() for one in transcripts for text in re.findall(r'"text": "(.{20,})"', one)]
-    assert len(said) > 5
-    assert [text for path in files for text in said if text in path.read_bytes()] == []
+@pytest.mark.parametrize("path", DOCTESTS, ids=lambda path: path.stem)
+def test_examples_in_docstrings_are_true(path: Path) -> None:
+    module = import_module(".".join(path.relative_to(PLUG_IN).with_suffix("").parts))
+    assert doctest.testmod(module) == (0, doctest.testmod(module).attempted)
+    assert doctest.testmod(module).attempted > 0
