@@ -32,13 +32,13 @@ from flows.settings import SettingsError, load_settings
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, RunMark, StoreError, leave_mark, open_storage
 from storyframes.store.storage import StorageError
-from storyframes_empathy.training.fitting import misfit
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
 from storyframes_empathy.training.settings import (
     ModelName,
     TrainSettings,
     TrainSettingsError,
     load_train_settings,
+    misfit,
     modalities_of,
 )
 from tasks.inspect.formatting import human_time, markdown_table, plain_markdown

@@ -74,8 +74,7 @@ def finetune(
     from flows.cli.tables.finite_json import finite_json
     from storyframes_empathy.pairs.finetune import FinetuneError, Loss, Recipe
     from storyframes_empathy.pairs.finetune import finetune as train
-    from storyframes_empathy.pairs.table import Aspect
-    from storyframes_empathy.pairs.texts import read_texts
+    from storyframes_empathy.pairs.table import Aspect, read_texts
     from storyframes_empathy.statistics.rating_table import TableFaultError
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.sbert import SbertSettings
@@ -118,7 +117,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """What scores of pairs are worth, against the labels of each aspect."""
-    from storyframes_empathy.commands.pairs_tables import pairs_json, pairs_tables
+    from storyframes_empathy.commands.tables import pairs_json, pairs_tables
     from storyframes_empathy.pairs import metrics
     from storyframes_empathy.pairs.table import CosineScale, read_pairs
     from storyframes_empathy.statistics.rating_table import TableFaultError

@@ -70,8 +70,7 @@ def score_llm(
         fail("--max-cost needs --price-in and --price-out: what a million tokens cost", 2)
     from storyframes_empathy.pairs.llm import add_scores, pair_questions
     from storyframes_empathy.pairs.score import write_table
-    from storyframes_empathy.pairs.table import Aspect
-    from storyframes_empathy.pairs.texts import read_texts
+    from storyframes_empathy.pairs.table import Aspect, read_texts
     from storyframes_empathy.statistics.rating_table import TableFaultError
     from storyframes_empathy.text.budget import Budget, Prices
     from storyframes_empathy.text.cache import AnswerCache
@@ -150,7 +149,7 @@ def _record(service: Any, aspects: list[Any], summaries: bool, scores: dict[str,
     """What decided the scores, without a word of a text."""
     from importlib.metadata import version
 
-    from storyframes_empathy.pairs.prompts import OWN_WORDING, prompt_digest
+    from storyframes_empathy.pairs.llm import OWN_WORDING, prompt_digest
 
     return {
         "scorer": "llm",

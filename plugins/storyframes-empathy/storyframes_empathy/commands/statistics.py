@@ -33,7 +33,7 @@ def agreement(
     json: Annotated[bool, typer.Option("--json", help="For scripts: one object on stdout.")] = False,
 ) -> None:
     """How far raters agree: Pearson, Spearman, Cohen's kappa, Krippendorff's alpha."""
-    from storyframes_empathy.commands.statistics_tables import (
+    from storyframes_empathy.commands.tables import (
         agreement_json,
         agreement_tables,
         study_agreement_json,
@@ -93,7 +93,7 @@ def compare_ratings(
 ) -> None:
     """How far models' ratings lie from people's: RMSE, mean difference, Wasserstein, paired t with Holm."""
     need("scipy", "", DISTRIBUTION)
-    from storyframes_empathy.commands.statistics_tables import ratings_compared_json, ratings_compared_tables
+    from storyframes_empathy.commands.tables import ratings_compared_json, ratings_compared_tables
     from storyframes_empathy.statistics.comparison import compare_ratings as compared_ratings
     from storyframes_empathy.statistics.rating_table import TableFaultError
 
@@ -126,8 +126,8 @@ def mixed(
 ) -> None:
     """Fit mixed models with an intercept for each story; exit 1 if one could not be fitted."""
     need("statsmodels", "", DISTRIBUTION)
-    from storyframes_empathy.commands.statistics_tables import mixed_json, mixed_tables
-    from storyframes_empathy.statistics.mixed_table import fit_table
+    from storyframes_empathy.commands.tables import mixed_json, mixed_tables
+    from storyframes_empathy.statistics.mixed import fit_table
     from storyframes_empathy.statistics.rating_table import TableFaultError
 
     with usage_errors(), error_console().status("fitting"):

@@ -60,7 +60,7 @@ def train(
     """
     need("torch", "train", DISTRIBUTION)
     need("safetensors", "train", DISTRIBUTION)
-    from storyframes_empathy.commands.training_tables import outcome_json, outcomes_table
+    from storyframes_empathy.commands.tables import outcome_json, outcomes_table
     from storyframes_empathy.training.settings import TrainSettingsError, load_train_settings, modalities_of
 
     given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where, "pca": pca}
@@ -100,11 +100,11 @@ def _train_all(
     from storyframes.store.storage import StorageError
     from storyframes_empathy.commands.train_progress import TrainProgress
     from storyframes_empathy.scores.run_record import RunError
-    from storyframes_empathy.training.checkpoint import CheckpointError
     from storyframes_empathy.training.opened import CannotTrainError
     from storyframes_empathy.training.run_folder import RunName
     from storyframes_empathy.training.runs import RunDiffersError, train_run
     from storyframes_empathy.training.settings import ModelName
+    from storyframes_empathy.training.train import CheckpointError
 
     if model not in list(ModelName):
         fail(f"there is no model {model!r}; there are {', '.join(ModelName)}", 2)

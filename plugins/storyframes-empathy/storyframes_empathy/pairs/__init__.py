@@ -1,6 +1,6 @@
-"""Pairs of stories: how well scores tell how similar people find two stories.
+"""Pairs of stories: how well scores agree with people on how similar two stories are.
 
-``texts`` reads pairs with their stories. ``score`` makes scores of embeddings, ``llm`` of a language model's answers to
-``prompts``; ``finetune`` trains the model of the embeddings further. ``table`` reads pairs, labels and scores, also of
-the published EmpathicStories files; ``metrics`` compares them.
+``table`` reads pairs with their texts, labels and scores, also from the published EmpathicStories files. ``score``
+makes scores of embeddings, ``llm`` of a language model's answers. ``finetune`` trains the model of the embeddings
+further. ``metrics`` compares scores with labels.
 """

@@ -21,8 +21,7 @@ import numpy as np
 
 from storyframes.store.storage.files import write_atomically
 from storyframes_empathy.pairs.metrics import THRESHOLD
-from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, Vector
-from storyframes_empathy.pairs.texts import PairTexts
+from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, PairTexts, Vector
 from tasks.extractors.sbert import SbertSettings, load_model, model_digests
 from tasks.models.libraries import import_torchvision
 

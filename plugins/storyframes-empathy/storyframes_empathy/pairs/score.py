@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from storyframes.store.storage.files import write_atomically
-from storyframes_empathy.pairs.texts import read_texts
+from storyframes_empathy.pairs.table import read_texts
 from tasks.extractors.sbert import SbertSettings, encode_whole
 
 Encode = Callable[[Sequence[str]], tuple[np.ndarray, list[int]]]

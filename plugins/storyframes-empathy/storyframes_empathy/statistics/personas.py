@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from storyframes_empathy.text.answer import parse_answer
+from storyframes_empathy.text.prompts import parse_answer
 
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])\s+(\S.*)")
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)

@@ -16,11 +16,10 @@ from typing import cast
 import openai
 from openai.types.chat import ChatCompletionMessageParam
 
-from storyframes_empathy.text.answer import parse_answer
 from storyframes_empathy.text.budget import Budget, BudgetSpentError, Prices, most_tokens
 from storyframes_empathy.text.cache import Answer, AnswerCache, question_digest
 from storyframes_empathy.text.endpoint import AnswerTooLongError, Endpoint, connected
-from storyframes_empathy.text.prompts import Prompt, messages
+from storyframes_empathy.text.prompts import Prompt, messages, parse_answer
 from storyframes_empathy.text.samples import Sample
 
 _ASKED_AT_MOST = 2  # where the first answer is no number

@@ -128,9 +128,9 @@ def train_unit(unit: TrainingUnit) -> TrainingOutcome:
     from storyframes.store.layout import StoreError
     from storyframes.store.storage import StorageError
     from storyframes_empathy.scores.run_record import RunError
-    from storyframes_empathy.training.checkpoint import CheckpointError
     from storyframes_empathy.training.opened import CannotTrainError
     from storyframes_empathy.training.runs import RunDiffersError, train_run
+    from storyframes_empathy.training.train import CheckpointError
 
     os.umask(0o077)
     began = time.monotonic()

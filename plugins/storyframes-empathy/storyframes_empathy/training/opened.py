@@ -17,7 +17,6 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.named_inputs import needed_features
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.feed import Feed, Loaded, open_bank
-from storyframes_empathy.training.fitting import misfit
 from storyframes_empathy.training.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.moments import Moments, Rows, measure, remembered
@@ -27,7 +26,7 @@ from storyframes_empathy.training.provenance import clip_caveats, feature_caveat
 from storyframes_empathy.training.run_folder import (
     RunName,
 )
-from storyframes_empathy.training.settings import MODALITIES, ModelName, TrainSettings
+from storyframes_empathy.training.settings import MODALITIES, ModelName, TrainSettings, misfit
 from storyframes_empathy.training.splits import Splits, open_splits
 
 TRAIN_VERSION = 1

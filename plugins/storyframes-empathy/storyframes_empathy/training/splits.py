@@ -20,9 +20,8 @@ from storyframes.clips.splits import SPLITS, SplitSpec
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
 from storyframes.store.feature_store import FeatureStore
-from storyframes_empathy.training.curves import curve_labels, curve_range, hint
 from storyframes_empathy.training.inputs import clip_inputs
-from storyframes_empathy.training.labels import LabelScale, numbers, scale_of
+from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
 

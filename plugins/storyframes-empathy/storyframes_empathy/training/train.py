@@ -7,9 +7,11 @@ enough: what a killed run makes again is what it would have made.
 from __future__ import annotations
 
 import contextlib
+import io
 import math
+import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,12 +20,46 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from storyframes_empathy.training.checkpoint import load_checkpoint, save_checkpoint
+from storyframes.store.storage.files import write_atomically
 from storyframes_empathy.training.feed import Feed
 from storyframes_empathy.training.models.parts import Sequences, use_onednn
 from storyframes_empathy.training.predict import autocast, compared, predict
 from storyframes_empathy.training.settings import TrainSettings
 from storyframes_empathy.training.splits import Splits
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be gone on with."""
+
+
+def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Replace the checkpoint in one step; private to the owner.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    content = io.BytesIO()
+    torch.save(dict(state), content)
+    write_atomically(path, content.getvalue())
+
+
+def load_checkpoint(path: Path, fingerprint: str) -> dict[str, Any] | None:
+    """The checkpoint of the run with this fingerprint, on the processor; None where there is none.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is damaged ({type(error).__name__}): remove it, and the run begins anew"
+        ) from None
+    if not isinstance(state, dict) or state.get("fingerprint") != fingerprint:
+        return None
+    return state
 
 
 class TrainingFailedError(Exception):

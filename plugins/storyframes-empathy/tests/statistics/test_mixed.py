@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from storyframes_empathy.commands.app import app
-from storyframes_empathy.statistics.mixed import OPTIMISERS, CannotFitError, MixedFit, fit_mixed
-from storyframes_empathy.statistics.mixed_table import fit_table
+from storyframes_empathy.statistics.mixed import OPTIMISERS, CannotFitError, MixedFit, fit_mixed, fit_table
 from storyframes_empathy.statistics.rating_table import TableFaultError
 
 ORACLE = json.loads((Path(__file__).parents[1] / "data/statistics.json").read_text())["mixed"]

@@ -16,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.stub_endpoint import Reply, StubEndpoint
-from storyframes_empathy.text.answer import parse_answer
 from storyframes_empathy.text.budget import Budget, BudgetSpentError, Prices, most_tokens
 from storyframes_empathy.text.cache import AnswerCache
 from storyframes_empathy.text.endpoint import EndpointError, agree
 from storyframes_empathy.text.llm import Asked, Service, ask, questions
-from storyframes_empathy.text.prompts import REFLECTION, SHARE, SYSTEM, Prompt, messages
+from storyframes_empathy.text.prompts import REFLECTION, SHARE, SYSTEM, Prompt, messages, parse_answer
 from storyframes_empathy.text.samples import Sample, SampleChoice, SampleError, read_said
 from tasks.extractors.settings import TranscriptSettings
 from tasks.study.load import load_study

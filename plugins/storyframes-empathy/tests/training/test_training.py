@@ -23,7 +23,6 @@ from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import read_run
-from storyframes_empathy.training.checkpoint import CheckpointError, load_checkpoint
 from storyframes_empathy.training.feed import Loaded
 from storyframes_empathy.training.inputs import Preparation, rows_of
 from storyframes_empathy.training.moments import measure
@@ -33,6 +32,7 @@ from storyframes_empathy.training.run_folder import RunStatus, held, read_state
 from storyframes_empathy.training.runs import RunDiffersError, train_run
 from storyframes_empathy.training.settings import TrainSettings
 from tasks.clip_index.index import write_clip_index
+from storyframes_empathy.training.train import CheckpointError, load_checkpoint
 
 
 @pytest.fixture(scope="module")

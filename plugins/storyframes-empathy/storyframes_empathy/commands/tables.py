@@ -1,10 +1,10 @@
-"""Statistics of ratings: for people and for scripts."""
+"""What the commands show, and the same as JSON: statistics of ratings, scores of pairs, runs of training."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -16,9 +16,10 @@ from storyframes_empathy.statistics.study_ratings import SchemeAgreement
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
+    from storyframes_empathy.pairs.metrics import Evaluation
     from storyframes_empathy.statistics.comparison import ComparedTable  # needs scipy
-    from storyframes_empathy.statistics.mixed import MixedFit
-    from storyframes_empathy.statistics.mixed_table import MixedTable
+    from storyframes_empathy.statistics.mixed import MixedFit, MixedTable
+    from storyframes_empathy.training.runs import Outcome
 
 _PAIRS = 20
 _KAPPA_OF = {"floor": "the floor", "round": "the nearest whole number"}
@@ -186,3 +187,67 @@ def _shown(value: float | None, digits: int = 3) -> str:
 
 def _p(value: float) -> str:
     return "<0.001" if value < 0.001 else _shown(value)
+
+
+_HEADINGS = {
+    **{name: name for name in ("r", "rho", "mse", "acc")},
+    "precision": "P",
+    "recall": "R",
+    "f1": "F1",
+    "order_gap": "order\ngap",
+}
+
+
+def pairs_tables(evaluated: Evaluation) -> Iterator[Table | str]:
+    """A row for each column of scores and aspect."""
+    table = Table()
+    has_orders = any(row.order_gap is not None for row in evaluated.rows)
+    numbers = [name for name in _HEADINGS if has_orders or name != "order_gap"]
+    for heading in ("scores", "aspect"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("pairs", "missing", *(_HEADINGS[name] for name in numbers)):
+        table.add_column(heading, justify="right")
+    for row in evaluated.rows:
+        values = (getattr(row, name) for name in numbers)
+        shown = ("–" if value is None else f"{value:.3f}" for value in values)
+        table.add_row(escape(row.scores), row.aspect, str(row.pairs), str(row.missing), *shown)
+    yield table
+    yield f"acc, and P, R and F1 (macro), of what is above {evaluated.threshold:g}"
+    for aspect, counts in evaluated.labels.items():
+        yield f"labels of {aspect}, by their floor: {', '.join(f'{step}: {count}' for step, count in counts.items())}"
+    for remark in evaluated.remarks:
+        yield f"[yellow]look at[/] {escape(remark)}"
+
+
+def pairs_json(evaluated: Evaluation) -> str:
+    """The same for scripts."""
+    return finite_json(dataclasses.asdict(evaluated))
+
+
+def outcomes_table(outcomes: Sequence[Outcome]) -> Table:
+    """A row for each run."""
+    table = Table("run", "status", "epoch kept", "val_mse", "folder")
+    for one in outcomes:
+        status = one.status.value if one.is_new or one.reason else f"{one.status.value} before"
+        epoch, epochs, mse = (one.weights.get(key) for key in ("epoch", "epochs", "val_mse"))
+        kept = f"{epoch} of {epochs}" if epoch else ""
+        row = (str(one.name), one.reason or status, kept, "" if mse is None else f"{mse:.4f}", str(one.folder))
+        table.add_row(*map(escape, row))
+    return table
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """A run for scripts."""
+    return {
+        "phase": outcome.name.phase,
+        "model": outcome.name.model.value,
+        "modalities": "+".join(outcome.name.modalities),
+        "seed": outcome.name.seed,
+        "status": outcome.status.value,
+        "trained_now": outcome.is_new,
+        "reason": outcome.reason,
+        "weights": dict(outcome.weights),
+        "dropped_clips": outcome.dropped,
+        "no_untrained_baseline": outcome.untrained,
+        "folder": str(outcome.folder),
+    }
