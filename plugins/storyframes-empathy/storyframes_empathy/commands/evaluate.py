@@ -46,7 +46,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Write into this file; to stdout otherwise.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page into this folder.")] = None,
 ) -> None:
-    """Score runs by their predictions, whoever made them.
+    """Score runs by their predictions, also those of models trained elsewhere.
 
     Exit 1 if a run is left out, a participant is in two splits, or scores are not on the scale that their run declares.
     """

@@ -1,4 +1,4 @@
-"""What runs are worth: scored by their predictions alone, whoever made them.
+"""Scores of runs, by their predictions alone: those of this plug-in, and those of models trained elsewhere.
 
 The way of a number: ``run_record`` (run.json: what decided a run) and ``predictions`` (predictions.parquet, read
 strictly), the two files through which models and scores know each other → ``levels`` (clips, or stories) → ``metrics``

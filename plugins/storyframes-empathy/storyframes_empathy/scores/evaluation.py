@@ -1,4 +1,4 @@
-"""All runs under a folder, scored by the same rules, whoever made them."""
+"""All runs under a folder, scored by the same rules, also those of models trained elsewhere."""
 
 from __future__ import annotations
 

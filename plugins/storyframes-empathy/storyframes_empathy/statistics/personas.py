@@ -2,7 +2,7 @@
 
 A prompt has four parts: instruction, persona, question, and the form of the answer. The texts lie in
 ``personas.toml`` and are this project's own wording. Nothing here sends anything: what a question quotes of a study is
-sent by whoever sends it, and the rules of docs/text.md hold for that.
+sent by the caller, and the rules of docs/text.md hold for that.
 """
 
 from __future__ import annotations

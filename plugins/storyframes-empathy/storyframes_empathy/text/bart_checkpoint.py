@@ -89,7 +89,7 @@ def _tensors(checkpoint: Path) -> Mapping[str, Any]:
     except pickle.UnpicklingError:
         raise BartError(
             f"{checkpoint}: holds more than tensors and plain values, which would have to be run to be read: refused. "
-            "Whoever has the code can save model.state_dict() alone"
+            "Where that code is installed, save model.state_dict() alone"
         ) from None
     except (RuntimeError, EOFError, ValueError) as error:
         raise BartError(f"{checkpoint}: is no checkpoint of PyTorch ({type(error).__name__})") from None

@@ -1,4 +1,4 @@
-"""Of which versions of features numbers are, and what whoever uses them must know."""
+"""The versions of features that numbers are made of, and their caveats."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
     for name, sessions in versions.items():
         feature = name.removeprefix(f"{STORIES}/")
         rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions)]
-        found |= {f"{name}: {stamp}" for stamps in rows["stamps"] if stamps is not None for stamp in stamps}
+        found |= {f"{name}: {caveat}" for caveats in rows["stamps"] if caveats is not None for caveat in caveats}
     return tuple(sorted(found))
 
 
