@@ -31,8 +31,8 @@ from storyframes_empathy.training.predict import compared, predict
 from storyframes_empathy.training.run_folder import RunStatus, held, read_state
 from storyframes_empathy.training.runs import RunDiffersError, train_run
 from storyframes_empathy.training.settings import TrainSettings
-from tasks.clip_index.index import write_clip_index
 from storyframes_empathy.training.train import CheckpointError, load_checkpoint
+from tasks.clip_index.index import write_clip_index
 
 
 @pytest.fixture(scope="module")
