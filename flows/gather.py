@@ -210,7 +210,7 @@ class Gather(Generic[O]):
     def _bundle(self, kind: Hashable, ready: list[_Ranked[O]]) -> list[_Ranked[O]]:
         """The next units that go to one worker, the first in the order of those that are ready.
 
-        They are worth ``WORTH_S``, as well as that can be told, and no more than each worker's share of the units in
+        They are worth ``WORTH_S``, by their expected costs, and no more than each worker's share of the units in
         ``PARTS`` parts.
         """
         share = (len(ready) + self._units[kind]) // (PARTS * self.executor.capacity(ready[0].unit.needs))

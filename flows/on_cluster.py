@@ -149,7 +149,7 @@ def _final(unit: Unit[O], said: Sequence[O] | str, doubts: Mapping[O, str]) -> S
 
 
 def do_in_turn(bundle: Bundle[O]) -> State:
-    """Do the units of a bundle one after the other; the state tells the truth.
+    """Do the units of a bundle one after the other.
 
     Returns:
         Completed where nothing failed, Failed where everything did, else PartialSuccess, which is of the type Failed.
@@ -161,7 +161,7 @@ def do_in_turn(bundle: Bundle[O]) -> State:
         logger.info("%s: started", unit.name)
         try:
             outcomes = tuple(unit.do())
-        except (Exception, SystemExit) as error:  # of this unit alone; its text may quote what somebody said
+        except (Exception, SystemExit) as error:  # of this unit alone; its text may quote what a participant said
             ended.append(f"the task raised {error_kind(error)}")
             logger.error("%s: %s", unit.name, ended[-1])
             continue

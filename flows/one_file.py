@@ -43,7 +43,7 @@ from tasks.planning.units import sharing_a_pass, spread_over_processors
 if TYPE_CHECKING:
     import pandas as pd
 
-_READERS_S = 7 * 24 * 3600.0  # for so long whoever looks at features of other settings may go on
+_READERS_S = 7 * 24 * 3600.0  # for so long a reader of features of other settings can go on
 
 _one_at_a_time = threading.RLock()  # permissions and the way numbers are read are the whole process's
 

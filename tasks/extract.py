@@ -228,7 +228,7 @@ def _publish(due: _Due, out: FeatureWriter) -> Current:
     if dict(due.extractor.models()) != dict(due.fingerprint.models):
         raise ExtractionError(f"{due.extractor.name}: the model's files changed meanwhile; run the extraction again")
     _check_frames(due.extractor, out)
-    private = {"private": due.extractor.is_private}  # whether words may be in the values, for whoever gives them away
+    private = {"private": due.extractor.is_private}  # whether words may be in the values, for releases
     return out.publish(due.fingerprint.digest, due.fingerprint.provenance(due.extractor.libraries) | private)
 
 
@@ -282,7 +282,7 @@ def current_if_sound(
     """The entry's version if it has this fingerprint, is later than ``since``, and is intact.
 
     Raises:
-        StorageError: whether it is intact cannot be told.
+        StorageError: whether it is intact cannot be determined.
     """
     current = entry.record if entry else None
     if current is None or current.fingerprint != fingerprint or (since is not None and current.sequence <= since):
@@ -347,10 +347,10 @@ def failed(
 
 
 def explain(storage: Storage, extractor: Extractor[Any], error: Exception) -> str:
-    """Why an extractor gave nothing, as far as it may be told.
+    """Why an extractor gave nothing, as far as the reason may be stored.
 
-    Of a private feature's errors only those texts are told that this program has written itself: any other may quote
-    what somebody said.
+    Of a private feature's errors only texts that this program has written itself are given: any other may quote what a
+    participant said.
     """
     may_tell = not extractor.is_private or _is_ours(error)
     match error:
@@ -395,7 +395,7 @@ def error_kind(error: BaseException) -> str:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether this program itself raised it, and nobody else's code had a hand in it: so it wrote its text."""
+    """Whether this program itself raised it, with no other code on the way: so it wrote its text."""
     step: TracebackType | None = error.__traceback__
     if step is None:
         return False

@@ -95,7 +95,7 @@ def propose_clocks(
             if own is None:
                 progress(f"{session_id}, {MAIN}")
                 own = _sound(study, study.tracks[session_id][MAIN])
-            for track in tracks:  # devices that share a clock: the first whose sound tells it
+            for track in tracks:  # devices that share a clock: the first whose sound matches
                 progress(f"{session_id}, {track.name}")
                 proposal = _propose(study, own, track, clock)
                 if proposal.outcome is not Outcome.REFUSED:

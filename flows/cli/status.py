@@ -77,7 +77,7 @@ def runs(
     with (
         usage_errors(),
         error_console().status("") as spinner,
-        prefect_server(lambda what: spinner.update(escape(what)), looking=True),
+        prefect_server(lambda what: spinner.update(escape(what)), read_only=True),
     ):
         spinner.update("reading the runs that it knows")
         recent = recent_runs(limit)

@@ -30,7 +30,7 @@ def admit_workers(connection: Connection, ask: Ask, warn: Callable[[str], None])
     Args:
         connection: of the cluster.
         ask: what they are asked; sent to them.
-        warn: told of each problem of a worker that joined later, once; from a thread of its own.
+        warn: called with each problem of a worker that joined later, once; from a thread of its own.
 
     Raises:
         ClusterError: a worker that is there cannot do the work; with every problem and who has it.
@@ -86,10 +86,10 @@ class _Admission(WorkerPlugin):
     """Lets a worker that joins do the run's work, or makes it leave.
 
     Args:
-        topic: of the events by which the run is told.
+        topic: of the events that the run receives.
         ask: see :data:`Ask`.
         admitted: the processes that were asked already.
-        client: of the run; where the scheduler has lost it, the run has ended and nobody removed the plug-in.
+        client: of the run; where the scheduler has lost it, the run has ended without removing the plug-in.
     """
 
     def __init__(self, topic: str, ask: Ask, admitted: frozenset[str], client: str) -> None:
@@ -109,7 +109,7 @@ class _Admission(WorkerPlugin):
             return
         worker.status = Status.closing_gracefully  # it begins no task from now on
         worker.log_event(self.topic, (worker.address, problems))
-        # Not waited for: the worker's nanny answers nobody before the worker is set up.
+        # Not waited for: the worker's nanny answers no request before the worker is set up.
         worker.loop.add_callback(_leave, worker)
 
     async def _has_ended(self, worker: Worker) -> bool:
@@ -118,6 +118,6 @@ class _Admission(WorkerPlugin):
 
 
 async def _leave(worker: Worker) -> None:
-    """Give back what the scheduler may have given to the worker already, as nobody's fault, and end its process."""
+    """Give back the tasks that the scheduler may have given to the worker already, without counting them as failed."""
     await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=True)
     await worker.close(nanny=True, reason="it cannot do the work of a run of storyframes")

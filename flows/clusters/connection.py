@@ -65,7 +65,7 @@ class Connection:
         """A client of it, to be closed by the caller.
 
         Raises:
-            OSError, ValueError: nobody answers there, or not with these certificates.
+            OSError, ValueError: no scheduler answers there, or not with these certificates.
         """
         from distributed import Client
 

@@ -1,4 +1,4 @@
-"""Dask's scheduler and workers as storyframes runs them: nobody but each other may speak to them.
+"""Dask's scheduler and workers as storyframes runs them: they talk to each other only.
 
 None of them serves a page. Dask's own open an HTTP server even without a dashboard, on all interfaces in a worker, and
 it answers everybody.
@@ -21,9 +21,9 @@ class Scheduler(distributed.Scheduler):
         """Start no HTTP server."""
 
     def identity(self, n_workers: int = -1) -> dict[str, Any]:
-        """What the scheduler tells of itself; Prefect needs a port of the dashboard there, and gets 0."""
-        told = super().identity(n_workers)
-        return told | {"services": {"dashboard": 0}}
+        """How the scheduler describes itself; Prefect expects a port of the dashboard in it, and gets 0."""
+        identity = super().identity(n_workers)
+        return identity | {"services": {"dashboard": 0}}
 
 
 class Worker(distributed.Worker):
@@ -37,7 +37,7 @@ class Nanny(distributed.Nanny):
     """Starts another process where one was killed while it started; Dask's own gives up, and with it the whole run."""
 
     async def instantiate(self) -> Status:
-        """Start the worker's process; gives how it stands then."""
+        """Start the worker's process; gives its status then."""
         for _ in range(STARTS):
             status = await super().instantiate()
             if status == Status.running:

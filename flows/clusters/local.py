@@ -28,7 +28,7 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
 
     from flows.clusters.dask_parts import STARTS, Nanny, Scheduler, Worker
 
-    # Whoever may speak to a scheduler or a worker runs code as its owner, and loopback is every user's of this machine:
+    # A client of a scheduler or a worker runs code as its owner, and every user of this machine reaches loopback:
     # so certificates, made for this run and kept in the memory of its processes.
     security = Security.temporary()
     common: dict[str, Any] = {"host": _LOOPBACK, "protocol": "tls://", "security": security, "dashboard": False}
@@ -40,7 +40,7 @@ def local_cluster(settings: LocalCluster, needs: Sequence[Needs]) -> Iterator[Co
             "nthreads": int(resources.get("CPU", _GPU_THREADS)),
             "resources": resources,
             "memory_limit": settings.memory_limit or "auto",
-            # What becomes of the work is told by its outcomes; a worker's own errors are of the end, when the scheduler
+            # Outcomes say what became of the units; a worker's own errors come at the end, when the scheduler
             # is gone before its last heartbeat.
             "silence_logs": logging.CRITICAL,
         }

@@ -1,4 +1,4 @@
-"""Checks, before any work is given to a cluster, that its workers can do it; a machine's fault is said once."""
+"""Checks, before any unit is given to a cluster, that its workers can extract it; each fault is reported once."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def only_able_workers(
 
     Args:
         connection: of the cluster.
-        units: what they are to do.
-        warn: told, in a line, of a worker that joined later and cannot; it takes no work.
+        units: what they are going to do.
+        warn: called with a line about a worker that joined later and cannot; it takes no units.
 
     Raises:
         ClusterError: with every problem of the workers that are there, and the machines that have it.

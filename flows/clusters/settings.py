@@ -56,7 +56,7 @@ class Certificates(StrictSettings):
 
 
 class ExistingScheduler(StrictSettings):
-    """A Dask scheduler whose workers somebody else starts.
+    """A Dask scheduler that is running already, with workers of its own.
 
     Its workers must declare their resources: ``dask worker ADDRESS --nthreads 1 --resources CPU=1``, and ``GPU=1``
     alone for the worker of a GPU.
@@ -64,7 +64,7 @@ class ExistingScheduler(StrictSettings):
     Attributes:
         address: ``tls://host:port``; ``tcp://host:port`` only where ``insecure`` says so.
         tls: the certificates for it; without them those of Dask's own configuration (``distributed.comm.tls``).
-        insecure: use a scheduler that lets everybody in: whoever reaches it runs code as its workers.
+        insecure: use a scheduler without certificates: every client that reaches it can run code in its workers.
         wait_s: seconds to wait for a worker that can do each kind of work.
     """
 
@@ -116,7 +116,7 @@ class Slurm(StrictSettings):
         prologue: lines before the worker starts (``module load …``).
         log_directory: of the jobs; without it Slurm's.
         shared_directory: on a file system that this machine and the nodes share, for the certificates of a run, which
-            nobody else can read there; without it a folder in the home.
+            no other user can read; without it a folder in the home.
         python: of the workers; without it this process's.
         start_timeout_s: how long a first worker may wait in the queue.
     """

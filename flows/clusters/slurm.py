@@ -178,7 +178,7 @@ def certificates_in_files(shared_directory: str | None) -> Iterator[Security]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, lock)
-        with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
+        with contextlib.suppress(OSError):  # a file system without locks: no run sweeps there either
             fcntl.flock(lock, fcntl.LOCK_EX)
         cert = _write(folder / "cert.pem", temporary.tls_ca_file)
         key = _write(folder / "key.pem", temporary.tls_client_key)
@@ -196,7 +196,7 @@ def _write(path: Path, text: str) -> str:
 
 
 def _sweep(shared: Path) -> None:
-    """Remove what runs that were killed have left: nobody holds its lock any more."""
+    """Remove what killed runs have left: no process holds its lock any more."""
     for folder in shared.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime < _OLD_S:

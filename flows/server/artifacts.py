@@ -155,13 +155,13 @@ def _caveats(result: RunResult) -> list[str]:
 
 
 def table(result: RunResult) -> list[dict[str, object]]:
-    """Every session and feature of a run; of very many, those of which something is to be told, then as many others.
+    """Every session and feature of a run; of very many, those with a failure or a reason first, then as many others.
 
     The server keeps the table in one field of its database, and a browser shows it at once.
     """
-    told = sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
-    if left_out := max(len(told) - _ROWS, 0):
-        told = sorted(told, key=lambda outcome: (not outcome.failed, outcome.status is Status.DONE))[:_ROWS]
+    shown = sorted(result.outcomes, key=lambda outcome: (outcome.session_id, outcome.feature))
+    if left_out := max(len(shown) - _ROWS, 0):
+        shown = sorted(shown, key=lambda outcome: (not outcome.failed, outcome.status is Status.DONE))[:_ROWS]
     rows = [
         {
             "session": outcome.session_id,
@@ -172,7 +172,7 @@ def table(result: RunResult) -> list[dict[str, object]]:
             "reason": outcome.reason,
             "caveats": ", ".join(outcome.caveats),
         }
-        for outcome in told
+        for outcome in shown
     ]
     return [*rows, _more(left_out)] if left_out else rows
 

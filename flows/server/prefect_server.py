@@ -55,12 +55,12 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextlib.contextmanager
-def prefect_server(tell: Callable[[str], None] = lambda _: None, *, looking: bool = False) -> Iterator[str]:
+def prefect_server(progress: Callable[[str], None] = lambda _: None, *, read_only: bool = False) -> Iterator[str]:
     """The URL of the Prefect API to use: the configured one, else that of a server started for this block.
 
     Args:
-        tell: told what is done about a server, which takes seconds.
-        looking: the caller only asks: nothing is written of the runs that the server knows.
+        progress: called with what is being done, which takes seconds.
+        read_only: the caller only asks: the records of runs on the server are not changed.
 
     Raises:
         ServerError: it cannot be used, or did not start.
@@ -80,26 +80,26 @@ def prefect_server(tell: Callable[[str], None] = lambda _: None, *, looking: boo
     except ValueError as error:  # pydantic's
         raise ServerError(f"Prefect's settings cannot be used: {str(error).splitlines()[-2].strip()}") from None
     if configured:
-        tell(f"asking the Prefect server at {without_password(configured)}")
+        progress(f"asking the Prefect server at {without_password(configured)}")
         check_server(configured)
         yield configured
         return
-    tell("starting a Prefect server")
+    progress("starting a Prefect server")
     if full := places_without_room(_ROOM):
         raise ServerError("\n".join(["the Prefect server of this run cannot be started:", *full]))
     with contextlib.ExitStack() as stack:
         home, alone = stack.enter_context(_home())
-        # Every user of this machine reaches it. Nobody else sees a process's environment.
+        # Every user of this machine reaches it, and only its owner sees a process's environment.
         password = f"storyframes:{secrets.token_urlsafe(32)}"
         server = OwnServer(home, _environment(home, password))
         stack.enter_context(server.running())
-        # Its log store ends with it, so nobody would read what is logged there; what failed is in the feature store.
+        # Its log store ends with it, so nothing logged there would be read; failures are in the feature store.
         used = {PREFECT_API_URL: server.url, PREFECT_API_AUTH_STRING: password, PREFECT_LOGGING_TO_API_ENABLED: False}
         for setting, value in used.items():
             os.environ[setting.name] = str(value)  # Dask workers inherit them
             stack.callback(os.environ.pop, setting.name, None)
         stack.enter_context(temporary_settings(used))
-        if alone and not looking:
+        if alone and not read_only:
             end_dead_runs()
         yield server.url
 
@@ -173,7 +173,7 @@ class ServerLostError(Exception):
 class OwnServer:
     """A Prefect server on a free port of this machine, started again on the same port where it dies.
 
-    Whoever speaks with it tries again by himself meanwhile, and its database is where it was, so a run goes on.
+    Its clients try again meanwhile, and its database is where it was, so a run goes on.
 
     Attributes:
         url: of its API.
@@ -252,7 +252,7 @@ class OwnServer:
             if ended is not None:
                 if ended >= 0 or starts == _STARTS:
                     break
-                self._start()  # somebody killed it, which is no fault of its own
+                self._start()  # it was killed, which is no fault of its own
                 starts += 1
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):  # noqa: S310
                 return
@@ -314,7 +314,7 @@ def check_server(url: str) -> None:
         raise ServerError(
             f"there is no Prefect server at {shown} ({why}): start it, correct PREFECT_API_URL, {_OWN}"
         ) from None
-    except ValueError:  # an answer, but not JSON: the UI's page, somebody else's server
+    except ValueError:  # an answer, but not JSON: the UI's page, another program's server
         there = None
     _check_version(shown, there)
 

@@ -43,7 +43,7 @@ class Run:
 
 
 def own_tag() -> str:
-    """What marks the runs of this process, so that another one can tell later whether it is dead."""
+    """The tag of the runs of this process, by which another process can see later whether it is dead."""
     return f"{_TAG}{_machine()}:{ProcessIdentity.this_process().text()}"
 
 
@@ -79,14 +79,14 @@ def _to_run(run: FlowRun, flow: str) -> Run:
     state = (run.state.name if run.state else "") or ""
     message = (run.state.message if run.state else "") or ""
     if run.state and not run.state.is_final() and _is_dead(run):
-        state, message = "Crashed", KILLED  # nobody was left to tell the server
+        state, message = "Crashed", KILLED  # no process was left to report it
     return Run(run.name, flow, state, message, run.start_time, run.estimated_run_time.total_seconds())
 
 
 def end_dead_runs() -> int:
-    """Tell the server of every run that is not over, and whose process is dead, that it crashed. Gives their number.
+    """Mark every unfinished run whose process is dead as crashed on the server. Gives their number.
 
-    A command that was killed took its server with it, so nobody could say how its run ended. Only a run that this
+    A command that was killed took its server with it, so its run was left unfinished. Only a run that this
     machine knows to be dead is ended.
     """
     from prefect.client.orchestration import get_client
@@ -113,7 +113,7 @@ def _is_dead(run: FlowRun) -> bool:
 
 
 def _machine() -> str:
-    """What tells this machine from others, without giving its id away; empty where it has none, as in a container."""
+    """A digest of this machine's id, which does not reveal it; empty where it has none, as in a container."""
     try:
         return sha256(Path("/etc/machine-id").read_bytes()).hexdigest()[:16]
     except OSError:

@@ -75,7 +75,7 @@ def build_clip_index(
     store: FeatureStore | None,
     rules: Mapping[str, LabelRule] | None = None,
 ) -> ClipIndex:
-    """Cut the study into clips; what is wrong with one session costs its clips and nobody else's.
+    """Cut the study into clips; what is wrong with one session costs its clips alone.
 
     Args:
         study: a valid study.
@@ -184,7 +184,7 @@ def _phases(
 
 
 def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """The frames per second and the lengths that the headers of recordings tell, by session."""
+    """The frames per second and the lengths that the headers of recordings say, by session."""
     from tasks.media.container import RecordingError
     from tasks.media.video_header import read_rate  # PyAV, which is not needed where all sessions have their times
 

@@ -72,7 +72,7 @@ def indexed_schemes(study: Study) -> dict[str, Scheme]:
 def labels_by_scheme(study: Study) -> dict[str, list[Label]]:
     """The labels of each scheme, in the study's order; an empty list for one that has none.
 
-    Whoever wants those of many schemes asks once: a study may have a label for every second.
+    For many schemes, call it once: a study may have a label for every second.
     """
     found: dict[str, list[Label]] = defaultdict(list)
     for label in study.labels:
@@ -93,7 +93,7 @@ def columns_of(labels: Iterable[Label], scheme: str, rule: LabelRule) -> dict[st
 def raters_in_names(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
     """Of the columns of labels, and of the curves, that are of one rater and have the rater's id in their names: whose.
 
-    Curves are called by what stands behind the dot of their feature.
+    The name of a curve is what follows the dot of its feature.
     """
     labels = labels_by_scheme(study)
     every = {name: rule for name, rule in rules.items() if rule.raters == ALL}
@@ -116,7 +116,7 @@ def has_weights(labels: Iterable[Label]) -> bool:
 def curves_by_column(study: Study, scheme: str, rule: LabelRule) -> dict[str, list[Curve]]:
     """A scheme's curves by what they are called: of all raters together under its name, or each of them alone.
 
-    As :func:`columns_of`; a curve of nobody has the scheme's name.
+    As :func:`columns_of`; a curve without a rater has the scheme's name.
     """
     curves = [curve for curve in study.curves if curve.scheme == scheme]
     if rule.raters == MEAN:
@@ -197,10 +197,10 @@ def _faults(
     raters = {label.rater_id for label in labels if label.rater_id}
     if rule.raters not in (MEAN, ALL, *raters):
         yield f"{section}: raters = {rule.raters!r}: {', '.join((MEAN, ALL, *sorted(raters)))}"
-    nobodys = sum(not label.rater_id for label in labels) if raters else 0
-    if rule.raters == ALL and nobodys:
+    without_rater = sum(not label.rater_id for label in labels) if raters else 0
+    if rule.raters == ALL and without_rater:
         yield (
-            f'{section}: raters = "all" would leave out the labels without a rater_id ({nobodys} of '
+            f'{section}: raters = "all" would leave out the labels without a rater_id ({without_rater} of '
             "the table 'labels'): give them one"
         )
     persons = {one.person_id for one in study.persons} | {one.role for one in study.persons if one.role}

@@ -63,9 +63,9 @@ def with_reflected(windows: pd.DataFrame, study: Study) -> pd.DataFrame:
 
 
 def sessions_of_several_persons(study: Study, rules: Mapping[str, LabelRule]) -> dict[str, str]:
-    """By session, why its labels cannot be told apart: they are of several persons, and nothing says of whom.
+    """By session, why its labels are ambiguous: they are of several persons, and nothing says which person is meant.
 
-    A label that names nobody, beside one that does, may be of anybody.
+    A label without a person, beside one with a person, may be of any of them.
     """
     roles, schemes = _roles(study), indexed_schemes(study)
     persons: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -120,7 +120,7 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     Args:
         index: windows, with session_id, target, start_s and stop_s.
         study: whose labels.
-        rules: by scheme; a scheme that has none goes by the defaults.
+        rules: by scheme; a scheme without a rule has the defaults.
     """
     index = index.copy(deep=False)
     types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}

@@ -79,7 +79,7 @@ def empty_splits(clips: pd.DataFrame, groups: int, spec: WindowSpec) -> Iterator
 
 
 def assumed_rates(sessions: Sequence[str], spec: WindowSpec) -> Iterator[str]:
-    """The sessions of which neither frame times nor a header tell the rate."""
+    """The sessions whose rate neither frame times nor a header say."""
     if sessions:
         yield (
             f"[clips] fps = {spec.fps:g} is assumed of {named(sessions)}: there are no frame times of "

@@ -107,7 +107,7 @@ def find_windows(
     header_fps: Mapping[str, float],
     known: pa.Table,
 ) -> SessionWindows:
-    """The windows of sessions; one that cannot be read costs its own and nobody else's.
+    """The windows of sessions; one that cannot be read costs its own alone.
 
     Args:
         study: the study.
@@ -239,7 +239,7 @@ def _rows(store: FeatureStore, session_id: str, feature: str, array: str) -> np.
 
 
 def _face_features(store: FeatureStore, session_id: str, track: str) -> list[str]:
-    """The features of a track that may track a face, told by their names: which do is read when it is asked."""
+    """The features of a track that may track a face, by their names; which of them do is read later."""
     return [feature for feature in in_order(store.features(session_id, track)) if may_track_a_face(feature)]
 
 

@@ -1,7 +1,7 @@
 """Recordings that several sessions name: the same file, or a copy of it under another name.
 
 Clips of one recording in two splits would be in training and in test. A copy is a file with the same bytes: one that
-was encoded again is another file. Only files of equal size are read, and of these as little as tells them apart.
+was encoded again is another file. Only files of equal size are read, and of these as little as shows that they differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tasks.models.digests import DigestCache
 from tasks.study.load import Phase, Study, StudyFileError
 
 COLUMNS = ("video", "audio")
-"""Whose files are recordings; transcripts of two sessions may be alike because nobody says anything in either."""
+"""Whose files are recordings; transcripts of two sessions may be alike because both are silent."""
 _END_BYTES = 1 << 16
 
 

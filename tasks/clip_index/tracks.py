@@ -16,7 +16,7 @@ from tasks.study.load import Study
 Span = tuple[float, float]
 """From when to when, in seconds of the session."""
 
-_SOUND = "opensmile"  # what tells when a track without frames recorded
+_SOUND = "opensmile"  # whose rows say when a track without frames recorded
 
 
 def other_tracks(study: Study, session_id: str) -> list[str]:

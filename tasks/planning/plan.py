@@ -175,7 +175,7 @@ def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extr
         since = unit.since.get(extractor.name)
         if current := current_if_sound(listing.storage, entry, fingerprint, since, listing.files):
             return done(current, skipped=True)
-    except OSError:  # whether it is intact cannot be told: the attempt will say so, and leave the others alone
+    except OSError:  # whether it is intact is not known: the attempt will say so, and leave the others alone
         return None
     attempt = entry.attempt if entry else None
     if attempt and attempt.status is Status.MISSING and attempt.fingerprint == fingerprint and not unit.since:
@@ -190,8 +190,8 @@ class ExpectedVersion:
 
     Attributes:
         feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
-        fingerprint: its fingerprint, empty where that cannot be told here.
-        reason: why it cannot be told: the session lacks the input, or this machine a model.
+        fingerprint: its fingerprint, empty where that is not known here.
+        reason: why it is not known: the session lacks the input, or this machine a model.
     """
 
     session_id: str

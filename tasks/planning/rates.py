@@ -120,7 +120,7 @@ def _measured(unit: ExtractionUnit) -> _Run:
     (outcome,) = extract(unit)
     cpu, wall = _cpu_s() - cpu, time.monotonic() - wall
     cpus = price_of(unit.features, unit.settings, unit.session_id).needs.get("CPU", 0)
-    # A tool in a container is nobody's child here, and keeps its processors for as long as it runs.
+    # A tool in a container is no child process here, and keeps its processors for as long as it runs.
     return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu)
 
 

@@ -66,7 +66,7 @@ class Sample:
 def cut_recording(path: Path, target: Path, seconds: float) -> None:
     """Copy the packets of the first ``seconds`` of a recording, picture and sound, without coding them again.
 
-    Whoever may read the recording may read the copy: root's extraction gives it to a container's user.
+    The copy has the recording's owner and permissions: root's extraction gives it to a container's user.
 
     Raises:
         SampleError: FFmpeg cannot read it, or not write such a file.
