@@ -280,9 +280,11 @@ def check_types(stored: pa.Schema) -> None:
     for field in schema():
         position = stored.get_field_index(field.name)
         if position < 0 and field.name in (*CHECKED, "arrays"):
-            raise StoreError(f"{CATALOGUE} is not one (it has no column {field.name!r}); {_REPAIR}")
+            raise StoreError(f"{CATALOGUE} is not a catalogue (it has no column {field.name!r}); {_REPAIR}")
         if position >= 0 and _type_name(stored.field(position)) != _type_name(field):
-            raise StoreError(f"{CATALOGUE} is not one ({field.name} is {stored.field(position).type}); {_REPAIR}")
+            raise StoreError(
+                f"{CATALOGUE} is not a catalogue ({field.name} is {stored.field(position).type}); {_REPAIR}"
+            )
 
 
 def _type_name(field: pa.Field) -> str:
@@ -315,9 +317,9 @@ def check_rows(table: pa.Table) -> None:
         session, feature, version, path = (table[name].filter(table["version"].is_valid()) for name in CHECKED)
         _check_pattern(version, VERSION_PATTERN.pattern, "is no version")
         are_right = pc.equal(path, pc.binary_join_element_wise(session, feature, version, "/"))
-        _refuse(path.filter(pc.invert(pc.fill_null(are_right, False))), "is another's path")
+        _refuse(path.filter(pc.invert(pc.fill_null(are_right, False))), "is not the path of its row")
     except InvalidError as error:
-        raise StoreError(f"{CATALOGUE} is not one ({error}); {_REPAIR}") from None
+        raise StoreError(f"{CATALOGUE} is not a catalogue ({error}); {_REPAIR}") from None
 
 
 def _check_pattern(values: Any, pattern: str, rule: str) -> None:

@@ -60,7 +60,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         about = _about(table.schema.metadata)
         _check_rows(table)
     except InvalidError as error:
-        raise StoreError(f"{CLIPS} is not one ({error}); 'storyframes index' writes it again") from None
+        raise StoreError(f"{CLIPS} is not a clip index ({error}); 'storyframes index' writes it again") from None
     number = about["format"]
     if number > FORMAT:
         raise ClipFormatError(

@@ -204,8 +204,7 @@ def _parse(
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise StoreError(
-            f"{path} does not say what it holds ({_first_line(error)}): 'storyframes verify' tells whether it is "
-            "damaged"
+            f"{path} has no valid description ({_first_line(error)}): 'storyframes verify' shows whether it is damaged"
         ) from None
 
 

@@ -311,7 +311,7 @@ def part_of(spec: FeatureSpec, name: str) -> Part:
     arrays = (name,) if name in spec.arrays else tuple(array for array in spec.arrays if array.startswith(f"{name}_"))
     axes = {str(spec.arrays[array].axis) for array in arrays}
     if len(axes) > 1:
-        raise StoreError(f"{spec.name}: {', '.join(arrays)} have not the same rows: name one of them")
+        raise StoreError(f"{spec.name}: {', '.join(arrays)} have different kinds of row: name one of them")
     if arrays:
         return Part(axes.pop(), arrays)
     kinds = list(dict.fromkeys(str(array.axis) for array in spec.arrays.values()))

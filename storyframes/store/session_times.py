@@ -134,7 +134,7 @@ class SessionTimes:
     def _rows_at(self, feature: str, axis: Axis, rate: float) -> np.ndarray:
         clock = self.clock(feature)
         if clock is None:
-            raise StoreError(f"{self._session_id}/{feature} can be on no grid: {unknown_clock(feature)}")
+            raise StoreError(f"{self._session_id}/{feature} cannot be put on a grid: {unknown_clock(feature)}")
         points = self.points(rate)
         if not clock.is_the_sessions(self._session_id):
             points = clock.device_ticks(self._session_id, points / PER_SECOND)

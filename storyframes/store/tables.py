@@ -301,8 +301,8 @@ def tables_of(
         return tables
     if not times.can_be_on_a_grid(feature, main):
         raise StoreError(
-            f"{session_id}/{feature} has a row for each {main}, and nothing says when one is: it can be on no grid; "
-            "take its rows as they are, without a rate"
+            f"{session_id}/{feature} has a row for each {main}, and these rows have no times, so they cannot be "
+            "put on a grid; take the rows as they are stored, without a rate"
         )
     return [table for table in tables if times.can_be_on_a_grid(feature, table.axis)]
 

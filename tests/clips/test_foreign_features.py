@@ -481,8 +481,8 @@ def test_a_store_of_before_it_said_so_has_what_the_built_in_ones_have(tmp_path: 
     [
         (lambda path: path.unlink(), "cannot be opened: was its version removed by gc"),
         (lambda path: path.write_text("{"), "is damaged: run 'storyframes verify'"),
-        (lambda path: path.write_text("[]"), "does not say what it holds"),
-        (lambda path: path.write_text('{"attributes": {"groups": 7}}'), "does not say what it holds"),
+        (lambda path: path.write_text("[]"), "has no valid description"),
+        (lambda path: path.write_text('{"attributes": {"groups": 7}}'), "has no valid description"),
         (
             lambda path: path.write_text('{"attributes": {"mask": "nothing"}}'),
             "the mask 'nothing' is none of its arrays",

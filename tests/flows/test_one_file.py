@@ -242,7 +242,7 @@ def test_what_cannot_be_asked_for(talk: Path, cache: Path, tmp_path: Path) -> No
     for features, message in (
         (["opensmlie"], "there is no feature 'opensmlie': is 'opensmile' meant?"),
         (["openface.gazes"], "openface has no part 'gazes'; it has bookkeeping, gaze, "),
-        (["dope.all"], "dope: all_body_2d, .* have not the same rows: name one of them"),
+        (["dope.all"], "dope: all_body_2d, .* have different kinds of row: name one of them"),
         ([], "name a feature; there are frames, openface"),
     ):
         with pytest.raises(ValueError, match=message):

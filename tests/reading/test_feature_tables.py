@@ -117,7 +117,7 @@ def test_of_another_track_there_are_both_clocks(tracked: FeatureStore, tmp_path:
     unknown = FeatureStore(root)  # no clip index
     assert unknown.to_pandas("s15", "glove@lapel").index.name == "device_time"
     assert "time" not in unknown.to_pandas("s15", "glove@lapel")
-    with pytest.raises(StoreError, match=r"s15/glove@lapel can be on no grid: .* clock of the track 'lapel'"):
+    with pytest.raises(StoreError, match=r"s15/glove@lapel cannot be put on a grid: .* clock of the track 'lapel'"):
         unknown.to_pandas("s15", "glove@lapel", rate=15)
 
 
@@ -144,7 +144,7 @@ def test_columns_that_are_called_like_keys_keep_apart(store_root: Path) -> None:
     assert set(frame["mask.mask"]) == {200}
     for value in rows[0]:
         assert sum(column.iloc[0] == value for _, column in frame.items() if column.dtype == np.float32) == 1
-    with pytest.raises(StoreError, match="a/odd has a row for each frame, and nothing says when one is"):
+    with pytest.raises(StoreError, match="a/odd has a row for each frame, and these rows have no times"):
         store.to_pandas("a", "odd", rate=15)
     with pytest.raises(StoreError, match="a/odd has no row for each 'word'; it has one for each frame"):
         store.to_pandas("a", "odd", rows="word")

@@ -174,12 +174,12 @@ HUGE = [2**40, 2048]  # 8 PiB of float32
 ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "an id that leads out": (
         lambda s: change_catalogue(s, session_id="../../x", path="../../x/openface/20260101T000000Z-00000000"),
-        r"catalogue.parquet is not one \('\.\./\.\./x' is no session\)",
+        r"catalogue.parquet is not a catalogue \('\.\./\.\./x' is no session\)",
     ),
     "an absolute id": (lambda s: change_catalogue(s, session_id=f"{s.parent}/outside"), "is no session"),
     "a feature that leads out": (lambda s: change_catalogue(s, feature="../../outside/x"), "is no feature"),
     "a path that is another's": (
-        lambda s: change_catalogue(s, path=str(version(s, "s00").relative_to(s))), "is another's",
+        lambda s: change_catalogue(s, path=str(version(s, "s00").relative_to(s))), "is not the path of its row",
     ),
     "a version that leads out": (
         lambda s: change_catalogue(s, version="..", path="s01/openface/.."), "'..' is no version",
@@ -548,7 +548,7 @@ def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
     (row, *_) = catalogue.to_table(record_status.scan(storage)).to_pylist()
     arrays = json.dumps({"time": {"shape": [2**40], "dtype": "float64", "chunk_rows": 1}})
     for values, message in (
-        ({"path": "b/frames/x"}, "is another's"),
+        ({"path": "b/frames/x"}, "is not the path of its row"),
         ({"session_id": ".."}, "is no session"),
         ({"arrays": arrays}, "but was published as"),
     ):

@@ -137,7 +137,7 @@ def test_what_never_published_is_not_sound(store_root: Path) -> None:
     assert "no version a/glove: failed: no words" in said
     assert "no version b/frames: no current.json: a writer is at work" in said
     assert "sound 1 feature: every file is as it was published; 2 features without a version" in said
-    assert "There is no sound catalogue.parquet, so what is gone altogether is not known" in said
+    assert "The store has no sound catalogue.parquet, so features that are lost completely are not known" in said
 
 
 def test_a_store_in_which_nothing_was_published_is_not_sound(store_root: Path) -> None:

@@ -84,8 +84,8 @@ def find_losses(
             yield Loss(session, feature, CURRENT, lost[session, feature])
     if named is None and looked_at.published:
         looked_at.remarks.append(
-            f"There is no sound {CATALOGUE}, so what is gone altogether is not known; 'storyframes index' writes it "
-            "of what is there."
+            f"The store has no sound {CATALOGUE}, so features that are lost completely are not known; "
+            "'storyframes index' writes it from the records that exist."
         )
     for session in sorted({*study_sessions} - present - by_session.keys() - blocked):
         if session_id in ("", session):
