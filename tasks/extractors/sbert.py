@@ -15,8 +15,8 @@ import numpy as np
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from tasks.extractors.base import ALL, Cost, ExtractionError, ExtractorSettings, Input, Scope, Tolerance
-from tasks.extractors.embed.local_model import find_model
+from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, ExtractorSettings, Input, Scope, Tolerance
+from tasks.extractors.embed.local_model import LocalModel, current_digests, find_model
 from tasks.extractors.embed.settings import Kind, Origin
 from tasks.extractors.embed.sources import newest_snapshot
 from tasks.extractors.text.extractor import TextExtractor, note_unknown_scripts
@@ -58,6 +58,10 @@ class Sbert(TextExtractor[SbertSettings]):
     libraries = ("sentence-transformers", "transformers", "torch")
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}
 
+    def __init__(self, settings: SbertSettings, common: CommonSettings) -> None:
+        super().__init__(settings, common)
+        self._model: LocalModel | None = None
+
     @property
     def cost(self) -> Cost:
         return Cost(0.005)
@@ -66,7 +70,10 @@ class Sbert(TextExtractor[SbertSettings]):
         return {}
 
     def models(self) -> Mapping[str, str]:
-        return model_digests(self.settings)
+        preset = _preset(self.settings)
+        if self._model is None:
+            self._model = find_model(preset)  # read once: the fingerprint of every session asks for the digests
+        return _deciding(current_digests(self._model, preset))
 
     def write_rows(self, texts: Sequence[str], out: FeatureWriter) -> None:
         encoder = open_model(self.settings)
@@ -117,8 +124,7 @@ def model_folder(settings: SbertSettings) -> Path:
 
 def model_digests(settings: SbertSettings) -> dict[str, str]:
     """SHA-256 of the files of the model that decide its embeddings."""
-    digests = find_model(_preset(settings)).digests
-    return {name: digests[name] for name in _DECIDING_FILES if name in digests}
+    return _deciding(find_model(_preset(settings)).digests)
 
 
 def open_model(settings: SbertSettings) -> SentenceEncoder:
@@ -152,6 +158,10 @@ def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
 def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:
     """The whole texts' embeddings, (n, 384) float32 of unit length, and of how many chunks each was put together."""
     return open_model(settings).embed_whole(texts, "text")
+
+
+def _deciding(digests: Mapping[str, str]) -> dict[str, str]:
+    return {name: digests[name] for name in _DECIDING_FILES if name in digests}
 
 
 def _preset(settings: SbertSettings) -> TextSettings:
