@@ -35,14 +35,14 @@ def test_help_and_version() -> None:
 
 def test_at_a_terminal_the_commands_are_in_panels_by_what_they_are_for() -> None:
     code, shown = in_terminal("--help")
-    panels = ("Start", "Extract", "Look", "Keep and share", "Train and score", "Models and plug-ins")
+    panels = ("Start", "Extract", "Look", "Keep and share", "Plug-ins")
     places = [shown.index(f" {panel} ─") for panel in panels]
     assert code == 0
     for panel, command in {
         "Start": "doctor",
         "Extract": "index",
         "Look": "compare",
-        "Models and plug-ins": "models",
+        "Plug-ins": "models",
     }.items():
         first = shown.index(f" {panel} ─")
         end = min((place for place in places if place > first), default=len(shown))
@@ -76,7 +76,6 @@ def test_check_a_good_and_a_bad_study(study_copy: Path) -> None:
         (["compare", "{out}", "{out}", "--features", " "], "--features ' ': a name is missing"),
         (["export", "{out}", "--out", "{out}2", "--features", "frames,"], "--features 'frames,': a name is missing"),
         (["extract-file", "a.mp4", "--features", ",frames"], "--features ',frames': a name is missing"),
-        (["benchmark", "demo", "--out", "{out}", "--models", "amer,"], "--models 'amer,': a name is missing"),
         (["extract", "demo/study", "{out}", "--config", "absent.toml"], "absent.toml: cannot be read"),
         (["extract", "demo/nothing", "{out}"], "is not a folder"),
         (["extract", "demo/study", "demo"], "not a feature store and not empty"),
@@ -106,7 +105,7 @@ _ON_STORES = (
     "status {}",
     "verify {}",
     "gc {}",
-    "archive {} {}2",
+    "archive {} --out {}2",
     "show {} s1",
 )
 

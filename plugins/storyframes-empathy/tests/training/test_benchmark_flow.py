@@ -212,3 +212,9 @@ def test_a_worker_without_the_same_plug_in_is_refused() -> None:
     unreadable = b"cno_such_plug_in\nask\n."
     (lacking,) = plug_in_problems(without, unreadable, None)
     assert lacking == "it lacks the plug-in no_such_plug_in: install the same as the flow's there"
+
+
+def test_a_list_with_an_empty_name_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["benchmark", "demo", "--out", str(tmp_path / "out"), "--models", "amer,"])
+    assert done.exit_code == 2, done.output
+    assert "--models 'amer,': a name is missing" in " ".join(done.stderr.split())
