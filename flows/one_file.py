@@ -253,9 +253,9 @@ class InThisProcess(Executor[Outcome]):
         return future.outcomes
 
 
-def _without_picture(extractors: Mapping[str, Extractor]) -> dict[str, Extractor]:
+def _without_picture(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:
     """Those that can do without frames, and without what cannot."""
-    there: dict[str, Extractor] = {}
+    there: dict[str, Extractor[Any]] = {}
     for name, one in extractors.items():  # in the order in which they run
         needs = one.needs_frames and (Input.VIDEO in one.inputs or CLOCK in (name, *one.after))
         if not needs and set(one.after) - {CLOCK} <= there.keys():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import av
 from av.video.frame import PictureType
@@ -136,7 +136,7 @@ class ShownFrames:
         self.last: ShownFrame | None = None
         self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
         self._first_packet: int | None = None
-        self._opening: av.Packet | None = None
+        self._opening: av.Packet[Any] | None = None
         self._delay = 0
         self._recent: deque[int] = deque(maxlen=_RECENT)
 

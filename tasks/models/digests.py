@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from storyframes.store.records import RecordError, seal, unseal
 from storyframes.store.storage import Storage, StorageError
@@ -41,7 +42,7 @@ class DigestCache:
         except (RecordError, OSError):
             content = None  # only a cache: read the files again
         files = (content or {}).get("files", {})
-        self._known: dict[str, dict] = {
+        self._known: dict[str, dict[str, Any]] = {
             name: known
             for name, known in (files.items() if isinstance(files, dict) else ())
             if isinstance(known, dict) and isinstance(known.get("sha256"), str)

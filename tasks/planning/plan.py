@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from storyframes.label_curves import is_label_curve
 from storyframes.store.layout import INPUTS, create_store
@@ -163,7 +163,7 @@ class StoreListing:
         return found
 
 
-def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extractor) -> Outcome | None:
+def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extractor[Any]) -> Outcome | None:
     """The outcome where nothing needs to be done, or nothing can be; None where the unit is due."""
     session_id, feature = unit.session_id, unit.stored(extractor.name)
     try:
@@ -224,7 +224,7 @@ def expected_versions(
                 yield _expected(storage, source, extractor)
 
 
-def _expected(storage: Storage, source: Source, extractor: Extractor) -> ExpectedVersion:
+def _expected(storage: Storage, source: Source, extractor: Extractor[Any]) -> ExpectedVersion:
     feature = of_track(extractor.name, source.track)
     try:
         fingerprint = extractor.fingerprint(source).digest

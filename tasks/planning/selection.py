@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from storyframes.features import CLOCK, STORIES
 from storyframes.label_curves import PREFIX
@@ -84,8 +85,8 @@ def selected_tracks(study: Study, session_id: str, selection: Selection) -> list
 
 
 def track_extractors(
-    extractors: dict[str, Extractor], study: Study, session_id: str, track: str, selection: Selection
-) -> dict[str, Extractor]:
+    extractors: dict[str, Extractor[Any]], study: Study, session_id: str, track: str, selection: Selection
+) -> dict[str, Extractor[Any]]:
     """The extractors of a track: of the session's own files all, of another track those that it has the inputs for.
 
     What is asked for by name of tracks that are asked for by name is attempted all the same: why it cannot be made is
@@ -98,12 +99,12 @@ def track_extractors(
     return {name: extractor for name, extractor in extractors.items() if name in possible or name in named}
 
 
-def _possible(extractors: dict[str, Extractor], track: Track) -> dict[str, Extractor]:
+def _possible(extractors: dict[str, Extractor[Any]], track: Track) -> dict[str, Extractor[Any]]:
     """Those of which the track has all inputs, and what they have to wait for as well.
 
     A track without a video has no frames: only what can do without them is made of it.
     """
-    possible: dict[str, Extractor] = {}
+    possible: dict[str, Extractor[Any]] = {}
     for name, extractor in extractors.items():  # in the order in which they run
         needs = set(extractor.inputs)
         waits = set(extractor.after)
@@ -119,7 +120,7 @@ def _possible(extractors: dict[str, Extractor], track: Track) -> dict[str, Extra
     return possible
 
 
-def selected_extractors(extractors: dict[str, Extractor], only: tuple[str, ...]) -> dict[str, Extractor]:
+def selected_extractors(extractors: dict[str, Extractor[Any]], only: tuple[str, ...]) -> dict[str, Extractor[Any]]:
     """The extractors asked for, and those whose features they need first, as the session's clock."""
     wanted, added = set(only), set(only)
     while added := {name for feature in added & extractors.keys() for name in extractors[feature].after} - wanted:

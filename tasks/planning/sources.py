@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from av.stream import Disposition
 
@@ -75,7 +76,7 @@ class StudySources:
 
     def of_session(
         self, session_id: str, stored_curves: Callable[[str, str], Iterable[str]] = lambda *_: ()
-    ) -> Iterator[tuple[Source, dict[str, Extractor]]]:
+    ) -> Iterator[tuple[Source, dict[str, Extractor[Any]]]]:
         """The files of each track that is asked for, and the extractors by feature, in the order in which they run.
 
         Args:
@@ -124,7 +125,7 @@ def curves_by_track(study: Study, rules: Mapping[str, LabelRule]) -> dict[tuple[
 def session_source(
     study: Study,
     session_id: str,
-    extractors: Iterable[Extractor],
+    extractors: Iterable[Extractor[Any]],
     digests: DigestCache,
     track: str = MAIN,
     curves: Mapping[str, CurvePaths] = MappingProxyType({}),
@@ -181,7 +182,7 @@ def _files_of(study: Study, session_id: str, track: str) -> Session | Track:
     return study.sessions[session_id] if track == MAIN else study.tracks[session_id][track]
 
 
-def named_files(session: Session | Track, extractors: Iterable[Extractor]) -> list[tuple[str, str]]:
+def named_files(session: Session | Track, extractors: Iterable[Extractor[Any]]) -> list[tuple[str, str]]:
     """The files of a session, or of a track of it, that these extractors read: kind, and path in the study."""
     asked = {kind for extractor in extractors for kind in extractor.inputs}
     if Input.AUDIO in asked and not session.audio:
@@ -192,7 +193,7 @@ def named_files(session: Session | Track, extractors: Iterable[Extractor]) -> li
     return [(kind, relative) for kind, relative in named.items() if relative]
 
 
-def unusable_files(study: Study, session_id: str, track: str, extractors: Iterable[Extractor]) -> dict[str, str]:
+def unusable_files(study: Study, session_id: str, track: str, extractors: Iterable[Extractor[Any]]) -> dict[str, str]:
     """By kind, why a file of the session (or of a track of it) that these extractors read cannot be used."""
     unusable = {}
     for kind, relative in named_files(_files_of(study, session_id, track), extractors):

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import av
 
@@ -55,7 +56,7 @@ def price_of(features: Iterable[str], settings: ExtractorsSettings, session_id: 
     return Price(needs, sum(cost.cpu_s_per_s for cost in costs), max(cost.start_s for cost in costs))
 
 
-def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor]) -> list[ExtractionUnit]:
+def sharing_a_pass(due: list[ExtractionUnit], extractors: Mapping[str, Extractor[Any]]) -> list[ExtractionUnit]:
     """The units with those made one that want the same decoded frames and may begin at the same time."""
     passes: dict[tuple[tuple[str, ...], bool], list[ExtractionUnit]] = {}
     for unit in due:

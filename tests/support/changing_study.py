@@ -17,7 +17,8 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.times import Clock
 from support.stores import local
 from support.synthetic_features import random_features
-from tasks.study.load import Phase, Rating, Session, Study, Track
+from tasks.study.load import Phase, Rating, Session, Study
+from tasks.study.rows import Track
 
 SESSIONS = ("a", "b", "c", "d")
 FEATURES = ("frames", "openface", "opensmile", "glove")

@@ -12,7 +12,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -83,13 +83,13 @@ class Recording:
         """Make ``target`` the folder that is found when the power was lost after so many steps."""
         self._replay(self.steps[:steps])
         generator = random.Random(seed)
-        journaled = {
+        journaled: dict[Loss, Callable[[], bool]] = {
             Loss.ALL: lambda: False,
             Loss.CONTENTS: lambda: True,
             Loss.SOME: lambda: generator.random() < 0.5,
-        }[loss]
+        }
         parents = sorted({str(Path(path).parent) for path in (*self._live, *self._durable)})
-        keeps = {parent: journaled() for parent in parents}
+        keeps = {parent: journaled[loss]() for parent in parents}
         target.mkdir()
         for path in sorted({*self._live, *self._durable}):
             kept = self._live if keeps[str(Path(path).parent)] else self._durable

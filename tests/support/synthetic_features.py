@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,7 +75,7 @@ def study_of(tables: dict[str, pd.DataFrame]) -> Study:
     )
 
 
-def publish(root: Path, session: str, feature: str, values: Arrays, attributes: dict | None = None) -> None:
+def publish(root: Path, session: str, feature: str, values: Arrays, attributes: dict[str, Any] | None = None) -> None:
     with FeatureWriter(local(root), session, feature_spec(session, feature)) as out:
         for name, rows in values.items():
             out.write(name, rows)

@@ -127,7 +127,7 @@ def timm_model(folder: Path, family: str) -> Path:
 TIMM = ("vit", "vit_registers", "resnet", "convnext", "swin")
 
 
-def config_of(folder: Path) -> dict:
+def config_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "config.json").read_text())
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from storyframes.store.records import canonical_json, now
 from storyframes.store.storage.files import flush_folder, sha256_file
@@ -245,7 +246,7 @@ def _made_last(requirements: Requirements) -> Environment | None:
 def _read(folder: Path, pins: str | None = None) -> Environment | None:
     """The environment in ``folder``; None if there is none, or it has other pins."""
     try:
-        content: Mapping = json.loads((folder / _RECORD).read_bytes())
+        content: Mapping[str, Any] = json.loads((folder / _RECORD).read_bytes())
         if pins is not None and content["pins"] != pins:
             return None
         return Environment(folder, content["python"], content["made_at"], tuple(content["distributions"]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -153,7 +153,7 @@ class _Feed:
     on_gpu = False
 
     def __init__(self, extractor: OutsideFrameExtractor[Any], source: Source, out: FeatureWriter, clock: Clock) -> None:
-        self._begin = lambda frames: extractor.session(source, out, clock, frames)
+        self._begin = partial(extractor.session, source, out, clock)
         self._frames = len(clock)
         self._out = out
         self._stack = ExitStack()

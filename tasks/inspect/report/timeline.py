@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -247,7 +248,7 @@ def _lines(title: str, names: Sequence[str], time: np.ndarray, values: np.ndarra
 
 
 def _strip(
-    name: str, time: np.ndarray, values: np.ndarray, names: Sequence[str], scale: list, top: float
+    name: str, time: np.ndarray, values: np.ndarray, names: Sequence[str], scale: list[Any], top: float
 ) -> go.Heatmap:
     x, z, rows = bucket_max(time, values)
     note = "" if rows == 1 else f" (largest of {rows} frames)"

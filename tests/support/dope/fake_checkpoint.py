@@ -11,6 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -55,7 +56,7 @@ def _maker(path: Path) -> ModuleType:
     return module
 
 
-def _content(maker: ModuleType) -> dict:
+def _content(maker: ModuleType) -> dict[str, Any]:
     arrays = maker.build(SEED)
     tensors: dict[int, torch.Tensor] = {}  # the ResNet is there twice; shared, as in the published files
     state_dict = {key: tensors.setdefault(id(array), torch.from_numpy(array)) for key, array in arrays.items()}

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from storyframes_empathy.statistics.choices import RATER, UNIT
 from storyframes_empathy.statistics.rating_table import RatingTable, TableFaultError
-from storyframes_empathy.statistics.ratings import RATER, UNIT
 
 HUMAN = "human"
 

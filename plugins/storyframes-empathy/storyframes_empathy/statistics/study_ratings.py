@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storyframes_empathy.statistics.agreement import Agreement, Categories, agreement
+from storyframes_empathy.statistics.agreement import Agreement, agreement
+from storyframes_empathy.statistics.choices import Categories
 from storyframes_empathy.statistics.ratings import Level, Ratings
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import Study
