@@ -19,7 +19,7 @@ _TAG = "storyframes-process:"
 
 
 @dataclass(frozen=True)
-class Run:
+class RecentRun:
     """One run of a flow.
 
     Attributes:
@@ -47,7 +47,7 @@ def own_tag() -> str:
     return f"{_TAG}{_machine()}:{ProcessIdentity.this_process().text()}"
 
 
-def recent_runs(limit: int) -> list[Run]:
+def recent_runs(limit: int) -> list[RecentRun]:
     """The last ``limit`` runs on the server that is configured; see :func:`flows.server.prefect_server.prefect_server`.
 
     What is scheduled for later is no last run; what should have started and has not is one.
@@ -75,12 +75,12 @@ def recent_runs(limit: int) -> list[Run]:
     return [_to_run(run, names.get(run.flow_id, "")) for run in found]
 
 
-def _to_run(run: FlowRun, flow: str) -> Run:
+def _to_run(run: FlowRun, flow: str) -> RecentRun:
     state = (run.state.name if run.state else "") or ""
     message = (run.state.message if run.state else "") or ""
     if run.state and not run.state.is_final() and _is_dead(run):
         state, message = "Crashed", KILLED  # no process was left to report it
-    return Run(run.name, flow, state, message, run.start_time, run.estimated_run_time.total_seconds())
+    return RecentRun(run.name, flow, state, message, run.start_time, run.estimated_run_time.total_seconds())
 
 
 def end_dead_runs() -> int:

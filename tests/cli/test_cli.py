@@ -381,11 +381,13 @@ def test_the_table_of_runs_fits_and_shows_markup_as_text() -> None:
 
     from flows.cli.tables.status import runs_table
     from flows.cli.terminal import WIDTH
-    from flows.server.recent_runs import Run
+    from flows.server.recent_runs import RecentRun
 
     console = Console(width=WIDTH, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     started = datetime(2026, 11, 22, 1, 30, tzinfo=UTC)
-    console.print(runs_table([Run("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)]))
+    console.print(
+        runs_table([RecentRun("bold-fox", "extract-study", "Failed", "[red]no" + " study" * 80, started, 3725)])
+    )
     shown = console.export_text()
     assert "2026-11-22 01:30" in shown
     assert "1 h 2 min" in shown

@@ -296,7 +296,7 @@ def test_only_a_run_whose_process_is_known_to_be_dead_is_ended_and_looking_ends_
     from prefect.client.orchestration import get_client
     from prefect.states import Completed, Running
 
-    from flows.server import recent as runs
+    from flows.server import recent_runs as runs
     from flows.study import extract_study
 
     code = "from flows.server.recent_runs import own_tag; print(own_tag())"

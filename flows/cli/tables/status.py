@@ -20,7 +20,7 @@ from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import human_bytes, human_time, measured_rows, measured_share
 
 if TYPE_CHECKING:
-    from flows.server.recent_runs import Run  # needs Prefect, which only what runs has to have
+    from flows.server.recent_runs import RecentRun  # needs Prefect, which only what runs has to have
 
 STYLE = {Status.DONE: "green", Status.MISSING: "yellow", Status.FAILED: "bold red"}
 _NAMED = 3  # sessions in a note
@@ -179,7 +179,7 @@ def entry_json(entry: FeatureStatus) -> dict[str, Any]:
     }
 
 
-def runs_table(runs: Sequence[Run]) -> Table:
+def runs_table(runs: Sequence[RecentRun]) -> Table:
     """The runs that a server knows."""
     table = Table()
     for column in ("started (UTC)", "run", "state", "took", "what came of it"):
