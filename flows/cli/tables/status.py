@@ -192,6 +192,6 @@ def runs_table(runs: Sequence[RecentRun]) -> Table:
     return table
 
 
-def runs_json(runs: Sequence[Run]) -> str:
+def runs_json(runs: Sequence[RecentRun]) -> str:
     """The same for scripts."""
     return json.dumps([run.to_json() for run in runs], indent=2)
