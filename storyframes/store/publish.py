@@ -156,8 +156,9 @@ class FeatureWriter:
             fingerprint=fingerprint,
             created_at=now(),
             arrays={
-                name: StoredArray(shard.layout.shape, shard.layout.dtype.name, CHUNK_ROWS)
-                for name, shard in shards.items()
+                name: StoredArray(shards[name].layout.shape, shards[name].layout.dtype.name, CHUNK_ROWS)
+                for name in self.spec.arrays  # whatever the order in which they were written
+                if name in shards
             },
             files=self._read_back(shards),
             caveats=sorted(self.caveats),

@@ -67,6 +67,17 @@ def test_a_forgotten_array_is_not_published(store_root: Path) -> None:
     assert current(store_root) is None
 
 
+def test_arrays_are_recorded_in_the_order_of_the_specification(store_root: Path) -> None:
+    """Sessions whose extractor wrote them in another order can be read together."""
+    spec = FEATURES["glove"]
+    with FeatureWriter(local(store_root), "a", spec, frames=False) as out:
+        for name in ("known", "speaker", "end", "start", "values"):
+            array = spec.arrays[name]
+            out.write(name, np.zeros((2, *array.shape), array.dtype))
+        published = out.publish("fingerprint", {})
+    assert list(published.arrays) == [name for name in spec.arrays if name != "frame_word"]
+
+
 def test_arrays_of_one_axis_have_one_length(store_root: Path) -> None:
     with pytest.raises(PublishError, match="valid has 4 rows, but values has 5 on the same axis 'frame'"):
         with FeatureWriter(local(store_root), "a", FEATURES["openface"]) as out:
