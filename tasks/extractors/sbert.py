@@ -15,7 +15,7 @@ import numpy as np
 from storyframes.features import FEATURES, STORY_FEATURES
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import Caveat
-from tasks.extractors.base import ALL, CommonSettings, Cost, ExtractionError, ExtractorSettings, Input, Scope, Tolerance
+from tasks.extractors.base import ALL, Cost, ExtractionError, ExtractorSettings, Input, Scope, Tolerance
 from tasks.extractors.embed.local_model import LocalModel, current_digests, find_model
 from tasks.extractors.embed.settings import Kind, Origin
 from tasks.extractors.embed.sources import newest_snapshot
@@ -57,10 +57,7 @@ class Sbert(TextExtractor[SbertSettings]):
     version = 3  # captions that name their speakers in their text
     libraries = ("sentence-transformers", "transformers", "torch")
     tolerance: ClassVar = {ALL: Tolerance(1e-4)}
-
-    def __init__(self, settings: SbertSettings, common: CommonSettings) -> None:
-        super().__init__(settings, common)
-        self._model: LocalModel | None = None
+    _model: LocalModel | None = None
 
     @property
     def cost(self) -> Cost:
