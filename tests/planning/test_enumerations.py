@@ -19,7 +19,6 @@ from tasks.extractors.dope.options import GroupingRule, PpiOptions
 from tasks.extractors.dope.settings import DopeSettings, PostProcessing
 from tasks.extractors.image.preprocessing import ExactCropper, FastCropper, cropper_class
 from tasks.extractors.settings import Precision
-from tasks.tools.containers import Engine, EngineName
 
 
 def _attempt(root: Path, status: Any) -> Status:
@@ -41,7 +40,6 @@ CHOICES: list[tuple[str, Callable[[Path, Any], Any], Any]] = [
         Compression.ZSTD,
     ),
     ("missing", _attempt, Status.MISSING),
-    ("podman", lambda _, name: Engine(name, "/usr/bin/engine").name, EngineName.PODMAN),
 ]  # fmt: skip
 
 

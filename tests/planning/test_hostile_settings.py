@@ -19,7 +19,7 @@ from storyframes.config_file import ConfigFileError, check_values, read_toml
 from storyframes.release.manifest import ReleaseError
 from storyframes.release.settings import read_settings
 from tasks.extractors.openface.extractor import OpenFaceSettings
-from tasks.tools.containers import ContainerError, Engine
+from tasks.tools.containers import ContainerError, Docker, Podman
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -123,11 +123,11 @@ def test_what_a_program_says_is_held_to_the_same() -> None:
     assert SplitSpec(shares=(0.333, 0.333, 0.334))
 
 
-@pytest.mark.parametrize("name", ["podman", "docker"])
-def test_no_image_is_an_option_of_an_engine(name: str) -> None:
+@pytest.mark.parametrize("engine", [Podman, Docker])
+def test_no_image_is_an_option_of_an_engine(engine: type[Podman | Docker]) -> None:
     for image in ("--privileged", f"--privileged@{DIGEST}", f"-v=/:/host@{DIGEST}", f"a b@{DIGEST}"):
         with pytest.raises(ContainerError, match="is no name of an image"):
-            Engine(name, "/no/such/engine").resolve(image)
+            engine("/no/such/engine").resolve(image)
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
