@@ -8,7 +8,7 @@ because one process for all of them may die late in the run, where a child ends 
 (docs/facts.md, processes and signals). Those that look at the extracted demo share one, so that it is extracted once.
 Plug-ins bring tests of their own, in plugins/*/tests; the others see storyframes as it is without them.
 
-Commands that need a Prefect server and are not about it share one (support/one_server.py).
+Commands that need a Prefect server and are not about it share one (support/servers/one_server.py).
 
 Two more at once than there are processors: the files with servers and clusters wait for most of their time.
 """
@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.one_server import GIVEN, one_server
+from support.servers.one_server import GIVEN, one_server
 
 ROOT = Path(__file__).parent.parent
 INSTALLED_PLUG_INS = Path(sys.prefix) / "plugins"  # by make, beside the environment

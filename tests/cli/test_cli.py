@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from support.commands import ONE_WORKER, storyframes
+from support.servers.terminals import in_terminal
 from support.stores import catalogue_rows, publish_openface
-from support.terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app

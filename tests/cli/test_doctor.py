@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support.openface_tools import script
-from support.plug_ins import installed, write
+from support.tools.openface_tools import script
+from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app

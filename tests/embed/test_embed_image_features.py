@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.outside_programs import write_colours
+from support.models.tiny_image_models import timm_model, torchvision_weights, transformers_model
 from support.stores import local
 from support.studies import extract_session, make_study
-from support.tiny_image_models import timm_model, torchvision_weights, transformers_model
+from support.tools.outside_programs import write_colours
 
 from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
-from support.tiny_image_models import TIMM, TRANSFORMERS, timm_model, torchvision_weights, transformers_model
+from support.models.tiny_image_models import TIMM, TRANSFORMERS, timm_model, torchvision_weights, transformers_model
 
 from tasks.extractors.base import ExtractionError
 from tasks.extractors.image.backbones import TorchvisionBackbone, import_timm, preset

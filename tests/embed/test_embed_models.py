@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from support.commands import storyframes
-from support.hub_server import COMMIT, hub_server
+from support.media.recordings import FPS, write_recording
+from support.models.hub_server import COMMIT, hub_server
+from support.models.tiny_text_models import make_model, make_sentence_model
 from support.opened_files import below, files_opened
-from support.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import extract_session, make_study, run
-from support.tiny_text_models import make_model, make_sentence_model
 from typer.testing import CliRunner
 
 from flows.cli.app import app
@@ -33,7 +33,7 @@ from storyframes.store.publish import FeatureWriter
 from tasks.extract import extract
 from tasks.extractors.availability import missing_tools
 from tasks.extractors.base import CommonSettings, ExtractionError
-from tasks.extractors.embed.extractor import _PACKAGES
+from tasks.extractors.embed.extractor import PACKAGES
 from tasks.extractors.embed.local_model import find_model
 from tasks.extractors.embed.settings import Origin
 from tasks.extractors.embed.sources import fetch_source, files_to_fetch, published_weights
@@ -238,7 +238,7 @@ def test_weights_of_torch_are_loaded_as_weights_only(study: Path, bert: Path, tm
 def test_a_package_that_is_missing_is_told_with_the_line_that_installs_it(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(_PACKAGES, Origin.PATH, "no_such_package")
+    monkeypatch.setitem(PACKAGES, Origin.PATH, "no_such_package")
     (told,) = missing_tools(ExtractorsSettings(embed=[of_folder(bert)]), ("tiny",))
     assert f"needs the package no_such_package: {install_line('embed')}" in told
 

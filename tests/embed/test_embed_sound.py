@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from support.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, write_recording, write_wave
+from support.models.tiny_audio_models import DEPTH, FAMILIES, GROUP, RATE, STRIDED, WIDTH, sound_model
 from support.stores import local
 from support.studies import extract_session, make_study
-from support.tiny_audio_models import DEPTH, FAMILIES, GROUP, RATE, STRIDED, WIDTH, sound_model
 
 from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.recordings import FPS, write_recording
+from support.media.recordings import FPS, write_recording
+from support.models.tiny_text_models import DEPTH, LIMIT, WIDTH, make_model, make_sentence_model
 from support.stores import local
 from support.studies import extract_session, make_study
-from support.tiny_text_models import DEPTH, LIMIT, WIDTH, make_model, make_sentence_model
 
 from storyframes import ClipDataset, ClipInput
 from storyframes.clips.window_spec import WindowSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gensim.models import KeyedVectors
-from support.recordings import FPS, write_recording
+from support.media.recordings import FPS, write_recording
 from support.studies import extract_session, make_study
 
 from storyframes.store.feature_store import FeatureStore

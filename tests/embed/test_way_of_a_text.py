@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from support.called_files import ROOT, called_files, described
-from support.recordings import FPS, write_recording
+from support.media.recordings import FPS, write_recording
+from support.models.tiny_text_models import make_model
 from support.studies import extract_session, make_study
-from support.tiny_text_models import make_model
 
 from storyframes.store.records import Status
 from tasks.extract import extract

@@ -12,7 +12,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
-from support.openface_tools import extract, open_values, replaying_tool, script
+from support.tools.openface_tools import extract, open_values, replaying_tool, script
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv

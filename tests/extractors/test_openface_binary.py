@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.openface_tools import extract, script
+from support.tools.openface_tools import extract, script
 
 TOOL = r"""
 #include <stdio.h>

@@ -217,7 +217,7 @@ def test_no_sound_is_missing_not_failed_and_is_not_tried_again(
 
 
 def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Path, speech: np.ndarray) -> None:
-    from support.recordings import write_wave
+    from support.media.recordings import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", (speech[:160_000] * 32767), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")
@@ -228,7 +228,7 @@ def test_a_sidecar_takes_the_place_of_the_track(study_copy: Path, store_root: Pa
 
 
 def test_a_sidecar_too_short_for_a_single_row_is_a_failure(study_copy: Path, store_root: Path) -> None:
-    from support.recordings import write_wave
+    from support.media.recordings import write_wave
 
     write_wave(study_copy / "videos/p01-s01.wav", np.zeros(800), 16_000)
     sessions = pd.read_csv(study_copy / "sessions.csv")

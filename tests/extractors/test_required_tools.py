@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from distributed import Client, LocalCluster
-from support.openface_tools import script
+from support.tools.openface_tools import script
 
 from flows.clusters.installation import Installation
 from flows.clusters.preflight import Expectations, problems_here

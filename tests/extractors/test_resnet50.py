@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.stores import local
 from support.studies import plan_of
-from support.torchvision_reference import V1, torchvisions_embeddings, transform
 
 from storyframes.features import FEATURES
 from storyframes.store.publish import FeatureWriter

@@ -94,7 +94,7 @@ def test_a_name_is_text(name: Any) -> None:
         ({"dtype": "bool"}, "dtype 'bool' is not stored"),
         ({"dtype": "datetime64[s]"}, "is not stored"),
         ({"dtype": "longdouble"}, "is not stored"),
-        ({"dtype": "uint8"}, "fill=nan is no uint8; say what stands where there is no value"),
+        ({"dtype": "uint8"}, "fill=nan is no uint8; give the value for rows without one"),
         ({"dtype": "uint8", "fill": -1}, "fill=-1 is no uint8"),
         ({"dtype": "int16", "fill": 40_000}, "fill=40000 is no int16"),
         ({"dtype": "int16", "fill": 0.5}, "fill=0.5 is no int16"),

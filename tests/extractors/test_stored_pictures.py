@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from support.recordings import write_recording, write_wave
+from support.media.recordings import write_recording, write_wave
+from support.media.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
+from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.stores import local
 from support.studies import extract_session, make_study
-from support.torchvision_reference import V1, torchvisions_embeddings, transform
-from support.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.feature_store import FeatureStore

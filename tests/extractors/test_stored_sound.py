@@ -9,7 +9,7 @@ import numpy as np
 import opensmile
 import pandas as pd
 import pytest
-from support.recordings import FPS, write_recording, write_wave
+from support.media.recordings import FPS, write_recording, write_wave
 from support.studies import extract_session, make_study
 
 from flows.cli.tables.status import status_tables

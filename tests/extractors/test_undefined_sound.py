@@ -9,8 +9,8 @@ import numpy as np
 import opensmile
 import pandas as pd
 import pytest
-from support.recordings import FPS
-from support.spoken_sound import RATE, extract_spoken, spoken
+from support.media.recordings import FPS
+from support.media.spoken_sound import RATE, extract_spoken, spoken
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.export.formats import Format

@@ -18,9 +18,9 @@ from typing import Any
 
 import httpx
 import pytest
-from support.deployed_house import FINAL, ROOT, House, deployed_house, until
-from support.deployment_server import running
 from support.processes import processes_with
+from support.servers.deployed_house import FINAL, ROOT, House, deployed_house, until
+from support.servers.deployment_server import running
 
 from storyframes.store.feature_store import FeatureStore
 

@@ -14,8 +14,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from support.prefect_runs import extract, request
 from support.processes import wait_for
+from support.servers.prefect_runs import extract, request
 from support.stores import local
 
 from storyframes.store import maintenance, record_status

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from support.opened_files import below, files_opened
-from support.prefect_runs import extract, request
 from support.processes import wait_for
+from support.servers.prefect_runs import extract, request
 from support.stores import catalogue_rows, local
 
 from flows.cli.run import run_extraction
@@ -124,7 +124,7 @@ def test_what_waited_for_its_clock_begins_before_what_comes_later_in_the_order(
     from prefect import task
     from prefect.cache_policies import NO_CACHE
     from prefect.states import Completed
-    from support.prefect_runs import extract_in_a_flow
+    from support.servers.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
     from tasks.extract import Outcome
@@ -253,7 +253,7 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
 
     root = tmp_path / "features"
     code = (
-        "from pathlib import Path; import sys; from support.prefect_runs import extract;"
+        "from pathlib import Path; import sys; from support.servers.prefect_runs import extract;"
         f"state, report = extract(Path(sys.argv[1]), Path(sys.argv[2]), {ONE}, only=['openface', 'opensmile']);"
         "sys.exit(0 if state.name == 'Completed' else 1)"
     )
@@ -306,7 +306,7 @@ def test_what_the_store_has_is_done_whatever_became_of_the_workers(
 ) -> None:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
-    from support.prefect_runs import extract_in_a_flow
+    from support.servers.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
     from tasks.planning.plan import plan_extraction
@@ -334,7 +334,7 @@ def test_a_worker_killed_in_the_middle_of_a_task_takes_only_its_killer_with_it(
     """Of twelve units in four tasks: the 2nd raises, the 5th kills its worker; each other is extracted, and once."""
     from prefect import task
     from prefect.cache_policies import NO_CACHE
-    from support.prefect_runs import extract_in_a_flow
+    from support.servers.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
     from storyframes.store.layout import create_store

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.openface_tools import script
 from support.processes import alive, children, wait_for
+from support.tools.openface_tools import script
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
-from support.openface_tools import extract
+from support.tools.openface_tools import extract
 study, root, tool = map(Path, sys.argv[1:])
 extract(study, root, "p01-s01", backend="binary", binary=tool)
 """

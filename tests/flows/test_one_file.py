@@ -19,12 +19,12 @@ import pandas as pd
 import pytest
 import torch
 from av.stream import Disposition
-from support.plug_ins import installed, write
-from support.recordings import write_recording, write_video, write_wave
+from support.media.recordings import write_recording, write_video, write_wave
+from support.models.tiny_audio_models import sound_model
+from support.models.tiny_image_models import timm_model
+from support.models.tiny_text_models import make_model
 from support.studies import extract_session, make_study
-from support.tiny_audio_models import sound_model
-from support.tiny_image_models import timm_model
-from support.tiny_text_models import make_model
+from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
 
 import storyframes

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from support.commands import ROOT, storyframes
 from support.processes import command_line, ports_of, processes_with, wait_for
-from support.slurm_cluster import missing_programs, slurm
-from support.strangers import intrude, let_in, open_folder
+from support.servers.slurm_cluster import missing_programs, slurm
+from support.servers.strangers import intrude, let_in, open_folder
 
 import flows.clusters.slurm
 from flows.clusters.connection import ClusterError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import command_line, ports_of, processes_with, wait_for
-from support.strangers import intrude, let_in, open_folder
+from support.servers.strangers import intrude, let_in, open_folder
 
 ROOT = Path(__file__).parents[2]
 LOOPBACK = "0100007F"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from support.called_files import ROOT, called_files, described
-from support.prefect_runs import request
+from support.servers.prefect_runs import request
 
 from flows.run import open_run, planned
 from storyframes.store.records import Status

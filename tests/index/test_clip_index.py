@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.recordings import write_video
+from support.media.recordings import write_video
 from support.stores import local
 from support.synthetic_features import publish
 from typer.testing import CliRunner

@@ -199,7 +199,7 @@ def test_a_clipped_run_across_two_decoded_blocks(tmp_path: Path) -> None:
 
 
 def test_clipping_is_told_in_seconds_of_the_recording(tmp_path: Path) -> None:
-    from support.recordings import write_recording
+    from support.media.recordings import write_recording
 
     sound = np.zeros((32_000, 2), np.int16)
     sound[8000:8100, 1] = 32_767

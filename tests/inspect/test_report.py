@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.servers.terminals import in_terminal
 from support.stores import local, publish_openface
-from support.terminals import in_terminal
 from typer.testing import CliRunner
 
 from flows.cli.app import app

@@ -8,7 +8,7 @@ import av
 import cv2
 import numpy as np
 import pytest
-from support.recordings import write_video, write_wave
+from support.media.recordings import write_video, write_wave
 
 from tasks.extractors.openface.tool import cut_clip
 from tasks.media.container import FORMATS, RecordingError, open_container

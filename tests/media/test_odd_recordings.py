@@ -10,8 +10,8 @@ import av
 import cv2
 import numpy as np
 import pytest
-from support.recordings import write_video
-from support.video_variants import INTERLACED, Variant, ffmpeg, make
+from support.media.recordings import write_video
+from support.media.video_variants import INTERLACED, Variant, ffmpeg, make
 
 from tasks.media.container import RecordingError, ShownFrame
 from tasks.media.recording import SAMPLED, read_frame_times, read_frames

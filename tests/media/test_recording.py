@@ -5,7 +5,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from support.recordings import write_video
+from support.media.recordings import write_video
 
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times, read_frames

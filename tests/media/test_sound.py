@@ -6,7 +6,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from support.recordings import write_recording, write_wave
+from support.media.recordings import write_recording, write_wave
 
 from tasks.media.container import RecordingError
 from tasks.media.sound import NoAudioError, mean_of_channels, read_audio

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.recordings import write_wave
-from support.speech import RATE, recorded, speech
+from support.media.recordings import write_wave
+from support.media.speech import RATE, recorded, speech
 
 from storyframes.times import Clock
 from tasks.media.sound_bands import SoundBands, read_bands

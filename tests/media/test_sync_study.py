@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.commands import storyframes
-from support.recordings import FPS, write_recording, write_wave
-from support.speech import RATE, recorded, speech
+from support.media.recordings import FPS, write_recording, write_wave
+from support.media.speech import RATE, recorded, speech
 
 from tasks.study.changed_tables import MeasuredClock, TableChangeError, write_clocks
 from tasks.study.load import StudyError, load_study

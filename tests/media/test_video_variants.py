@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.video_variants import INTERLACED, LACED, PROGRESSIVE, Variant, ffmpeg, make
+from support.media.video_variants import INTERLACED, LACED, PROGRESSIVE, Variant, ffmpeg, make
 
 from tasks.media.recording import read_frame_times, read_frames
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.recordings import write_recording
+from support.media.recordings import write_recording
 
 from tasks.extractors.base import Input
 from tasks.extractors.registry import ExtractorsSettings

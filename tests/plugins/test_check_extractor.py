@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import bad_extractors as bad
-from support.recordings import write_recording
+from support.media.recordings import write_recording
+from support.tools import bad_extractors as bad
 
 from storyframes.testing import ContractError, check_extractor, contract, rules, violations
 from tasks.extractors.registry import registered

@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from support.plug_ins import PLUG_INS, write
+from support.tools.plug_ins import PLUG_INS, write
 from typer.testing import CliRunner
 
 from flows.cli.app import app

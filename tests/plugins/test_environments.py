@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.outside_programs import wheel
+from support.tools.outside_programs import wheel
 
 from tasks.extractors.outside.environment import (
     EnvironmentMissingError,

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from support.plug_ins import PLUG_INS
-from support.recordings import write_recording
+from support.media.recordings import write_recording
+from support.tools.plug_ins import PLUG_INS
 
 from storyframes.testing import check_extractor
 

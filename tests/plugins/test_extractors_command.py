@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import storyframes
-from support.outside_programs import with_numpy
+from support.tools.outside_programs import with_numpy
 
 PLUG_IN = """
 from pathlib import Path

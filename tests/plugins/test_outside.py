@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.outside_faults import FAULTS, PRIVATE_FAULTS
-from support.outside_programs import (
+from support.tools.outside_faults import FAULTS, PRIVATE_FAULTS
+from support.tools.outside_programs import (
     SHADES,
     Ground,
     files_plug_in,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.container_engines import containers
-from support.outside_programs import Ground
+from support.tools.container_engines import containers
+from support.tools.outside_programs import Ground
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from tasks.extractors.base import CommonSettings, ExtractionError, Input, Run
@@ -18,7 +18,7 @@ from tasks.extractors.outside.extractor import OutsideExtractor, OutsideFrameExt
 from tasks.extractors.outside.settings import ContainerSettings
 from tasks.tools.containers import Engine
 
-pytest_plugins = ["support.container_engines"]
+pytest_plugins = ["support.tools.container_engines"]
 
 FRAMES = 45
 SPEC = FeatureSpec("corner", "the first byte of each frame", {"values": ArraySpec(Axis.FRAME, "uint8", "", fill=0)})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.outside_programs import SHADES, Ground, frames_plug_in, with_numpy
 from support.processes import alive, wait_for
+from support.tools.outside_programs import SHADES, Ground, frames_plug_in, with_numpy
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
@@ -104,7 +104,7 @@ WORKER = """
 import sys
 from pathlib import Path
 sys.path[:0] = ["tests", "tests/support"]
-from support.outside_programs import Ground, Requirements, frames_plug_in
+from support.tools.outside_programs import Ground, Requirements, frames_plug_in
 ground = Ground(Path(sys.argv[1]) / "ground", 45)
 environment = Requirements("borrowed", Path(sys.argv[2]))
 ground.extract(frames_plug_in(Path(sys.argv[1]), Path(sys.argv[3]).read_text(), environment))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ROOT, storyframes
-from support.plug_ins import install, installed
+from support.tools.plug_ins import install, installed
 
 TRAIN = """
 import sys

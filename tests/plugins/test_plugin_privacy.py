@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import storyframes
-from support.plug_ins import installed, write
+from support.tools.plug_ins import installed, write
 
 PLANTED = "zyzzyvaplanted"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.commands import ROOT
-from support.plug_ins import install, installed, write
 from support.processes import wait_for
+from support.tools.plug_ins import install, installed, write
 
 # The flow's side, in a process that has the plug-in: plan the features, and ask the workers before any work begins.
 ASK = """

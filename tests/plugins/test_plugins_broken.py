@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import ONE_WORKER, ROOT, storyframes
-from support.plug_ins import installed, write
+from support.tools.plug_ins import installed, write
 
 IMPORTS = """
 import numpy as np

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import faulty_disk
-from support.faulty_disk import EIO, faults
+from support.faults import faulty_disk
+from support.faults.faulty_disk import EIO, faults
 from support.stores import local, publish_openface
 
 from storyframes.store import catalogue, maintenance, record_status

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from support.deployment_server import DEPLOY, settings_of
+from support.servers.deployment_server import DEPLOY, settings_of
 
 ROOT = DEPLOY.parent
 GIVEN = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.recordings import write_recording
+from support.media.recordings import write_recording
 from support.synthetic_features import StudySpec, write_features
 
 import storyframes

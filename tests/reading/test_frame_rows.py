@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.recordings import write_recording
+from support.media.recordings import write_recording
 from support.studies import extract_session, make_study
 
 from storyframes.spec import ArraySpec, Axis, FeatureSpec

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
-from support.turns import TurnsInMemory
+from support.faults.turns import TurnsInMemory
 from typer.testing import CliRunner
 
 from flows.cli.app import app

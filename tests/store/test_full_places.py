@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.own_mounts import need_own_mounts
+from support.servers.own_mounts import need_own_mounts
 
 from flows.cli.terminal import describe
 from tasks.tools.disk_space import ENOUGH, places_without_room

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
+from support.faults.turns import TurnsInAFolder, TurnsInMemory, in_order, publish, take_turns
 
 from storyframes.features import FEATURES
 from storyframes.store import catalogue, maintenance, record_status
@@ -230,7 +230,7 @@ def test_an_answer_that_is_lost_is_no_failure() -> None:
 WRITER = """
 import sys, time
 sys.path.insert(0, "tests")
-from support.turns import publish
+from support.faults.turns import publish
 from storyframes.store.publish import RemovedError
 from storyframes.store.layout import open_storage
 storage, failed = open_storage(sys.argv[1]), 0

@@ -131,7 +131,7 @@ def test_an_extraction_tries_again_only_what_may_pass(
 
 def test_a_shard_that_is_gone_is_an_error_and_never_missing_values(store_root: Path) -> None:
     """Zarr gives the fill value for a chunk that is not there: NaN, as if nobody had been seen."""
-    from support.turns import TurnsInMemory
+    from support.faults.turns import TurnsInMemory
 
     from storyframes.store.feature_store import FeatureStore
 
@@ -165,7 +165,7 @@ def test_an_archive_is_not_made_of_what_is_gone(store_root: Path, tmp_path: Path
 
 def test_a_listing_that_lags_loses_nothing(store_root: Path) -> None:
     """A store whose listing shows the state of a while ago, while what is asked for by its name is as it is."""
-    from support.turns import TurnsInMemory
+    from support.faults.turns import TurnsInMemory
 
     from storyframes.store import maintenance
 

@@ -79,7 +79,7 @@ def test_what_a_killed_writer_left_on_this_machine_goes_with_the_next_version(
 def test_a_full_disk_of_this_machine_is_named_not_the_object_stores(
     url: str, demo_study: Path, small_disk: Path, monkeypatch
 ) -> None:
-    from support.openface_tools import extract
+    from support.tools.openface_tools import extract
 
     monkeypatch.setenv("TMPDIR", str(small_disk))
     monkeypatch.setattr("tempfile.tempdir", None)

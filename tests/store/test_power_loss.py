@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import faulty_disk
-from support.faulty_disk import Loss, Recording
+from support.faults import faulty_disk
+from support.faults.faulty_disk import Loss, Recording
 from support.stores import local
 
 from storyframes.features import FEATURES

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from support import faulty_disk
-from support.faulty_disk import faults
+from support.faults import faulty_disk
+from support.faults.faulty_disk import faults
 from support.stores import local, publish_openface
 
 from storyframes.store import catalogue, maintenance, record_status, table_files

@@ -13,7 +13,7 @@ import av
 import numpy as np
 import pandas as pd
 import pytest
-from support.recordings import write_wave
+from support.media.recordings import write_wave
 from typer.testing import CliRunner
 
 from flows.cli.app import app

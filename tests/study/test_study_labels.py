@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from support.recordings import write_video
+from support.media.recordings import write_video
 
 from flows.cli.tables.study import study_table
 from storyframes.clips.window_spec import WindowSpec

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from support.recordings import write_recording, write_wave
+from support.media.recordings import write_recording, write_wave
 from support.stores import local
 from support.studies import run
 

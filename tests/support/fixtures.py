@@ -43,7 +43,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """What the environment of a command needs to use a common server: for commands that are not about theirs."""
-    from support.one_server import GIVEN, one_server
+    from support.servers.one_server import GIVEN, one_server
 
     if given := os.environ.get(GIVEN):
         yield json.loads(given)

@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import standin
-from support.container_engines import containers, extract_in
-from support.openface_tools import extract, replaying_tool, script
 from support.processes import children, wait_for
+from support.tools import standin
+from support.tools.container_engines import containers, extract_in
+from support.tools.openface_tools import extract, replaying_tool, script
 
 from tasks.tools.containers import ContainerError, Docker, Podman
 
-pytest_plugins = ["support.container_engines"]
+pytest_plugins = ["support.tools.container_engines"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,7 +171,7 @@ WORKER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "tests")
-from support.openface_tools import extract
+from support.tools.openface_tools import extract
 study, root = map(Path, sys.argv[1:3])
 extract(study, root, "p01-s01", backend="container", engine=sys.argv[3], image=sys.argv[4], binary=sys.argv[5])
 """

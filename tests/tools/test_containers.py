@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import standin
-from support.container_engines import LIMITS, containers, extract_in, run, start_worker
-from support.openface_tools import extract, open_values
 from support.processes import children, wait_for
+from support.tools import standin
+from support.tools.container_engines import LIMITS, containers, extract_in, run, start_worker
+from support.tools.openface_tools import extract, open_values
 
 from tasks.tools.containers import (
     Apptainer,
@@ -27,7 +27,7 @@ from tasks.tools.containers import (
     find_engine,
 )
 
-pytest_plugins = ["support.container_engines"]
+pytest_plugins = ["support.tools.container_engines"]
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from support.openface_tools import script
 from support.processes import alive, wait_for
+from support.tools.openface_tools import script
 
 from tasks.tools.tool_process import run_tool
 

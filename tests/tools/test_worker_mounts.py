@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.commands import storyframes
-from support.own_mounts import Workers, need_own_mounts, scheduler_of
 from support.processes import wait_for
+from support.servers.own_mounts import Workers, need_own_mounts, scheduler_of
 
 from flows.clusters.connection import existing_scheduler
 from flows.clusters.preflight import only_able_workers

@@ -18,7 +18,7 @@ from tasks.extractors.embed.sources import fetch_source
 
 E = TypeVar("E", bound=EmbedSettings)
 
-_PACKAGES = {
+PACKAGES = {
     Origin.TIMM: "timm",
     Origin.HF: "transformers",
     Origin.PATH: "transformers",
@@ -93,7 +93,7 @@ class Embedding(Extractor[E]):
         return [fetch_source(f"{self.settings.source}@{self.settings.revision}").path]
 
     def check_tool(self) -> None:
-        package = _PACKAGES[self.settings.origin]
+        package = PACKAGES[self.settings.origin]
         if find_spec(package) is None:
             raise ExtractionError(f"{self.settings.section} needs the package {package}: {install_line('embed')}")
         _ = self.spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.spoken_sound import extract_spoken
+from support.media.spoken_sound import extract_spoken
 
 from storyframes import ClipDataset
 from storyframes_empathy.training.inputs import open_parts, rows_of

@@ -3,7 +3,7 @@
 It knows a video by its MD5 and writes the CSV that the real OpenFace wrote for it. An image is made for one mode: to
 replay, or to fail in one of the ways in which the real tool was seen to fail.
 
-    python tests/support/standin.py podman [MODE]      # prints the image's id, for [openface] image = "sha256:…"
+    python tests/support/tools/standin.py podman [MODE]      # prints the image's id, for [openface] image = "sha256:…"
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-DEMO = Path(__file__).parents[2] / "demo" / "study"
+DEMO = Path(__file__).parents[3] / "demo" / "study"
 BINARY = "/opt/openface/bin/FeatureExtraction"
 
 _TOOL = """#!/bin/sh

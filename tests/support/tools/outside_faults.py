@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.outside_programs import SHADES
+from support.tools.outside_programs import SHADES
 
 BY_HAND = """
 import hashlib, json, os, sys

@@ -34,7 +34,7 @@ def one_server(state: Path) -> Iterator[Mapping[str, str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     serving = subprocess.Popen(
         [sys.executable, "-c", _SERVE],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env=environment | {"XDG_STATE_HOME": str(state)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -9,7 +9,7 @@ import numpy as np
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
-from support.recordings import FPS, write_recording
+from support.media.recordings import FPS, write_recording
 from support.stores import local
 from support.studies import extract_session, make_study
 from tasks.clip_index.index import build_clip_index, write_clip_index

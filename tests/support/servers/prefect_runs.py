@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flows.run import RunResult
     from tasks.extract import Outcome
 
-DEMO = Path(__file__).parents[2] / "demo"
+DEMO = Path(__file__).parents[3] / "demo"
 
 
 def request(study: Path, root: Path, sections: Mapping[str, Any] | None = None, **parameters: Any) -> ExtractionRequest:

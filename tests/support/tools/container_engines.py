@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from support import standin
-from support.openface_tools import extract
 from support.processes import wait_for
+from support.tools import standin
+from support.tools.openface_tools import extract
 from tasks.extract import Outcome
 from tasks.tools.containers import ContainerJob, Engine, EngineName, Limits, Mount, find_engine
 from tasks.tools.tool_process import ToolResult
@@ -99,7 +99,7 @@ WORKER = """
     import sys
     from pathlib import Path
     sys.path.insert(0, {tests!r})
-    from support.container_engines import run
+    from support.tools.container_engines import run
     from tasks.tools.containers import EngineName, find_engine
     engine = find_engine(EngineName({engine!r}))
     run(engine, {image!r}, Path({video!r}), Path({out!r}), name={name!r})
@@ -109,7 +109,7 @@ WORKER = """
 def start_worker(engine: Engine, image: str, video: Path, out: Path, name: str) -> subprocess.Popen[bytes]:
     """A process that runs the stand-in; its container is there when this returns."""
     code = WORKER.format(
-        tests=str(Path(__file__).parents[1]),
+        tests=str(Path(__file__).parents[2]),
         engine=str(engine.name),
         image=image,
         video=str(video),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from storyframes.store.storage.local_folder import LOCK_SUFFIX
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 
 
 def build(folder: Path) -> Path:

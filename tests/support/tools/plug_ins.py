@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-PLUG_INS = Path(__file__).parents[2] / "plugins"
+PLUG_INS = Path(__file__).parents[3] / "plugins"
 
 
 def install(name: str, target: Path, version: str = "") -> Path:

@@ -21,7 +21,7 @@ from typing import Any
 
 from support.processes import HANG_S
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 _FAST = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"  # this database need not survive a power cut
 
 

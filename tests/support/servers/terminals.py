@@ -12,7 +12,7 @@ import sys
 import termios
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def in_terminal(*arguments: object, columns: int = 100) -> tuple[int, str]:

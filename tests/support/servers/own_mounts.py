@@ -15,7 +15,7 @@ import pytest
 
 from support.processes import wait_for
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass

@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from support.deployment_server import (
+from support.processes import HANG_S
+from support.servers.deployment_server import (
     DEPLOY,
     Database,
     PrefectServer,
@@ -27,7 +28,6 @@ from support.deployment_server import (
     prefect_server_on,
     running,
 )
-from support.processes import HANG_S
 
 ROOT = DEPLOY.parent
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}

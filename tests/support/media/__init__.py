@@ -1,0 +1,5 @@
+"""Recordings for tests.
+
+`recordings` (videos and sounds that a test decides) · `speech` (sound like it, as microphones with clocks of their own
+record it) · `spoken_sound` (sound with voiced and unvoiced parts) · `video_variants` (of every codec and container).
+"""
