@@ -10,12 +10,19 @@ import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.installed import Installed, clean
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def project_of(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+
+
+PROJECT = project_of(ROOT)
 PAGES = [ROOT / "README.md", *(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)]
 WHERE = """
 import flows, storyframes, tasks, torch
@@ -66,5 +73,8 @@ def test_the_source_distribution_holds_what_the_makefile_asks_for(installed: Ins
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pip_lines_name_extras_that_there_are(page: Path) -> None:
-    named = re.findall(r"pip install[^\n`]*\[([\w,]+)\]", page.read_text())
-    assert {extra for extras in named for extra in extras.split(",")} <= set(PROJECT["optional-dependencies"])
+    """An extra in capitals stands for any."""
+    for target, extras in re.findall(r"pip install[^\n`]*?([\w./-]*)\[([a-z0-9,]+)\]", page.read_text()):
+        _, plug_in, name = target.rpartition("plugins/")
+        project = project_of(ROOT / "plugins" / name) if plug_in else PROJECT
+        assert set(extras.split(",")) <= set(project["optional-dependencies"]), target
