@@ -336,17 +336,19 @@ class FeatureReader:
 
     def _array(self, session_id: str, feature: str, array: str) -> Rows:
         opened = self._arrays.get((session_id, feature, array))
-        if opened is None:  # two threads may both open it: one result stays
-            if len(self._arrays) >= MOST_OPEN:
-                self._arrays = {}  # a thread that reads from one holds it; others are opened again
+        if opened is None:
             key = (session_id, feature, array)
-            opened = self._arrays[key] = self._opening.end(self._open, key) if self.is_far else self._open(*key)
+            opened = self._opening.end(self._open, key) if self.is_far else self._open(*key)
         return opened
 
     def _open(self, session_id: str, feature: str, array: str) -> Rows:
         stored = self.describe(session_id, feature, array)
         layout = ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
-        return open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+        rows = open_rows(self.storage, f"{self._version(session_id, feature)[0]}/{array}", layout, self._kept)
+        if len(self._arrays) >= MOST_OPEN:
+            self._arrays = {}  # a thread that reads from one holds it; others are opened again
+        # Of two threads that open it, both use the rows of the first, so that no chunk is fetched twice.
+        return self._arrays.setdefault((session_id, feature, array), rows)
 
 
 def _sorted_tracks(features: Iterable[str]) -> list[str]:

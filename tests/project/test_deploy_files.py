@@ -237,7 +237,8 @@ def _without_ends(part: str) -> str:
 def _messages_of_the_code() -> list[str]:
     """Every string of the code, with … for what is filled in."""
     texts = []
-    for path in [p for floor in ("storyframes", "tasks", "flows") for p in (ROOT / floor).rglob("*.py")]:
+    folders = ("storyframes", "tasks", "flows", "plugins/storyframes-empathy/storyframes_empathy")
+    for path in [path for folder in folders for path in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
