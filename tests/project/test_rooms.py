@@ -30,13 +30,8 @@ MODULES = modules()
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The modules of ours that a file imports, wherever in it; not those that only a type checker reads."""
-    nodes: list[ast.AST] = [ast.parse(path.read_text())]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            continue
-        nodes += ast.iter_child_nodes(node)
+    """The modules of ours that a file imports, wherever in it; also those that only a type checker reads."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module:
