@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from support.installed import Installed
 
 ROOT = Path(__file__).parents[2]
+hypothesis.settings.register_profile("any machine", deadline=None)  # a busy machine takes its time
+hypothesis.settings.load_profile("any machine")
 _prefixes = itertools.count()
 SHARED = Path(os.environ.get("STORYFRAMES_SHARED", ROOT.parent / "shared"))
 
