@@ -120,7 +120,7 @@ def make(
 def verify(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")], json: JsonOption = False
 ) -> None:
-    """Check that every file of a release is unchanged and that there are no others, in particular no key."""
+    """Check that every file of a release is unchanged, and that the folder has no other files, in particular no key."""
     from storyframes.release.manifest import verify_release
 
     with usage_errors():

@@ -78,7 +78,7 @@ class ExistingScheduler(StrictSettings):
     def _is_closed_to_others(self) -> Self:
         if self.address.startswith("tcp://") and not self.insecure:
             raise ValueError(
-                f"{self.address} asks nobody for a proof of identity, and whoever reaches it runs code as its workers: "
+                f"{self.address} asks for no proof of identity, and anybody who reaches it runs code as its workers: "
                 "give it certificates and use tls://, or write 'insecure: true' into the cluster's file"
             )
         if self.address.startswith("tcp://") and self.tls:

@@ -1,4 +1,4 @@
-"""The extractors and the model files that there are, and what the trial of a tool showed."""
+"""Extractors, model files and the results of trying a tool out."""
 
 from __future__ import annotations
 
