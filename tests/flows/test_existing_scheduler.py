@@ -23,7 +23,7 @@ def test_a_scheduler_that_lets_everybody_in_must_be_asked_for(tmp_path: Path) ->
     plain = "kind: address\naddress: tcp://node1:8786\n"
     (tmp_path / "c.yaml").write_text(plain)
     for text in ("tcp://node1:8786", str(tmp_path / "c.yaml")):
-        with pytest.raises(ClusterSettingsError, match="asks nobody for a proof of identity"):
+        with pytest.raises(ClusterSettingsError, match="asks for no proof of identity"):
             load_cluster(text)
     (tmp_path / "c.yaml").write_text(plain + "insecure: true\n")
     assert load_cluster(str(tmp_path / "c.yaml")).insecure
