@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +201,16 @@ def test_gc_keeps_what_is_current_and_what_was_just_superseded(store_root: Path)
     list(maintenance.collect(local(store_root), grace_s=-1))
     assert not (store_root / removal.path).exists()
     assert (store_root / "a/openface" / new).is_dir()
+
+
+def test_gc_counts_its_grace_from_when_a_version_was_superseded(store_root: Path) -> None:
+    """However old its files are: a reader that opened the store a moment ago still reads it."""
+    old = publish_openface(store_root, "a", 10)
+    long_ago = time.time() - 7200
+    for path in [store_root / "a/openface" / old, *(store_root / "a/openface" / old).rglob("*")]:
+        os.utime(path, (long_ago, long_ago))
+    publish_openface(store_root, "a", 10)
+    assert not list(maintenance.collect(local(store_root), grace_s=3600))
 
 
 def test_gc_goes_through_a_folder_session_by_session(store_root: Path) -> None:

@@ -173,6 +173,11 @@ def test_parquet_columns_of_yes_and_no_are_no_ratings(study_copy: Path) -> None:
     assert problems(study_copy)[0] == "ratings, row 2, empathy = 'True': must be a number in digits"
 
 
+def test_a_number_is_in_digits_as_a_spreadsheet_writes_it(study_copy: Path) -> None:
+    rewrite(study_copy, "ratings", empathy="1_5")  # Python reads 15
+    assert problems(study_copy)[0] == "ratings, row 2, empathy = '1_5': must be a number in digits"
+
+
 def test_a_storys_text_is_never_in_a_problem(study_copy: Path) -> None:
     frame = pd.read_csv(study_copy / "stories.csv")
     frame["story_id"] = "same"
