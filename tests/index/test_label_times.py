@@ -59,6 +59,12 @@ def mood(value: str, start_s: float | None = None, end_s: float | None = None, *
 OVERLAP, MAJORITY, LAST = (LabelRule(within) for within in (Within.OVERLAP, Within.MAJORITY, Within.LAST))
 
 
+def test_a_value_in_two_parts_that_touch_is_a_value_in_one_part() -> None:
+    mid = mood("mid", 0.5, 3)
+    whole = said([mood("low", 0, 3), mid], [(1, 3)], OVERLAP)
+    assert said([mood("low", 0, 1), mood("low", 1, 3), mid], [(1, 3)], OVERLAP) == whole == ["low"]
+
+
 def test_of_values_that_hold_equally_long_a_window_has_the_one_that_begins_first_in_it() -> None:
     labels = [mood("low", 0, 1), mood("mid", 10, 11), mood("low", 11, 12)]
     assert said(labels, [(10, 12), (0, 12), (11, 13)], OVERLAP) == ["mid", "low", "low"]
