@@ -130,6 +130,7 @@ class TorchEngine:
 def _fused(network: EmbeddingNetwork, precision: Precision) -> EmbeddingNetwork:
     """Channels last, in this precision; every batch normalisation folded into its convolution if that is possible."""
     pooled = fuse(network.pooled) if network.foldable else network.pooled
+    # Torch declares no overload of `to` with a memory format alone.
     network.pooled = pooled.to(torch_dtype(precision)).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 

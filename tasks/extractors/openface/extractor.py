@@ -208,9 +208,9 @@ class OpenFace(Extractor[OpenFaceSettings]):
         """Find the configured binary or image; see :meth:`Extractor.check_tool`."""
         match self.settings.backend:
             case Backend.BINARY:
-                self._tool_files  # noqa: B018
+                self._tool_files  # noqa: B018 - raises where it is missing
             case Backend.CONTAINER:
-                self._container  # noqa: B018
+                self._container  # noqa: B018 - raises where it is missing
 
     def try_out(self, video: Path) -> Mapping[str, str]:
         """Run OpenFace three times; see :meth:`Extractor.try_out`.

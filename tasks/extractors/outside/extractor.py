@@ -77,7 +77,7 @@ class OutsideExtractor(Extractor[S]):
         Raises:
             ExtractionError: it is not here; the message says what makes it.
         """
-        self.runtime  # noqa: B018
+        self.runtime  # noqa: B018 - raises where it is missing
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Run the program on the session's files and store what it wrote."""
