@@ -6,12 +6,15 @@ It is the entry point ``trial`` of ``storyframes.pipeline``, since the light flo
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 
 from storyframes.plug_ins import PlugInError
 from storyframes.store.layout import create_store
@@ -20,6 +23,7 @@ from storyframes.store.records import Status
 from storyframes.store.storage import Storage
 from storyframes.store.storage.files import sha256_file
 from storyframes.testing.trial import SESSION, Trial
+from storyframes.times import last_frame_end_s
 from tasks.extractors.base import (
     CommonSettings,
     ExtractionError,
@@ -31,6 +35,12 @@ from tasks.extractors.base import (
 )
 from tasks.extractors.plug_ins import check_class
 from tasks.extractors.registry import check_name, registered
+from tasks.media.container import open_container
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.sound import read_audio, sound_s
+from tasks.media.video_header import read_header
+
+_MILLISECOND = Fraction(1, 1000)
 
 
 @dataclass(frozen=True)
@@ -116,27 +126,55 @@ def _input(path: Path, *, other: bool) -> InputFile:
     return InputFile(path, path.name, digest, status.st_size, status.st_mtime_ns)
 
 
-def lengthen(path: Path, target: Path, times: int) -> None:
-    """The same recording ``times`` in a row, every packet as it is."""
+def lengthen(path: Path, folder: Path, times: int) -> Path:
+    """The same recording ``times`` in a row, decoded and coded again without loss: no container's own times matter.
+
+    Args:
+        path: any recording that is read.
+        folder: in which the longer one is made.
+
+    Returns:
+        The longer recording.
+    """
+    with open_container(path) as container:
+        has_picture, rate = bool(container.streams.video), getattr(next(iter(container.streams.audio), None), "rate", 0)
+    zero_s = read_header(path).start_s if has_picture else None
+    length_s = last_frame_end_s(read_frame_times(path, allow_truncated=True).time) if has_picture else 0.0
+    length_s = max(length_s, sound_s(path) if rate else 0.0)
+    target = folder / f"longer-{path.stem}.mkv"
     with av.open(str(target), "w") as out:
-        ends: dict[int, int] = {}
-        with av.open(str(path)) as container:
-            streams = {stream.index: out.add_stream_from_template(stream) for stream in container.streams}
-        for _ in range(times):
-            _append(path, out, streams, ends)
+        picture: Any = None
+        sound: Any = out.add_stream("pcm_s16le", rate=rate, layout="mono") if rate else None
+        for number in range(times):
+            frames = _frames(path, number * length_s) if has_picture else iter(())
+            blocks = _blocks(path, rate, zero_s, number * length_s) if rate else iter(())
+            for media in heapq.merge(frames, blocks, key=lambda media: media.time or 0.0):
+                if isinstance(media, av.AudioFrame):
+                    out.mux(sound.encode(media))
+                    continue
+                if picture is None:
+                    picture = out.add_stream("ffv1", rate=25)
+                    picture.width, picture.height, picture.pix_fmt = media.width, media.height, "bgr0"
+                    picture.codec_context.time_base = _MILLISECOND
+                out.mux(picture.encode(media))
+        for stream in (picture, sound):
+            if stream is not None:
+                out.mux(stream.encode(None))
+    return target
 
 
-def _append(path: Path, out: av.container.OutputContainer, streams: Mapping[int, Any], ends: dict[int, int]) -> None:
-    """Copy every packet behind those that are there; ``ends`` says where each stream ends."""
-    starts = dict(ends)
-    with av.open(str(path)) as container:
-        for packet in container.demux():
-            if packet.dts is None:  # the end of a stream
-                continue
-            index = packet.stream.index
-            start = starts.get(index, 0)
-            packet.pts = (packet.dts if packet.pts is None else packet.pts) + start
-            packet.dts += start
-            ends[index] = max(ends.get(index, 0), packet.dts + (packet.duration or 1))
-            packet.stream = streams[index]
-            out.mux(packet)
+def _frames(path: Path, start_s: float) -> Iterator[av.VideoFrame]:
+    for batch in read_frames(path, 1, allow_truncated=True):
+        frame = av.VideoFrame.from_ndarray(batch.rgb[0], "rgb24").reformat(format="bgr0")
+        frame.pts, frame.time_base = round(1000 * (start_s + float(batch.time[0]))), _MILLISECOND
+        yield frame
+
+
+def _blocks(path: Path, rate: int, zero_s: float | None, start_s: float) -> Iterator[av.AudioFrame]:
+    for block in read_audio(path, rate, zero_s):
+        if len(block.samples):
+            samples = np.rint(block.samples * 32767).astype(np.int16)[None]
+            frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+            frame.sample_rate, frame.time_base = rate, Fraction(1, rate)
+            frame.pts = max(round((start_s + block.time) * rate), 0)
+            yield frame

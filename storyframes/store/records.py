@@ -51,6 +51,7 @@ class Caveat(StrEnum):
     TRUNCATED_VIDEO = "truncated video"
     INTERLACED_VIDEO = "interlaced video"
     OTHER_TIMESTAMPS = "timestamps that are not the frames' times"  # OpenFace's own column; the array time is right
+    UNKNOWN_ORIENTATION = "landmarks of a turned video, from elsewhere"  # whether that tool saw it upright is unknown
     SHORT_SOUND = "sound shorter than the picture"  # begins late, ends early or has a hole: by half a second or more
     LONG_SOUND = "sound longer than the picture"
     CHUNKED_SOUND = (

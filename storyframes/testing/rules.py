@@ -277,9 +277,7 @@ def _lengthened(checked: Checked) -> dict[str, Path]:
     files = dict(checked.files)
     for kind in _CAN_BE_LENGTHENED:
         if kind in files:
-            target = checked.folder / f"longer {files[kind].name}"
-            checked.runner.lengthen(files[kind], target, _TIMES_AS_LONG)
-            files[kind] = target
+            files[kind] = checked.runner.lengthen(files[kind], checked.folder, _TIMES_AS_LONG)
     return files
 
 

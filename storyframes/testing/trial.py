@@ -63,8 +63,8 @@ class Runner(Protocol):
     def fingerprint(self, cls: Any, files: Mapping[str, Path], settings: Any, changed: str = "") -> str:
         """The digest of the fingerprint, as if the content of the file ``changed`` were another."""
 
-    def lengthen(self, path: Path, target: Path, times: int) -> None:
-        """Make a recording ``times`` as long of the one at ``path``."""
+    def lengthen(self, path: Path, folder: Path, times: int) -> Path:
+        """Make a recording ``times`` as long of the one at ``path``, in a folder."""
 
 
 def runner() -> Runner:

@@ -18,6 +18,8 @@ from typing import Any, Self, TypeVar
 import av
 from av.video.frame import PictureType
 
+from tasks.media.upright import STORED, orientation_of
+
 # Containers of one file. A playlist (HLS, ffconcat, DASH, SDP, a pattern of images, a script) names other files or
 # addresses, so anyone who may add a video to a study could read other files through it; none of them is listed here.
 _VIDEO = "avi,mov,mp4,matroska,webm,mpegts,mpeg,asf,flv,ogg,dv,mxf,gxf,nut,wtv,rm,yuv4mpegpipe"
@@ -117,10 +119,12 @@ class ShownFrames:
         damaged_packets: those that did not decode.
         torn_packets: those of which a part is missing; what decodes of them is no whole frame.
         damaged_frames: frames so far of which the decoder says that it invented a part.
+        orientation: how the frames so far are to be turned to be upright.
 
     Raises:
         RecordingError: it cannot be opened or has no video; while iterating: it does not begin with a keyframe, a frame
-            has no time or an earlier one than the frame before it, the size changes, or a frame is to be shown turned.
+            has no time or an earlier one than the frame before it, the size changes, or a frame is to be shown askew or
+            turned otherwise than the frames before it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -135,6 +139,7 @@ class ShownFrames:
         self.format = self._container.format.name
         self.last: ShownFrame | None = None
         self.filled_packets = self.damaged_packets = self.torn_packets = self.damaged_frames = 0
+        self.orientation = STORED
         self._first_packet: int | None = None
         self._opening: av.Packet[Any] | None = None
         self._delay = 0
@@ -220,12 +225,14 @@ class ShownFrames:
 
     def _check(self, frame: ShownFrame, last: ShownFrame | None) -> None:
         picture, where = frame.picture, f"{self._name}: frame {frame.number + 1}"
-        if picture.rotation:
+        orientation = orientation_of(picture)
+        if orientation is None or (last is not None and orientation != self.orientation):
+            how = "askew" if orientation is None else "turned otherwise than the frames before it"
             raise RecordingError(
-                f"{where} is to be shown turned by {picture.rotation % 360} degrees (the container says so), which "
-                "some decoders do and others do not, so OpenFace could see another picture than ResNet-50; turn it for "
-                "good: ffmpeg -i VIDEO -c:a copy UPRIGHT.mp4"
+                f"{where} is to be shown {how} (the container says so): frames are turned by 90, 180 or 270 degrees or "
+                "mirrored, and all of a recording alike; make them upright: ffmpeg -i VIDEO -c:a copy UPRIGHT.mp4"
             )
+        self.orientation = orientation
         if last is None:
             self._check_beginning(picture)
             return

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -24,7 +25,9 @@ import cv2
 import numpy as np
 from av.filter import Graph
 
+from storyframes.store.storage.scratch import scratch_folder
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames
+from tasks.media.upright import write_lossless
 from tasks.media.video_header import check_promise, read_header
 
 SAMPLED = 32  # every n-th frame is compared, starting with the first
@@ -118,11 +121,32 @@ def read_frames(path: Path, batch_size: int, *, allow_truncated: bool = False) -
         check_promise(path, header, frames, allow_truncated=allow_truncated)
 
 
+@contextmanager
+def file_for_tools(path: Path) -> Iterator[Path]:
+    """The video itself where its pictures are stored upright; else an upright copy, for a tool that opens the file.
+
+    The copy has the same pixels and the same number of frames, at an even rate. It lies in a private folder, which is
+    removed at the end of the block, or by a later process if this one is killed.
+
+    Raises:
+        RecordingError: see :func:`read_frames`.
+        OSError: there is no room for the copy.
+    """
+    header = read_header(path)
+    if header.is_upright:
+        yield path
+        return
+    with scratch_folder("upright") as folder, ShownFrames(path) as frames:
+        copy = folder / f"{path.stem}.avi"
+        write_lossless(copy, (picture for _, picture in read_pictures(path, frames)), header.fps)
+        yield copy
+
+
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
 def read_pictures(path: Path, frames: ShownFrames) -> Iterator[tuple[ShownFrame, np.ndarray]]:
-    """Every frame with its picture, (height, width, 3) uint8 BGR.
+    """Every frame with its upright picture, (height, width, 3) uint8 BGR.
 
     Raises:
         RecordingError: OpenCV cannot open the video, its pictures are not FFmpeg's, or deinterlacing fails.
@@ -134,7 +158,7 @@ def read_pictures(path: Path, frames: ShownFrames) -> Iterator[tuple[ShownFrame,
         if frame.interlaced:
             opencv.close()
             break
-        yield frame, opencv.picture_of(frame, frames.damaged_packets)
+        yield frame, frames.orientation.upright(opencv.picture_of(frame, frames.damaged_packets))
         before = frame
     else:
         opencv.end()
@@ -144,7 +168,7 @@ def read_pictures(path: Path, frames: ShownFrames) -> Iterator[tuple[ShownFrame,
     try:
         for shown, picture in deinterlace(chain(context, remaining)):
             if shown is not before:
-                yield shown, bgr(picture)
+                yield shown, frames.orientation.upright(bgr(picture))
     except av.FFmpegError as error:
         raise RecordingError(f"{path.name}: deinterlacing failed: {error.strerror}") from None
 
@@ -155,7 +179,7 @@ def bgr(picture: av.VideoFrame) -> np.ndarray:
 
 
 class OpenCVFrames:
-    """OpenCV's pictures of a video, in order.
+    """OpenCV's pictures of a video, in order, as they are stored.
 
     Args:
         path: the video.
@@ -173,6 +197,7 @@ class OpenCVFrames:
         self._capture = cv2.VideoCapture(str(path.absolute()), cv2.CAP_FFMPEG)
         if not self._capture.isOpened():
             raise RecordingError(f"{path.name}: the video cannot be opened for decoding")
+        self._capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 0)  # it turns, but does not mirror
 
     def picture_of(self, frame: ShownFrame, damaged_packets: int = 0) -> np.ndarray:
         """The next picture, which should be this frame's: (height, width, 3) uint8 BGR.

@@ -21,7 +21,8 @@ class VideoHeader:
     """What the container says of its video.
 
     Attributes:
-        width, height: pixels.
+        width, height: of its upright pictures, pixels.
+        is_upright: whether the pictures are stored upright.
         fps: nominal frames per second; only the frames' own times are exact.
         promised_frames: the header's number of frames, None where the container keeps no count. Frames that an edit
             list hides (an MP4 that was trimmed without coding it again) are not counted.
@@ -31,6 +32,7 @@ class VideoHeader:
 
     width: int
     height: int
+    is_upright: bool
     fps: float
     promised_frames: int | None
     promised_s: float | None
@@ -41,15 +43,17 @@ def read_header(path: Path) -> VideoHeader:
     """What the container at ``path`` says of its video; decodes the first frame, for its time.
 
     Raises:
-        RecordingError: it is empty, is no media file, has no video, or its first frame is to be shown turned.
+        RecordingError: it is empty, is no media file, has no video, or its first frame is to be shown askew.
     """
     with ShownFrames(path) as frames:
         stream = frames.stream
         promised_frames, promised_s = _promised(frames)
         first = next(iter(frames), None)
+        width, height = frames.orientation.size(stream.width, stream.height)
         return VideoHeader(
-            width=stream.width,
-            height=stream.height,
+            width=width,
+            height=height,
+            is_upright=frames.orientation.is_stored,
             fps=_nominal_fps(frames),
             promised_frames=promised_frames,
             promised_s=promised_s,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 from support.media.recordings import write_recording, write_wave
+from support.media.turned import record_turned
 from support.media.video_variants import INTERLACED, PROGRESSIVE, ffmpeg, make
 from support.models.torchvision_reference import V1, torchvisions_embeddings, transform
 from support.stores import local
@@ -108,6 +111,54 @@ def test_openface_of_an_interlaced_video_says_so_and_its_sound_does_not(tmp_path
     assert outcomes["openface"].caveats == ("interlaced video",)
     assert outcomes["opensmile"].status == "done"
     assert outcomes["opensmile"].caveats == ()
+
+
+TOOL = """#!{python}
+import os, sys
+import cv2
+import numpy as np
+import pandas as pd
+arguments = dict(zip(sys.argv[1:], sys.argv[2:]))
+capture, means = cv2.VideoCapture(arguments["-f"]), []
+while (shown := capture.read())[0]:
+    means.append(shown[1][:10, :20].mean(axis=(0, 1)))
+table = pd.DataFrame(0.0, index=range(len(means)), columns={columns})
+table["frame"], table["timestamp"] = np.arange(len(means)) + 1, np.arange(len(means)) / capture.get(cv2.CAP_PROP_FPS)
+table["confidence"], table["success"] = 0.9, 1
+table[["x_0", "x_1", "x_2"]] = np.array(means)
+name = os.path.splitext(os.path.basename(arguments["-f"]))[0]
+table.to_csv(os.path.join(arguments["-out_dir"], name + ".csv"), index=False)
+"""
+
+
+def test_one_scene_in_any_orientation_is_one_feature_also_for_a_tool_that_opens_the_file(tmp_path: Path) -> None:
+    tool = tmp_path / "FeatureExtraction"
+    tool.write_text(TOOL.format(python=sys.executable, columns=list(OPENFACE_COLUMNS)))
+    tool.chmod(0o755)
+    openface = {"backend": "binary", "binary": tool, "loads": [tool]}
+    stored = {}
+    for name in ("as it is", "90", "180", "270", "mirrored"):
+        study = make_study(tmp_path / name, video="v.mp4")
+        record_turned(study / "v.mp4", name, seconds=0.24)
+        store, outcomes = extract_session(
+            study, tmp_path / f"{name} store", "openface", "resnet50", openface=openface, resnet50=UNTRAINED
+        )
+        assert {outcome.status for outcome in outcomes.values()} == {"done"}, outcomes
+        stored[name] = [store.read("s", feature) for feature in ("openface", "resnet50")]
+    seen = stored["as it is"][0][:, [OPENFACE_COLUMNS.index(f"x_{number}") for number in range(3)]]
+    assert np.ptp(seen, axis=1).min() > 1  # of other colours in every corner
+    for name, (openface_rows, resnet50_rows) in stored.items():
+        np.testing.assert_array_equal(resnet50_rows, stored["as it is"][1], err_msg=name)
+        np.testing.assert_array_equal(openface_rows, stored["as it is"][0], err_msg=name)
+    assert not list(Path(tempfile.gettempdir()).glob("storyframes-upright-*"))
+
+
+def test_output_of_openface_recorded_elsewhere_may_be_of_pictures_that_lay(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "study", video="v.mp4", openface="faces.csv")
+    record_turned(study / "v.mp4", "90", seconds=0.4)
+    write_openface(study / "faces.csv", frames=10)
+    _, outcomes = extract_session(study, tmp_path / "store", "openface")
+    assert outcomes["openface"].caveats == ("landmarks of a turned video, from elsewhere",)
 
 
 def test_a_progressive_session_has_no_caveat(tmp_path: Path) -> None:

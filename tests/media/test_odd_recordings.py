@@ -293,19 +293,6 @@ def test_a_change_of_size_in_mid_stream(tmp_path: Path) -> None:
             read(path)
 
 
-@pytest.mark.parametrize("degrees", [90, 180, 270])
-def test_a_video_to_be_shown_turned_is_refused(tmp_path: Path, degrees: int) -> None:
-    upright, path = tmp_path / "upright.mp4", tmp_path / "v.mp4"
-    ffmpeg(*PATTERN, "-t", "1", "-pix_fmt", "yuv420p", "-c:v", "libx264", upright)
-    ffmpeg("-i", upright, "-c", "copy", "-metadata:s:v:0", f"rotate={degrees}", path)
-    assert cv2.VideoCapture(str(path), cv2.CAP_FFMPEG).get(cv2.CAP_PROP_ORIENTATION_META) != 0
-    for read in (read_frame_times, read_header, lambda path: list(read_frames(path, 16))):
-        with pytest.raises(RecordingError, match=r"v\.mp4: frame 1 is to be shown turned by \d+ degrees .* ffmpeg -i"):
-            read(path)
-    ffmpeg("-i", path, tmp_path / "turned.mp4")  # what the message advises
-    assert len(read_frame_times(tmp_path / "turned.mp4").time) == 25
-
-
 def test_frames_without_a_time_of_their_own(tmp_path: Path) -> None:
     """An MPEG program stream has a time for every block of bytes, not for every frame."""
     path = tmp_path / "v.mpg"

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support.media.recordings import write_recording
+from support.media.video_variants import ffmpeg
 from support.tools import bad_extractors as bad
 
 from storyframes.testing import ContractError, check_extractor, contract, rules, violations
 from tasks.extractors.registry import registered
+from tasks.media.recording import read_frame_times, read_frames
+from tasks.media.sound import read_audio, sound_s
+from tasks.trial import lengthen
 
 FRAMES = 20
 IN_THIS_PROCESS = tuple(rule for rule in rules.RULES if rule not in (rules._apart, rules._memory))
@@ -126,6 +130,33 @@ def test_all_are_told_at_once(video: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_cannot_be_lengthened_is_asked_for(video: Path) -> None:
     with pytest.raises(ValueError, match="give a longer recording as longer="):
         violations(bad.Good, {"video": video, "openface": video})
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("b_frames_aac.mp4", "-c:v libx264 -bf 2 -c:a aac"),
+        ("hevc_aac.mov", "-c:v libx265 -x265-params log-level=none -tag:v hvc1 -c:a aac"),
+        ("vp9_opus.webm", "-c:v libvpx-vp9 -c:a libopus"),
+        ("b_frames.avi", "-c:v mpeg4 -bf 2 -c:a libmp3lame"),
+        ("vorbis.mkv", "-c:v libx264 -c:a libvorbis"),
+        ("sound.m4a", "-vn -c:a aac"),
+        ("sound.wav", "-vn"),
+    ],
+)
+def test_any_recording_is_made_longer(tmp_path: Path, name: str, options: str) -> None:
+    path = tmp_path / name
+    inputs = "-f lavfi -i testsrc2=size=64x48:rate=25:duration=1 -f lavfi -i sine=440:duration=1"
+    ffmpeg(*inputs.split(), *options.split(), "-pix_fmt", "yuv420p", path)
+    longer = lengthen(path, tmp_path, 3)
+    if "-vn" not in options:
+        assert len(read_frame_times(longer).time) == 75
+        pictures, again = (np.concatenate([batch.rgb for batch in read_frames(file, 25)]) for file in (path, longer))
+        assert np.array_equal(again, np.concatenate([pictures] * 3))
+    assert sound_s(longer) == pytest.approx(3, abs=0.3)
+    sound = np.concatenate([block.samples for block in read_audio(longer, 8000)])
+    peaks = [np.abs(np.fft.rfft(second)).argmax() for second in sound[: 3 * 8000].reshape(3, 8000)]
+    assert peaks == [440] * 3
 
 
 # --- the project's own -----------------------------------------------------------------------------------------------

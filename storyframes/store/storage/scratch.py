@@ -21,7 +21,7 @@ from storyframes.store.storage.locks import ProcessIdentity
 
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read
-_PURPOSES = "openface|outside|version|prefect|plan|check|client|dask|file"
+_PURPOSES = "openface|upright|outside|version|prefect|plan|check|client|dask|file"
 _OWNER = r"[0-9a-f-]*\.\d+\.\d+\.\d*"
 _NAME = re.compile(rf"storyframes-(?:{_PURPOSES})-(?:({_OWNER})-)?[a-z0-9_]{{8}}")
 _BESIDE = re.compile(rf"\..+?-({_OWNER})-[a-z0-9_]{{8}}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,9 @@ from tasks.extractors.frames import Clock, note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
+from tasks.media.container import RecordingError
+from tasks.media.recording import file_for_tools
+from tasks.media.video_header import read_header
 from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
@@ -197,6 +200,8 @@ class OpenFace(Extractor[OpenFaceSettings]):
     def extract(self, source: Source, out: FeatureWriter) -> None:
         clock = read_clock(source, out)
         note_interlaced(clock, out)
+        if self.settings.backend is Backend.CSV and not _is_upright(source.file(Input.VIDEO).path):
+            out.caveat(Caveat.UNKNOWN_ORIENTATION)
         with self._output(source, clock.end_s, out.version) as output:
             try:
                 _store(read_openface_csv(output.csv, len(clock), clock.time), clock, out)
@@ -222,11 +227,20 @@ class OpenFace(Extractor[OpenFaceSettings]):
         checked = check_openface(lambda clip: self.run_tool(clip, LONG_S, new_version()), video)
         return {"backend": self.settings.backend, "runs": self.identity, **checked.in_words()}
 
-    def _output(self, source: Source, video_s: float, version: str) -> AbstractContextManager[ToolOutput]:
+    @contextmanager
+    def _output(self, source: Source, video_s: float, version: str) -> Iterator[ToolOutput]:
         """The CSV of this session: the study's, or one that is written now and removed afterwards."""
         if self.settings.backend is Backend.CSV:
-            return nullcontext(ToolOutput(source.file(Input.OPENFACE).path))
-        return self.run_tool(source.file(Input.VIDEO).path, video_s, version)
+            yield ToolOutput(source.file(Input.OPENFACE).path)
+            return
+        try:
+            with (
+                file_for_tools(source.file(Input.VIDEO).path) as video,
+                self.run_tool(video, video_s, version) as output,
+            ):
+                yield output
+        except RecordingError as error:
+            raise ExtractionError(str(error)) from None
 
     @contextmanager
     def run_tool(self, video: Path, video_s: float, attempt: str) -> Iterator[ToolOutput]:
@@ -283,6 +297,13 @@ class OpenFace(Extractor[OpenFaceSettings]):
             return engine, engine.resolve(self.settings.image)
         except ContainerError as error:
             raise ExtractionError(str(error)) from None
+
+
+def _is_upright(video: Path) -> bool:
+    try:
+        return read_header(video).is_upright
+    except RecordingError as error:
+        raise ExtractionError(str(error)) from None
 
 
 def _store(blocks: Iterator[np.ndarray], clock: Clock, out: FeatureWriter) -> None:

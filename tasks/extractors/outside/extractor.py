@@ -8,8 +8,8 @@ ones. ``OutsideExtractor`` gives it the paths of the session's files.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -25,7 +25,8 @@ from tasks.extractors.outside.environment import EnvironmentMissingError, Requir
 from tasks.extractors.outside.runtime import ContainerRuntime, Runtime, VenvRuntime
 from tasks.extractors.outside.session import Assignment, FrameStream, OutsideSession, outside_session
 from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings, OutsideSettings
-from tasks.media.recording import FrameBatch
+from tasks.media.container import RecordingError
+from tasks.media.recording import FrameBatch, file_for_tools
 from tasks.models.digests import model_digests
 from tasks.tools.containers import ContainerError, Limits, find_engine
 
@@ -108,22 +109,33 @@ class OutsideExtractor(Extractor[S]):
         except (EnvironmentMissingError, ContainerError) as error:
             raise ExtractionError(str(error)) from None
 
+    @contextmanager
     def session(
         self, source: Source, out: FeatureWriter, clock: Clock | None, frames: FrameStream | None
-    ) -> AbstractContextManager[OutsideSession]:
-        """The program at work on a session; see :func:`outside_session`."""
+    ) -> Iterator[OutsideSession]:
+        """The program at work on a session; see :func:`outside_session`. The video that it opens is upright."""
         kinds = [kind for kind in self.inputs if not (frames and kind == Input.VIDEO)]
-        assignment = Assignment(
+        inputs = {str(kind): self.file(source, kind).path for kind in kinds}
+        with ExitStack() as stack:
+            if Input.VIDEO in inputs:
+                try:
+                    inputs[Input.VIDEO] = stack.enter_context(file_for_tools(inputs[Input.VIDEO]))
+                except RecordingError as error:
+                    raise ExtractionError(str(error)) from None
+            assignment = self._assignment(source, clock, inputs)
+            yield stack.enter_context(outside_session(assignment, self.runtime, out.version, frames))
+
+    def _assignment(self, source: Source, clock: Clock | None, inputs: Mapping[str, Path]) -> Assignment:
+        return Assignment(
             spec=self.spec,
             session_id=source.session_id,
-            inputs={str(kind): self.file(source, kind).path for kind in kinds},
+            inputs=inputs,
             settings=self.value_settings(),
             frame_times=clock.time if clock else np.zeros(0),
             patience_s=self.settings.patience_s(clock.end_s if clock else 0),
             threads=self.settings.cpus,
             private=self.is_private,
         )
-        return outside_session(assignment, self.runtime, out.version, frames)
 
 
 class OutsideFrameExtractor(OutsideExtractor[S], FrameExtractor[S]):

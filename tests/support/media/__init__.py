@@ -1,5 +1,6 @@
 """Recordings for tests.
 
 `recordings` (videos and sounds that a test decides) · `speech` (sound like it, as microphones with clocks of their own
-record it) · `spoken_sound` (sound with voiced and unvoiced parts) · `video_variants` (of every codec and container).
+record it) · `spoken_sound` (sound with voiced and unvoiced parts) · `video_variants` (of every codec and container) ·
+`turned` (lying and mirrored) · `newcomer` (of twelve sessions, as a new user has them).
 """

@@ -22,7 +22,7 @@ SENTENCES = (
     "my grandmother taught me how to bake bread when I was six",
     "the night before the exam all of us sat in the kitchen and laughed",
 )
-# Frames that are left out make a variable rate: a phone's of 24 to 30, a browser's, and a shared screen with long holes.
+# Frames that are left out make a variable rate: a phone's, a browser's, and a shared screen's with long holes.
 _PHONE = "select='not(eq(mod(n,7),3))'"
 _BROWSER = "select='not(eq(mod(n,5),1)+eq(mod(n,11),4))'"
 _SCREEN = "select='lt(mod(n,75),45)+eq(mod(n,75),60)'"
