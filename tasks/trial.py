@@ -148,7 +148,8 @@ def lengthen(path: Path, folder: Path, times: int) -> Path:
         for number in range(times):
             frames = _frames(path, number * length_s) if has_picture else iter(())
             blocks = _blocks(path, rate, zero_s, number * length_s) if rate else iter(())
-            for media in heapq.merge(frames, blocks, key=lambda media: media.time or 0.0):
+            both: Iterator[Any] = heapq.merge(frames, blocks, key=lambda media: media.time or 0.0)
+            for media in both:
                 if isinstance(media, av.AudioFrame):
                     out.mux(sound.encode(media))
                     continue

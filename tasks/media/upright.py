@@ -47,11 +47,10 @@ class Orientation:
 
     def upright(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The upright picture of a stored one, (height, width) or (height, width, 3) uint8."""
-        if self.transposed:
-            picture = cv2.transpose(picture)
+        upright: Any = cv2.transpose(picture) if self.transposed else picture
         if self.mirrored or self.upside_down:
-            picture = cv2.flip(picture, -1 if self.mirrored and self.upside_down else int(self.mirrored))
-        return picture
+            upright = cv2.flip(upright, -1 if self.mirrored and self.upside_down else int(self.mirrored))
+        return upright
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of the upright picture of a stored one."""
@@ -63,7 +62,7 @@ STORED = Orientation()
 
 def orientation_of(picture: av.VideoFrame) -> Orientation | None:
     """How a decoded frame is to be turned; None where its matrix does something else than to turn and to mirror."""
-    stored = picture.side_data.get("DISPLAYMATRIX")
+    stored: Any = picture.side_data.get("DISPLAYMATRIX")
     if stored is None:
         return STORED
     matrix = np.frombuffer(bytes(stored), np.int32)

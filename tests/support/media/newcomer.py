@@ -74,7 +74,7 @@ def speak(path: Path, sentence: str, seconds: float = SECONDS) -> Path:
         pytest.skip("espeak-ng is not installed")
     spoken = path.with_suffix(".espeak.wav")
     subprocess.run(["espeak-ng", "-w", str(spoken), sentence], check=True, capture_output=True)
-    ffmpeg("-i", spoken, "-af", f"adelay=1000,apad=whole_dur={seconds}", "-t", seconds, "-ar", 16_000, path)
+    ffmpeg("-i", spoken, "-af", f"adelay=1000,apad=whole_dur={seconds}", "-t", str(seconds), "-ar", "16000", path)
     spoken.unlink()
     return path
 
