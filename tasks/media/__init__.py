@@ -1,7 +1,7 @@
 """Recordings: opened, decoded as streams, and checked with a second decoder.
 
 ``container`` opens a file and decodes its frames with FFmpeg. ``video_header`` is what the header says of them, and
-whether the file is whole. ``upright` (turning pictures as a player does) · `recording`` gives the frames in batches, with times and pictures. ``sound`` gives the
-sound, and where it is clipped. ``sound_bands`` is its loudness in bands, by which ``sync`` measures the clock of
-another recording. ``synthesize`` writes a ``synthetic_study``.
+whether the file is whole. ``upright`` turns pictures as a player does. ``recording`` gives the frames in batches, with
+times and pictures. ``sound`` gives the sound, and where it is clipped. ``sound_bands`` is its loudness in bands, by
+which ``sync`` measures the clock of another recording. ``synthesize`` writes a ``synthetic_study``.
 """
