@@ -7,16 +7,17 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from storyframes.clips.filters import complete_clips, filter_clips
-from storyframes.clips.inputs import Clip, ClipInput, ClipSource
+from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips
+from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
-from storyframes.clips.readers import Batch, Field, InputReader, PaddedRows
+from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
@@ -52,6 +53,7 @@ class ClipDataset:
         split: as given.
         fields: shape, dtype and column names of each array of a sample.
         schemes: the type of each column of labels in ``clips``: nominal, ordinal or interval.
+        missing: by field of an input with ``missing="mask"``, the share of the clips whose session lacks it, 0 to 1.
 
     Raises:
         StoreError: the store does not exist, or has no clip index.
@@ -86,16 +88,18 @@ class ClipDataset:
         self._inputs = _distinct(inputs)
         index = self.store.clips()
         clocks, track = index.attrs.pop("clocks", {}), index.attrs.pop("track", MAIN)
+        window_s = index.attrs.pop("window_s", None)
         index = index if split is None else split.applied(index)
         chosen = filter_clips(index, where)
         self.schemes: dict[str, str] = dict(index.attrs.get("schemes", {}))
         self.clips: pd.DataFrame = complete_clips(chosen, self.store, self._inputs, drop_missing=drop_missing)
         self._rows, self._sessions, self._stories = _compact(self.clips)
-        source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track)
+        source = ClipSource(self.store, index, self._sessions, self.clips, clocks, track, window_s)
         self._readers: list[InputReader] = []
+        self.missing: dict[str, float] = {}
         self.fields: dict[str, Field] = {}
         for requested in self._inputs:
-            readers = open_input(source, requested)
+            readers = self._open(source, requested)
             for name, field in ((name, field) for reader in readers for name, field in reader.fields.items()):
                 if name in self.fields or name == "index":
                     raise ValueError(
@@ -106,6 +110,26 @@ class ClipDataset:
         self._of_window = [name for reader in self._readers if reader.of_window for name in reader.fields]
         self.fields["index"] = Field((), np.dtype(np.int64))
         self._buffers, self._most = BatchBuffers(self.fields, 0, 0, new_memory), 0
+
+    def _open(self, source: ClipSource, requested: ClipInput) -> list[InputReader]:
+        """The readers of an input; where it may be missing, they are made from clips that have it."""
+        if requested.missing != MASK:
+            return open_input(source, requested)
+        lacking = lacking_clips(source.clips, self.store, requested).to_numpy()
+        self.missing[requested.field] = float(lacking.mean())
+        if not lacking.any():
+            return open_input(source, requested)
+        clips = source.clips[~lacking]
+        if not len(clips):  # the fields are those of the clips that have it
+            clips = source.index[~lacking_clips(source.index, self.store, requested)]
+        having = clips.reset_index(drop=True)
+        if not len(having):
+            raise ValueError(f"no clip of the index has the input {requested.field!r}: leave it out")
+        of_these = replace(source, sessions=list(having["session_id"].unique()), clips=having)
+        return [
+            replace(reader, has_feature=~lacking) if isinstance(reader, FeatureReader) else reader
+            for reader in open_input(of_these, requested)
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the memory of batches."""
@@ -118,6 +142,7 @@ class ClipDataset:
         where = f"{len(self._sessions)} sessions in {self.store.storage.location}"
         lines = [f"ClipDataset: {len(self):,} clips of {where}, of {', '.join(map(repr, self._inputs))}"]
         lines += [f"  split anew: {self.split!r}"] if self.split else []
+        lines += [f"  {name}: masked in {share:.0%} of the clips" for name, share in self.missing.items()]
         return "\n".join([*lines, *(f"  {name}: {field.shape} {field.dtype}" for name, field in self.fields.items())])
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:

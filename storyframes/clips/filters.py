@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storyframes.clips.inputs import ClipInput
+from storyframes.clips.inputs import MASK, ClipInput
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
 from storyframes.label_curves import column_of
 from storyframes.store.feature_store import FeatureStore
@@ -64,13 +64,15 @@ def _rows(index: pd.DataFrame, expression: pc.Expression) -> np.ndarray:
 def complete_clips(
     clips: pd.DataFrame, store: FeatureStore, inputs: Iterable[ClipInput], *, drop_missing: bool
 ) -> pd.DataFrame:
-    """The clips that have all inputs.
+    """The clips that have all inputs, except those whose lack is masked.
 
     Raises:
         ValueError: a clip lacks an input and ``drop_missing`` is not set, or all clips lack one.
     """
     for requested in inputs:
-        lacking = _lacking(clips, store, requested)
+        if requested.missing == MASK:
+            continue
+        lacking = lacking_clips(clips, store, requested)
         if lacking.any() and not drop_missing:
             raise ValueError(_complaint(clips[lacking], len(clips), requested, store))
         if lacking.all():
@@ -79,8 +81,12 @@ def complete_clips(
     return clips.reset_index(drop=True)
 
 
-def _lacking(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput) -> pd.Series:
-    """Which clips lack the input."""
+def lacking_clips(clips: pd.DataFrame, store: FeatureStore, requested: ClipInput) -> pd.Series:
+    """Which clips lack the input.
+
+    Raises:
+        ValueError: no session has it.
+    """
     needs = needed_features(requested, store)
     if requested.name == "story":
         return ~clips["story_id"].isin(store.story_ids(STORY_FEATURE))
@@ -108,8 +114,13 @@ def _complaint(lacking: pd.DataFrame, count: int, requested: ClipInput, store: F
         advice = f"{ask}filter with where='{RATING} is not null', or "
     return (
         f"{len(lacking)} of {count} clips lack the input {requested.field!r} (of {shown}): {advice}"
-        "leave them out with drop_missing=True"
+        f"leave them out with drop_missing=True{_or_mask(requested)}"
     )
+
+
+def _or_mask(requested: ClipInput) -> str:
+    """Another way than to leave clips out, where there is one."""
+    return "" if requested.name in ("label", "story") else ", or mask it there with ClipInput(..., missing='mask')"
 
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], pc.Expression]] = {

@@ -237,7 +237,7 @@ def grid_offsets(source: ClipSource, rate: float, name: str) -> np.ndarray:
         name: of the input, for messages.
 
     Raises:
-        ValueError: the clips differ in length, or no point is inside one.
+        ValueError: windows that count frames differ in length, or no point is inside one.
     """
     seconds = _length_s(source, name)
     count = round(seconds * rate)
@@ -247,10 +247,16 @@ def grid_offsets(source: ClipSource, rate: float, name: str) -> np.ndarray:
 
 
 def _length_s(source: ClipSource, name: str) -> float:
-    """Seconds of a clip: the median of the index, or else of these clips."""
+    """Seconds of a clip: the median of the index, or else of these clips.
+
+    Windows that were cut in seconds are never refused. One with a gap in it may last longer, and has the points of its
+    first seconds.
+    """
     clips = source.clips
     lengths = (clips["stop_s"] - clips["start_s"]).to_numpy()
     usual = [float(np.median(table["stop_s"] - table["start_s"])) for table in (source.index, clips)]
+    if source.window_s is not None:
+        return usual[0] if abs(usual[0] - source.window_s) <= LENGTHS * source.window_s else source.window_s
     for seconds in usual:
         if (np.abs(lengths - seconds) <= LENGTHS * seconds).all():
             return seconds

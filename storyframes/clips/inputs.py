@@ -14,6 +14,8 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
 from storyframes.tracks import MAIN, feature_and_track, of_track
 
+ERROR, MASK = "error", "mask"
+
 
 @dataclass(frozen=True)
 class ClipInput:
@@ -38,12 +40,16 @@ class ClipInput:
             1 where no rater gives one, and 0 where the clip has no value.
         track: whose camera or microphone; the fields of another track than the session's own are called
             ``<name>@<track>``, ``<name>@<track>_mask``, …. Its rows are found by its clock, as in the clip index.
+        missing: of clips whose session lacks the feature: ``"error"`` refuses them (or leaves them out, with the
+            dataset's ``drop_missing``), ``"mask"`` gives a mask that is all False over NaN, and over 0 where rows are
+            padded, whose length is 0 then. So one dataset has sessions with a camera and without.
 
     Raises:
         TypeError: ``columns`` or ``speakers`` is one string.
         ValueError: the axis is unknown, the rate is not positive, ``speakers`` is empty, ``weights`` are asked of
-            another input than label, or ``name`` has another track in it. :class:`ClipDataset` checks whether the store
-            has such an input and such columns, speakers and tracks.
+            another input than label, ``missing`` is neither of the two or is asked of a label or a story, or ``name``
+            has another track in it. :class:`ClipDataset` checks whether the store has such an input and such columns,
+            speakers and tracks.
 
     Example:
         >>> from storyframes import ClipDataset, ClipInput
@@ -62,6 +68,7 @@ class ClipInput:
     rate: float | None = None
     track: str = MAIN
     weights: bool = False
+    missing: str = ERROR
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", {list(self.columns)!r}"
@@ -70,7 +77,8 @@ class ClipInput:
         rate = "" if self.rate is None else f", rate={self.rate:g}"
         track = "" if self.track == MAIN else f", track={self.track!r}"
         weights = ", weights=True" if self.weights else ""
-        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights})"
+        missing = "" if self.missing == ERROR else f", missing={self.missing!r}"
+        return f"ClipInput({self.name!r}{columns}{axis}{speakers}{rate}{track}{weights}{missing})"
 
     def __post_init__(self) -> None:
         name, track = feature_and_track(self.name)
@@ -88,6 +96,10 @@ class ClipInput:
             raise ValueError(f"rate={self.rate!r} has to be more than 0 rows a second")
         if self.weights and self.name != "label":
             raise ValueError(f"{self.name!r} has no weights: only 'label' has")
+        if self.missing not in (ERROR, MASK):
+            raise ValueError(f"missing={self.missing!r} of {self.name!r}: {ERROR!r} or {MASK!r}")
+        if self.missing == MASK and self.name in ("label", "story"):
+            raise ValueError(f"{self.name!r} has no mask: leave clips without it out with drop_missing=True")
         if self.axis is not None:
             object.__setattr__(self, "axis", Axis(self.axis))  # "frame" will do
 
@@ -108,6 +120,7 @@ class ClipSource:
         clips: the clips that will be read, in the dataset's order.
         clocks: the clocks of the tracks, as in the clip index.
         track: the track whose frames the clips count.
+        window_s: seconds of a window, where windows were cut in seconds.
     """
 
     store: FeatureStore
@@ -116,6 +129,7 @@ class ClipSource:
     clips: pd.DataFrame
     clocks: StoredClocks = field(default_factory=dict)
     track: str = MAIN
+    window_s: float | None = None
 
     def clock(self, track: str) -> TrackClock:
         """The clock of a track's device.

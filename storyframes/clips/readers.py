@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -121,18 +121,42 @@ class FeatureReader(InputReader):
         feature: whose mask is read.
         parts: what its fields are made of.
         rows: of a clip, in each field.
+        has_feature: (clips of the dataset,) bool, which clips have the feature; None where all have it.
     """
 
     name: str
     feature: str
     parts: tuple[FieldPart, ...]
     rows: int
+    has_feature: np.ndarray | None = field(default=None, kw_only=True, repr=False, compare=False)
     of_window: ClassVar[bool] = True
+    pads: ClassVar[bool] = False
+    """Whether a row of a clip that is none of the feature's is 0, and not the array's own value for that."""
 
     @property
     def fields(self) -> dict[str, Field]:
         fields = {part.name: replace(part.field, shape=(self.rows, *part.field.shape)) for part in self.parts}
         return fields | {f"{self.name}_mask": Field((self.rows,), np.dtype(bool))}
+
+    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        if self.has_feature is None or self.has_feature[clip.row]:
+            self.read_rows(store, clip, batch, place)
+            return
+        for name in self.fields:
+            batch[name][place] = 0
+        for part in () if self.pads else self.parts:
+            batch[part.name][place] = part.fill
+
+    @abstractmethod
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+        """The same of a clip that has the feature."""
+
+    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+        if self.has_feature is None or self.has_feature[clip.row]:
+            self.will_need_rows(store, clip)
+
+    def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
+        """The same of a clip that has the feature."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +171,7 @@ class FrameRows(FeatureReader):
     mask: MaskRule
     grid: Grid | None = None
 
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         span, chosen, has_row = rows_of(self.grid, clip)
         for part in self.parts:
             target = batch[part.name][place]
@@ -169,7 +193,7 @@ class FrameRows(FeatureReader):
         if has_row is not None:
             mask &= has_row
 
-    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+    def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
         span = rows_of(self.grid, clip)[0]
         for part in self.parts:
             store.will_need(clip.session_id, part.feature, span.start, span.stop, array=part.array)
@@ -184,7 +208,7 @@ class CurveRows(FeatureReader):
 
     grid: Grid
 
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         span, nearest, has_row, share = self.grid.find(clip)
         has_value = np.ones(len(self.grid), bool) if has_row is None else has_row
 
@@ -202,7 +226,7 @@ class CurveRows(FeatureReader):
             batch[part.name][place] = at_points(part.array, part.fill)
         batch[f"{self.name}_mask"][place] = ~np.isnan(at_points(MAIN_ARRAY, math.nan))
 
-    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+    def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
         span = self.grid.find(clip).span
         for part in self.parts:
             store.will_need(clip.session_id, self.feature, span.start, span.stop, array=part.array)
@@ -221,8 +245,9 @@ class SpokenPerFrame(FeatureReader):
     mask: MaskRule
     finder: SpokenFinder
     speakers: Speakers | None = None
+    pads: ClassVar[bool] = True
 
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         row = self.finder.find(store, clip)
         spoken = row >= 0
         if self.speakers:
@@ -253,12 +278,13 @@ class PaddedRows(FeatureReader):
 
     mask: MaskRule
     finder: RowFinder
+    pads: ClassVar[bool] = True
 
     @property
     def fields(self) -> dict[str, Field]:
         return super().fields | {f"{self.name}_length": Field((), np.dtype(np.int64))}
 
-    def read(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
+    def read_rows(self, store: FeatureStore, clip: Clip, batch: Batch, place: int) -> None:
         rows, before = self.finder.find(store, clip)
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         before = before if count else 0
@@ -282,11 +308,13 @@ class PaddedRows(FeatureReader):
 
     def stored_rows(self, store: FeatureStore, clip: Clip) -> np.ndarray:
         """The numbers of the feature's rows that a clip has, (length,) int64; -1 before the first row of the sound."""
+        if self.has_feature is not None and not self.has_feature[clip.row]:
+            return np.zeros(0, np.int64)
         rows, before = self.finder.find(store, clip)
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         return np.concatenate([np.full(before if len(numbers) else 0, -1, np.int64), numbers])
 
-    def will_need(self, store: FeatureStore, clip: Clip) -> None:
+    def will_need_rows(self, store: FeatureStore, clip: Clip) -> None:
         rows = self.finder.long_run(clip)
         if rows is None and store.is_far:  # always worth it there; their times were read at opening
             rows = _span(self.finder.find(store, clip)[0])

@@ -2,7 +2,8 @@
 
 A clip is a range of rows, never a copy. ``k`` frames with a stride of ``s`` frames give
 ``floor((F - k) / s) + 1`` windows in a phase of ``F`` frames. In seconds, a window begins with the first frame at or
-after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds.
+after each whole stride from the phase's start, and has as many frames as the session's rate makes of its seconds; of a
+recording whose rate varies it has the frames of its seconds, however many these are.
 
 The table ``windows.parquet`` has a row for each session: when it was recorded, and its windows before anything labels
 them. With it, bringing the clip index up to date reads only the sessions that changed. A row counts only while its
@@ -28,6 +29,8 @@ from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json
 from storyframes.times import last_frame_end_s, ticks, usual_rate
 
+VARIABLE = 0.05
+"""A recording whose frames are fewer than its camera's rate says by more than this share has a variable rate."""
 SESSION_PHASE = "session"
 """The phase that covers a whole session of a study without phases."""
 
@@ -165,6 +168,8 @@ def _phase_windows(phase: PhaseRow, spec: WindowSpec, signal: SessionSignals) ->
         starts = _starts_in_seconds(phase.start_s, spec.stride_s or 1.0, (first, stop - window), signal.time, fps)
     stops = starts + window
     start_s, stop_s = _times(starts, signal.time, fps), _times(stops, signal.time, fps)
+    if spec.window_s is not None and signal.time is not None and has_variable_rate(signal.time, rate):
+        starts, stops, start_s, stop_s = _of_their_seconds(phase, spec, signal.time, first, stop)
     audio_start, audio_stop = _positions(signal.audio_time, start_s), _positions(signal.audio_time, stop_s)
     return {
         "session_id": phase.session_id,
@@ -200,6 +205,29 @@ def _starts_in_seconds(
         starts = np.searchsorted(ticks(time), ticks(at), side="left")
     starts = np.unique(starts)  # several strides into one gap begin with the same frame
     return starts[(starts >= first) & (starts <= last)]
+
+
+def has_variable_rate(time: np.ndarray, rate: float) -> bool:
+    """Whether a recording has so few frames for its camera's rate that windows of so many frames would last too long.
+
+    Args:
+        time: (T,) seconds of its frames.
+        rate: of its camera, see :func:`storyframes.times.usual_rate`.
+    """
+    return len(time) > 1 and abs((len(time) - 1) / (time[-1] - time[0]) / rate - 1) > VARIABLE
+
+
+def _of_their_seconds(
+    phase: PhaseRow, spec: WindowSpec, time: np.ndarray, first: int, stop: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """First frames, frames after the last, and seconds of windows that have the frames of just their seconds."""
+    window_s = spec.window_s or 0.0
+    end_s = min(phase.end_s, float(_times(np.array([stop]), time, 1.0)[0]))
+    starts = _starts_in_seconds(phase.start_s, spec.stride_s or 1.0, (first, stop - 1), time, 1.0)
+    starts = starts[ticks(time[starts] + window_s) <= ticks(end_s)]
+    start_s = time[starts]
+    stops = np.searchsorted(ticks(time), ticks(start_s + window_s), side="left")
+    return starts, stops, start_s, start_s + window_s
 
 
 def _times(frames: np.ndarray, time: np.ndarray | None, fps: float) -> np.ndarray:

@@ -39,10 +39,11 @@ def to_table(index: pd.DataFrame) -> pa.Table:
 
     ``schemes`` are the kinds of its label columns; ``raters`` the rater of each label or curve that has one in its
     name; ``clocks`` those of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``track`` the track
-    whose frames the windows are cut from, if it is not the main track.
+    whose frames the windows are cut from, if it is not the main track; ``window_s`` the seconds of a window, if windows
+    count seconds.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
-    about |= {name: index.attrs[name] for name in ("raters", "clocks") if index.attrs.get(name)}
+    about |= {name: index.attrs[name] for name in ("raters", "clocks", "window_s") if index.attrs.get(name)}
     if track := index.attrs.get("track"):
         about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
@@ -68,7 +69,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         )
     index = table.replace_schema_metadata(None).to_pandas()
     index.attrs["schemes"] = dict(about.get("schemes", {}))
-    index.attrs |= {name: about[name] for name in ("raters", "clocks", "track") if about.get(name)}
+    index.attrs |= {name: about[name] for name in ("raters", "clocks", "track", "window_s") if about.get(name)}
     return index
 
 
@@ -149,6 +150,9 @@ def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         isinstance(tracks, dict) and all(map(_is_clock, tracks.values())) for tracks in clocks.values()
     ):
         raise InvalidError(f"clocks {shown(clocks)} are to be moments by session and track")
+    window_s = about.get("window_s")
+    if window_s is not None and not (isinstance(window_s, int | float) and 0 < window_s < math.inf):
+        raise InvalidError(f"window_s {shown(window_s)} are to be seconds")
     return about
 
 

@@ -129,6 +129,8 @@ def _build(
         clips.attrs["clocks"] = clocks
     if spec.track != MAIN:
         clips.attrs["track"] = spec.track
+    if spec.window_s is not None:
+        clips.attrs["window_s"] = spec.window_s
     phases = {session_id: phases[session_id] for session_id in there}
     recorded = {session_id: recorded[session_id] for session_id in there}
     warnings: dict[str, str] = {}

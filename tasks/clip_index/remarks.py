@@ -103,7 +103,8 @@ def other_rates(rates: Mapping[str, float], spec: WindowSpec) -> dict[str, str]:
     return {
         session: f"its {rate:.2f} frames per second are not the {usual:.2f} of other sessions, and [clips] window = "
         f"{spec.window} counts frames, so its clips would last {(spec.window or 0) / rate:.2f} s instead of "
-        f"{(spec.window or 0) / usual:.2f} s: give window_s and stride_s, in seconds"
+        f"{(spec.window or 0) / usual:.2f} s: cut clips in seconds, by two lines under [clips] in place of window and "
+        f"stride: window_s = {(spec.window or 0) / usual:.4g} and stride_s = {(spec.stride or 0) / usual:.4g}"
         for session, rate in rates.items()
         if abs(rate - usual) > SAME_RATE * usual
     }

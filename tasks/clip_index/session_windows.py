@@ -28,7 +28,7 @@ from storyframes.tracks import MAIN, of_track
 from tasks.clip_index.tracks import Span, other_tracks, recorded_s
 from tasks.study.load import Study
 
-_RULE = 3  # raise it whenever the same versions, phases and settings make another row than before
+_RULE = 4  # raise it whenever the same versions, phases and settings make another row than before
 _AT_ONCE = 500  # sessions: so many become one piece of the table
 _SOUND, _WORDS = "opensmile", "glove"
 _CONFIDENCE = "confidence"

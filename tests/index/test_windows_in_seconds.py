@@ -14,13 +14,14 @@ from support.synthetic_features import publish, study_of
 
 from storyframes.clips.clip_index import build_index
 from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import create_store
 from storyframes.times import ticks, usual_rate
-from tasks.clip_index.index import build_clip_index
+from tasks.clip_index.index import build_clip_index, write_clip_index
 
 NTSC = 30000 / 1001
 NO_RATINGS = pd.DataFrame(columns=["session_id", "story_id", "position", "empathy"])
@@ -43,6 +44,25 @@ def frame_times(fps: float, seconds: float, kind: str, generator: np.random.Gene
     return time
 
 
+def check_windows_of_their_seconds(
+    time: np.ndarray, spec: WindowSpec, phase: tuple[float, float], index: pd.DataFrame
+) -> None:
+    """Of a rate that varies: a window begins with a frame and has all frames of its seconds, one frame at a time."""
+    expected = []
+    number = 0
+    while phase[0] + number * spec.stride_s < phase[1]:
+        after = [i for i, t in enumerate(time) if ticks(phase[0] + number * spec.stride_s) <= ticks(t)]
+        number += 1
+        if not after or ticks(time[after[0]] + spec.window_s) > ticks(min(phase[1], time[time >= phase[1]].min())):
+            continue
+        inside = [i for i in after if ticks(t := time[i]) < ticks(time[after[0]] + spec.window_s) and t < phase[1]]
+        if (inside[0], inside[-1] + 1) not in expected:
+            expected.append((inside[0], inside[-1] + 1))
+    assert list(zip(index["start_frame"], index["stop_frame"], strict=True)) == expected
+    assert index["start_s"].tolist() == [time[start] for start, _ in expected]
+    assert (index["stop_s"] - index["start_s"]).to_numpy() == pytest.approx(spec.window_s, abs=1e-9)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     fps=st.sampled_from([15, 25, NTSC, 30]),
@@ -60,7 +80,11 @@ def test_windows_in_seconds_are_those_that_counting_gives(
     end_s = 17.5
     index = windows(time, spec, start_s, end_s)
 
-    length = spec.frames(usual_rate(time, 1))
+    rate = usual_rate(time, 1)
+    if abs((len(time) - 1) / (time[-1] - time[0]) / rate - 1) > 0.05:
+        check_windows_of_their_seconds(time, spec, (start_s, end_s), index)
+        return
+    length = spec.frames(rate)
     in_phase = [i for i, t in enumerate(time) if ticks(start_s) <= ticks(t) < ticks(end_s)]
     expected, number = [], 0
     while start_s + number * stride_s < end_s:
@@ -167,7 +191,8 @@ def test_windows_in_frames_over_other_rates_name_the_sessions(tmp_path: Path) ->
     assert set(built.clips["session_id"]) == {"a", "b", "d"}
     assert built.excluded["c"] == (
         "its 30.00 frames per second are not the 15.00 of other sessions, and [clips] window = 120 counts frames, so "
-        "its clips would last 4.00 s instead of 8.00 s: give window_s and stride_s, in seconds"
+        "its clips would last 4.00 s instead of 8.00 s: cut clips in seconds, by two lines under [clips] in place of "
+        "window and stride: window_s = 8 and stride_s = 1"
     )
     in_seconds = build_clip_index(study(list(rates)), WindowSpec(window_s=8), store)
     assert in_seconds.excluded == {}
@@ -175,9 +200,58 @@ def test_windows_in_frames_over_other_rates_name_the_sessions(tmp_path: Path) ->
     assert lengths.first().to_dict() == {"a": 120, "b": 120, "c": 240, "d": 120, "e": 116}
 
 
-def test_clips_of_several_lengths_are_not_put_into_one_batch(tmp_path: Path) -> None:
-    from tasks.clip_index.index import write_clip_index
+def phone_times(seconds: float) -> np.ndarray:
+    """A phone of 30 frames a second that gets dark: it leaves out two of seven."""
+    every = np.arange(round(30 * seconds))
+    return every[(every % 7 != 3) & (every % 7 != 5)] / 30
 
+
+def screen_times(seconds: float) -> np.ndarray:
+    """A shared screen: frames only while something moves, and one in a while otherwise."""
+    every = np.arange(round(30 * seconds))
+    return every[(every % 150 < 60) | (every % 150 == 100)] / 30
+
+
+def test_every_window_of_any_rate_is_read_on_one_grid(tmp_path: Path) -> None:
+    """What is read is the row's own number: the row nearest to each point, of what the recording has there."""
+    times = {
+        "even": np.arange(600) / 30,
+        "slow": np.arange(100) / 5,
+        "fast": np.arange(960) / 48,
+        "gap": np.delete(np.arange(600) / 30, slice(200, 225)),
+        "phone": phone_times(20),
+        "screen": screen_times(20),
+    }
+    root = tmp_path / "store"
+    create_store(root)
+    for session, time in times.items():
+        rows = np.repeat(np.arange(len(time), dtype=np.float16)[:, None], 2048, axis=1)
+        publish(root, session, "frames", {"time": time})
+        publish(root, session, "resnet50", {"values": rows})
+    catalogue.compact(local(root))
+    for window_s in (8.0, 0.5):
+        spec = WindowSpec(window_s=window_s, stride_s=1.0)
+        built = build_clip_index(study(list(times)), spec, FeatureStore(root))
+        assert built.excluded == {}
+        write_clip_index(built.clips, local(root))
+        dataset = ClipDataset(root, [ClipInput("resnet50", rate=10.0)])
+        assert set(dataset.clips["session_id"]) == set(times)
+        assert dataset.fields["resnet50"].shape == (round(10 * window_s), 2048)
+        lengths = dataset.clips["stop_s"] - dataset.clips["start_s"]
+        varying = dataset.clips["session_id"].isin(["phone", "screen"])
+        assert lengths[varying].to_numpy() == pytest.approx(window_s, abs=1e-9)
+        for number, clip in enumerate(dataset.clips.itertuples()):
+            read, time = dataset[number], times[clip.session_id]
+            for point, (row, has_row) in enumerate(zip(read["resnet50"][:, 0], read["resnet50_mask"], strict=True)):
+                at = clip.start_s + point / 10
+                if has_row:
+                    assert abs(time[int(row)] - at) <= np.abs(time - at).min() + 1e-6
+                    assert at < clip.stop_s
+                else:
+                    assert at >= clip.stop_s - 1e-6 or np.abs(time - at).min() > 0.5 / 10
+
+
+def test_clips_of_several_lengths_are_not_put_into_one_batch(tmp_path: Path) -> None:
     store = store_of(tmp_path / "store", {"a": 15.0, "b": 30.0})
     built = build_clip_index(study(["a", "b"]), WindowSpec(window_s=8), store)
     write_clip_index(built.clips, local(tmp_path / "store"))
