@@ -187,4 +187,4 @@ def test_other_windows_of_the_same_arrays_raise_the_rule(tmp_path: Path) -> None
     names = ("start_frame", "start_s", "stop_s", "face_tracked", "frames_expected", "longest_gap_s")
     windows = [[round(window[name], 4) for name in names] for window in row["windows"]]
     expected = [[3, 0.2, 1.2, 0.6667, 15, 0.0667], [13, 0.8667, 2.3667, 0.6667, 22, 0.5667]]
-    assert (session_windows._RULE, row["frames"], round(row["rate"], 6), windows) == (3, 40, 15, expected)
+    assert (session_windows._RULE, row["frames"], round(row["rate"], 6), windows) == (4, 40, 15, expected)
