@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
+from packaging.version import Version
+
 from flows.doctor.findings import Finding, State
 from flows.settings import Settings
 from tasks.extractors.availability import ExtractorState, overview
@@ -14,9 +16,11 @@ from tasks.extractors.openface.extractor import Backend
 from tasks.extractors.registry import broken, build_extractors
 from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
+from tasks.models.libraries import torchvision_mismatch
 from tasks.planning.selection import selected_extractors
 from tasks.tools.containers import ContainerError, EngineName, find_engine
 
+_PYTORCH_BUILDS = "https://download.pytorch.org/whl"
 _TIMEOUT_S = 20
 
 
@@ -38,6 +42,7 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
     yield from _plug_ins(states)
     yield from _faces(settings, can)
     yield from _models()
+    yield from _torchvision()
     yield _engines()
     yield _gpus()
 
@@ -72,6 +77,17 @@ def _models() -> Iterator[Finding]:
         size = f" ({human_bytes(model.bytes)})" if model.bytes else ""
         advice = f"'storyframes models fetch {model.name}'{size}" if model.sha256 else f"put it at {model.path}"
         yield Finding(f"model {model.name}", State.GAP, f"not here; for {model.about}", f"{advice}, if you want it")
+
+
+def _torchvision() -> Iterator[Finding]:
+    """A torchvision that the user's own programs cannot import, with the line that replaces it."""
+    if not (why := torchvision_mismatch()):
+        return
+    torch = Version(version("torch"))
+    builds = f" --index-url {_PYTORCH_BUILDS}/{torch.local}" if torch.local else ""
+    line = f"pip install --force-reinstall torch=={torch.public} torchvision{builds}"
+    what = f"{why}; storyframes gets along, but 'import torchvision' fails in your own programs"
+    yield Finding("torchvision", State.GAP, what, f"take both from one place: {line}")
 
 
 def _engines() -> Finding:

@@ -18,8 +18,13 @@ from __future__ import annotations
 import sys
 import threading
 from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import cast
+
+from packaging.requirements import Requirement
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -59,6 +64,30 @@ def has_compiled_operators() -> bool:
     from torchvision.extension import _has_ops
 
     return bool(_has_ops())
+
+
+def torchvision_mismatch() -> str:
+    """Why ``import torchvision`` fails in the user's own programs; "" where nothing speaks against it. Imports neither.
+
+    A release of torchvision belongs to one release of torch, and its compiled operators to one kind of build.
+    """
+    try:
+        torch, torchvision = version("torch"), version("torchvision")
+    except PackageNotFoundError:
+        return ""
+    pair = f"torchvision {torchvision} beside torch {torch}"
+    for text in requires("torchvision") or ():
+        requirement = Requirement(text)
+        if requirement.name == "torch" and not requirement.specifier.contains(torch, prereleases=True):
+            return f"{pair}: it was built for torch {requirement.specifier}"
+    folders = [
+        Path(spec.origin).parent for name in ("torch", "torchvision") if (spec := find_spec(name)) and spec.origin
+    ]
+    if len(folders) == 2:
+        cuda, operators = folders[0] / "lib/libtorch_cuda.so", folders[1] / "_C.so"
+        if operators.is_file() and not cuda.exists() and cuda.name.encode() in operators.read_bytes():
+            return f"{pair}: its compiled operators need the build of torch for NVIDIA's GPUs"
+    return ""
 
 
 def _forget_half_imported_modules() -> None:

@@ -9,9 +9,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from support.tools.openface_tools import script
 from support.tools.plug_ins import installed, write
 from typer.testing import CliRunner
@@ -20,6 +22,7 @@ from flows.cli.app import app
 from flows.doctor import machine
 from storyframes.store.layout import create_store
 from tasks.models import weights
+from tasks.models.libraries import torchvision_mismatch
 
 ROOT = Path(__file__).parents[2]
 # Everything that the process connects to, said at its end.
@@ -166,3 +169,25 @@ def test_little_room_and_little_memory_are_gaps(tmp_path: Path, monkeypatch) -> 
     assert (found["cache"].state, "cannot be written to" in found["cache"].what) == ("gap", True)
     assert (found["feature store"].is_fault, bool(found["feature store"].advice)) == (True, True)
     assert found["memory"].state == "here"
+
+
+def test_a_torchvision_that_cannot_be_imported_is_named_with_the_line_that_replaces_it(home: Path) -> None:
+    """What the doctor finds without an import is what an import finds."""
+    plain = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, text=True, check=False)
+    _, said = told()
+    assert ("torchvision" in said) == (plain.returncode != 0), plain.stderr
+    if plain.returncode:
+        assert "operator torchvision::nms does not exist" in plain.stderr
+        torch = Version(metadata.version("torch"))
+        state, what, advice = said["torchvision"]
+        assert (state, f"beside torch {torch}: " in what) == ("gap", True)
+        assert f": pip install --force-reinstall torch=={torch.public} torchvision" in advice
+
+
+def test_a_torchvision_of_another_release_of_torch_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, version, needs in (("torch", "2.9.1", ""), ("torchvision", "0.28.0", "Requires-Dist: torch==2.13.0\n")):
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert torchvision_mismatch() == "torchvision 0.28.0 beside torch 2.9.1: it was built for torch ==2.13.0"
