@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from storyframes.features import STORIES, Axis
 from storyframes.store import catalogue
 from storyframes.store.layout import create_store
 from storyframes.store.session_times import SessionTimes
-from storyframes.times import nearest_rows, ticks
+from storyframes.times import nearest_rows, spoken_rows, ticks
 from tasks.clip_index.index import build_clip_index, write_clip_index
 
 FRAMES, WINDOW = 90, 20
@@ -206,6 +207,20 @@ def test_a_clip_in_a_gap_is_masked_and_another_is_whole(study) -> None:
         assert np.isnan(sample["resnet50"][masked]).all()
 
 
+def test_a_point_at_the_very_end_of_a_clip_is_not_of_it(study, tmp_path: Path) -> None:
+    """A clip of 1.3 s among clips of 1.333 s has a point at 1.3 s, where the next may begin."""
+    root = Path(shutil.copytree(study[0], tmp_path / "features"))
+    clips = FeatureStore(root).clips()
+    shortened = clips.index[clips["session_id"] == "s15"][1]
+    clips.loc[shortened, "stop_s"] = clips.loc[shortened, "start_s"] + 1.3
+    write_clip_index(clips, local(root))
+    dataset = open_one(root, "s15", ClipInput("resnet50", rate=30))
+    masks = np.array([sample["resnet50_mask"] for sample in dataset])
+    expected = np.ones((len(dataset), 40), bool)
+    expected[1, 39:] = False
+    np.testing.assert_array_equal(masks, expected)
+
+
 @every_session
 def test_words_at_the_points_are_those_of_the_nearest_frames(study, session: str) -> None:
     root, arrays = study
@@ -295,3 +310,19 @@ def test_nearest_rows_are_the_nearest(gaps: list[int], points: list[int], tolera
         distances = np.abs(time - point)
         assert row == np.argmin(distances)  # of equals the first
         assert there == (distances.min() <= tolerance)
+
+
+@given(
+    spans=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=8),
+    points=st.lists(st.integers(0, 18), max_size=12).map(sorted),
+)
+@example(spans=[(4, 2)], points=[4])  # begins at the last point
+@example(spans=[(2, 2)], points=[4, 5])  # ends at the first point
+@example(spans=[(0, 4), (4, 2)], points=[4])  # one begins where another ends
+def test_what_is_spoken_at_a_point_has_begun_and_has_not_ended(spans: list[tuple[int, int]], points: list[int]) -> None:
+    start = np.array([start for start, _ in spans], int)
+    end = start + np.array([length for _, length in spans], int)
+    found = spoken_rows(start, end, np.array(points, int))
+    for point, row in zip(points, found, strict=True):
+        spoken = [number for number in range(len(spans)) if start[number] <= point < end[number]]
+        assert row == max(spoken, key=lambda number: (start[number], number), default=-1)  # the one that began last

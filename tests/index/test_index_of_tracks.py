@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from support.stores import local
@@ -29,12 +30,13 @@ from support.track_features import (
 
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.clips.grid import Grid
+from storyframes.clips.window_spec import WindowSpec
 from storyframes.label_curves import curve_spec
 from storyframes.store import catalogue
 from storyframes.store.layout import CLIPS, create_store
 from storyframes.store.publish import FeatureWriter
 from storyframes.times import Clock
-from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.clip_index.index import build_clip_index, update_clip_index, write_clip_index
 
 SESSIONS = ("s15", "s25", "s30")
 
@@ -171,6 +173,20 @@ def test_a_clock_that_is_an_offset_alone_moves_windows_and_rows(
             check_rows(got, mask, values, np.ones(len(values), bool), rows)
             masked.append(not mask.all())
         assert masked.count(False) >= 3
+
+
+@pytest.mark.parametrize("windows", [WINDOWS, OF_CAMERA], ids=["main", "cam"])
+def test_a_clock_that_changed_changes_the_index_that_is_updated(tmp_path: Path, windows: WindowSpec) -> None:
+    root, arrays = tmp_path / "features", {}
+    create_store(root)
+    write_camera(root, arrays, "s15", "main", frame_times(15, 6))
+    write_camera(root, arrays, "s15", "cam", frame_times(25, 3))
+    catalogue.compact(local(root))
+    before, after = (study_of(clock_of(offset_s, 0), ("s15",)) for offset_s in (0.5, 1.25))
+    known = update_clip_index(before, windows, FeatureStore(root)).clips
+    updated = update_clip_index(after, windows, FeatureStore(root)).clips
+    assert not known.equals(updated)
+    pd.testing.assert_frame_equal(updated, build_clip_index(after, windows, FeatureStore(root)).clips)
 
 
 def test_the_sessions_own_camera_is_then_wanted_with_a_rate(made: tuple[Path, Arrays], store: FeatureStore) -> None:

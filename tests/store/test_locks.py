@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -64,3 +65,24 @@ def test_a_running_holder_is_named_and_one_that_is_elsewhere(tmp_path: Path, imp
         process.communicate()
     with locks.locked(lock):
         assert lock.read_text().split(":")[2] == str(os.getpid())
+
+
+def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process takes a dead one's file away between open and flock: who then locks it holds nothing."""
+    lock, flock = tmp_path / "lock", fcntl.flock
+    opened: list[int] = []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not opened:
+            lock.unlink()
+        opened.append(os.fstat(descriptor).st_ino)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with locks.held(lock):
+        assert lock.stat().st_ino == opened[-1]
+    assert len(opened) == 2
+    made = os.open(lock, os.O_CREAT | os.O_RDWR)
+    opened.clear()
+    assert not locks.lock_new_file(made)
+    os.close(made)

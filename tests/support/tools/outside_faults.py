@@ -159,6 +159,10 @@ FAULTS: dict[str, tuple[str, str]] = {
         "seen calls row 30 a measurement, but every value of it is NaN",
     ),
     "infinity": (
+        BY_HAND + 'values[44, 0] = np.inf; arrays["values"] = write("values", values); record()' + END,
+        r"values has inf in row 44 \[0\]: not found is NaN",
+    ),
+    "infinity below": (
         BY_HAND + 'values[7, 2] = -np.inf; arrays["values"] = write("values", values); record()' + END,
         r"values has -inf in row 7 \[2\]: not found is NaN",
     ),

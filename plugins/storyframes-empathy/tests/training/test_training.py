@@ -23,6 +23,7 @@ from storyframes.clips.splits import SplitSpec
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.scores.predictions import read_predictions
 from storyframes_empathy.scores.run_record import read_run
+from storyframes_empathy.training import train
 from storyframes_empathy.training.feed import Loaded
 from storyframes_empathy.training.inputs import Preparation, rows_of
 from storyframes_empathy.training.moments import measure
@@ -275,6 +276,25 @@ def test_the_epoch_that_is_kept_is_the_earlier_of_the_best(store, tmp_path, monk
     (group,) = saved["optimizer"]["param_groups"]
     assert group["lr"] == pytest.approx(asked.learning_rate * asked.step_factor**2)  # after epochs 2 and 4
     assert group["weight_decay"] == asked.weight_decay
+
+
+@pytest.mark.parametrize(("batch_size", "learned"), [(39, [39, 39, 2]), (79, [79])])
+def test_an_epochs_loss_is_that_of_each_clip_and_a_single_clip_is_no_batch(
+    store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int, learned: list[int]
+) -> None:
+    steps = []
+
+    def noted(*given) -> float:
+        steps.append((len(given[4]), step(*given)))
+        return steps[-1][1]
+
+    step = train._step
+    monkeypatch.setattr(train, "_step", noted)
+    outcome = train_run(store, name(), quick(epochs=1, batch_size=batch_size), tmp_path, Nobody())
+    (epoch,) = [json.loads(line) for line in (outcome.folder / "epochs.jsonl").read_text().splitlines()]
+    sizes, losses = zip(*steps, strict=True)
+    assert list(sizes) == learned
+    assert epoch["train_mse"] == pytest.approx(np.average(losses, weights=sizes))
 
 
 def test_a_cosine_is_one_of_directions_however_short_a_vector_is() -> None:
