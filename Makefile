@@ -16,6 +16,7 @@ test: $(VENV)/.dev $(VENV)/.plugins ## run all tests, as tests/run.py says
 	@$(BIN)/python tests/run.py
 
 quick: $(VENV)/.dev ## run the tests of what you changed since the last commit, or since BASE
+	@[ -d $(VENV)/plugins ] || $(MAKE) $(VENV)/.plugins
 	@$(BIN)/python tests/quick.py $(BASE)
 
 DEMO := storyframes-demo

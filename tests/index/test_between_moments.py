@@ -16,7 +16,6 @@ from support.curve_studies import (
     put_curve,
     write_curve,
     write_study,
-    write_timed,
 )
 from support.stores import local
 from support.synthetic_features import publish
@@ -24,7 +23,6 @@ from support.synthetic_features import publish
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.label_curves import Between, CurveRule
 from storyframes.store import catalogue, record_status
-from storyframes.store.layout import create_store
 from storyframes.store.records import Caveat
 from storyframes.store.tables import tables_of
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
@@ -32,17 +30,6 @@ from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
 from tasks.study.curves import CurveSamples, mean_curve, unlabelled_share, values_at
 from tasks.study.load import load_study
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    create_store(tmp_path / "features")
-    return tmp_path / "features"
-
-
-@pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_timed(tmp_path_factory.mktemp("timed"))
 
 
 def by_rule(time: np.ndarray, values: np.ndarray, at: float, rule: CurveRule) -> float:
@@ -117,33 +104,33 @@ def test_clips_and_tables_have_what_the_rule_says_between_moments(timed, curve, 
             np.testing.assert_array_equal(block.keys["mask"], ~np.isnan(expected))
 
 
-def test_a_curve_that_its_device_writes_on_change_is_held(tmp_path: Path, root: Path) -> None:
+def test_a_curve_that_its_device_writes_on_change_is_held(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", "")])
     write_curve(study, "a.csv", {0: 0.5, 0.5: -0.25, 2.0: 0.75})
     for session, time in FRAME_TIMES.items():
-        publish(root, session, "frames", {"time": time})
+        publish(store_root, session, "frames", {"time": time})
     for between, expected in (("hold", [0.5, -0.25, -0.25]), ("linear", [0.5, 0.125, 0.0])):
         rules = {"valence": LabelRule(between=Between(between), longest_gap_s=1.6)}
-        assert not extracted(study, root, **rules)["a/label.valence"].skipped
-        assert extracted(study, root, **rules)["a/label.valence"].skipped
-        index(study, root)
-        attributes = FeatureStore(root).attributes("a", "label.valence")
+        assert not extracted(study, store_root, **rules)["a/label.valence"].skipped
+        assert extracted(study, store_root, **rules)["a/label.valence"].skipped
+        index(study, store_root)
+        attributes = FeatureStore(store_root).attributes("a", "label.valence")
         assert (attributes["between"], attributes["longest_gap_s"]) == (between, 1.6)
-        clip = ClipDataset(root, ["label.valence"], "session_id == 'a' and start_frame == 0")[0]
+        clip = ClipDataset(store_root, ["label.valence"], "session_id == 'a' and start_frame == 0")[0]
         shown = clip["label.valence"][[0, 19 if between == "hold" else 6, 13]]
         wanted = [0.5, 0.5 - 0.75 * 0.24 / 0.5, -0.25 + 0.02 / 1.5] if between == "linear" else expected
         np.testing.assert_allclose(shown, wanted, atol=1e-6)
 
 
-def test_how_much_of_a_curve_says_nothing_is_a_caveat_and_a_remark(tmp_path: Path, root: Path) -> None:
+def test_how_much_of_a_curve_says_nothing_is_a_caveat_and_a_remark(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", ""), ("b", "valence", "b.csv", "", "")])
     time = np.cumsum(np.random.default_rng(1).exponential(0.4, 400)).round(3)
     write_curve(study, "a.csv", dict(zip(time.tolist(), [0.5] * 400, strict=True)))
     write_curve(study, "b.csv", {row / 2: 0.5 for row in range(200)})
 
     def of(session: str, **rules: LabelRule) -> tuple[float, bool]:
-        extracted(study, root, **rules)
-        current = record_status.read_status(local(root), session, "label.valence").record
+        extracted(study, store_root, **rules)
+        current = record_status.read_status(local(store_root), session, "label.valence").record
         return current.quality["without_value"], Caveat.SPARSE_CURVE in current.caveats
 
     share, is_said = of("a")

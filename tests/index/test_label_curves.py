@@ -17,7 +17,6 @@ from support.curve_studies import (
     put_curve,
     write_curve,
     write_study,
-    write_timed,
 )
 from support.stores import local
 from support.synthetic_features import publish
@@ -25,7 +24,6 @@ from support.synthetic_features import publish
 from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.spec import Axis
 from storyframes.store import catalogue
-from storyframes.store.layout import create_store
 from storyframes.store.maintenance.verification import verify
 from storyframes.store.records import Status
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
@@ -33,25 +31,18 @@ from tasks.planning.selection import SelectionError
 from tasks.study.curves import CurveSamples, mean_curve, values_at
 from tasks.study.load import load_study
 
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    create_store(tmp_path / "features")
-    return tmp_path / "features"
-
-
 # --- into the store --------------------------------------------------------------------------------------------------
 
 
-def test_a_curve_is_stored_as_its_file_has_it(tmp_path: Path, root: Path) -> None:
+def test_a_curve_is_stored_as_its_file_has_it(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", "")])
     values = {0.1: 0.25, 0.3: None, 0.35: -1.0, 7.0: 0.1}
     write_curve(study, "a.csv", values)
-    outcomes = extracted(study, root)
+    outcomes = extracted(study, store_root)
     assert {name: (one.status, one.rows, one.skipped) for name, one in outcomes.items()} == {
         "a/label.valence": (Status.DONE, 4, False)
     }
-    store = FeatureStore(root)
+    store = FeatureStore(store_root)
     np.testing.assert_array_equal(store.read("a", "label.valence", array="time"), list(values))
     expected = np.array([0.25, np.nan, -1.0, 0.1], np.float32)
     np.testing.assert_array_equal(store.read("a", "label.valence"), expected)
@@ -61,61 +52,61 @@ def test_a_curve_is_stored_as_its_file_has_it(tmp_path: Path, root: Path) -> Non
     assert "valence" in spec.about
     assert store.attributes("a", "label.valence")["minimum"] == -1
     assert not store.has("b", "label.valence")
-    assert not list(verify(local(root)))
+    assert not list(verify(local(store_root)))
 
 
-def test_only_a_changed_curve_is_read_again(tmp_path: Path, root: Path) -> None:
+def test_only_a_changed_curve_is_read_again(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", ""), ("b", "valence", "b.csv", "", "")])
     for name in ("a.csv", "b.csv"):
         write_curve(study, name, {0: 0, 1: 1})
-    extracted(study, root)
+    extracted(study, store_root)
     write_curve(study, "b.csv", {0: 0.5, 1: 1, 2: 0})
-    outcomes = extracted(study, root)
+    outcomes = extracted(study, store_root)
     assert {name: one.skipped for name, one in outcomes.items()} == {"a/label.valence": True, "b/label.valence": False}
     (study / "schemes.csv").write_text(SCHEMES.replace("-1,1", "-2,2"))  # what is refused is another thing now
-    assert not any(one.skipped for one in extracted(study, root).values())
+    assert not any(one.skipped for one in extracted(study, store_root).values())
 
 
-def test_a_bad_file_costs_its_session_and_names_the_row(tmp_path: Path, root: Path) -> None:
+def test_a_bad_file_costs_its_session_and_names_the_row(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", ""), ("b", "valence", "b.csv", "", "")])
     write_curve(study, "a.csv", {0: 0, 1: 7})
     write_curve(study, "b.csv", {0: 0, 1: 1})
-    outcomes = extracted(study, root)
+    outcomes = extracted(study, store_root)
     assert outcomes["b/label.valence"].status is Status.DONE
     assert outcomes["a/label.valence"].status is Status.FAILED
     assert outcomes["a/label.valence"].reason == "a.csv: row 3, value: is above the maximum 1 of the scheme 'valence'"
     (study / "a.csv").unlink()
-    assert "a.csv" in extracted(study, root)["a/label.valence"].reason
+    assert "a.csv" in extracted(study, store_root)["a/label.valence"].reason
 
 
-def test_a_private_scheme_stays_out_of_the_store(tmp_path: Path, root: Path) -> None:
+def test_a_private_scheme_stays_out_of_the_store(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "secret", "a.csv", "", "")])
     write_curve(study, "a.csv", {0: 0.123})
-    assert extracted(study, root) == {}
+    assert extracted(study, store_root) == {}
     with pytest.raises(SelectionError, match="'label.secret'; the scheme is private, and its curves stay out"):
-        extracted(study, root, "label.secret")
+        extracted(study, store_root, "label.secret")
     with pytest.raises(SelectionError, match="no feature 'label.valense'; the study's curves are none"):
-        extracted(study, root, "label.valense")
-    assert not (root / "a").exists()
+        extracted(study, store_root, "label.valense")
+    assert not (store_root / "a").exists()
 
 
-def test_a_curve_that_the_study_names_no_more_is_said_to_be_missing(tmp_path: Path, root: Path) -> None:
+def test_a_curve_that_the_study_names_no_more_is_said_to_be_missing(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", "")])
     write_curve(study, "a.csv", {0: 0, 1: 1})
-    extracted(study, root)
+    extracted(study, store_root)
     write_study(study, [])
-    (one,) = extracted(study, root).values()
+    (one,) = extracted(study, store_root).values()
     assert one.status is Status.MISSING
     assert one.reason == "the study names no curve 'valence' for this session (any more)"
 
 
-def test_a_tracks_curve_lies_with_its_track_and_keeps_its_seconds(tmp_path: Path, root: Path) -> None:
+def test_a_tracks_curve_lies_with_its_track_and_keeps_its_seconds(tmp_path: Path, store_root: Path) -> None:
     curves = [("a", "valence", "main.csv", "", "main"), ("a", "valence", "cam.csv", "", "cam")]
     study = write_study(tmp_path / "study", curves, tracks="a,cam,a.wav\n")
     write_curve(study, "main.csv", {0: 0})
     write_curve(study, "cam.csv", {5: 0.5})
-    assert set(extracted(study, root)) == {"a/label.valence", "a/label.valence@cam"}
-    assert FeatureStore(root).read("a", "label.valence@cam", array="time").tolist() == [5]
+    assert set(extracted(study, store_root)) == {"a/label.valence", "a/label.valence@cam"}
+    assert FeatureStore(store_root).read("a", "label.valence@cam", array="time").tolist() == [5]
 
 
 # --- several raters --------------------------------------------------------------------------------------------------
@@ -129,15 +120,15 @@ def test_a_tracks_curve_lies_with_its_track_and_keeps_its_seconds(tmp_path: Path
         ("all", {"label.valence_r1": [-1.0, 0.0, 0.5], "label.valence_r2": [1.0, 0.5]}),
     ],
 )
-def test_raters_become_what_the_rule_says(tmp_path: Path, root: Path, raters: str, expected: dict) -> None:
+def test_raters_become_what_the_rule_says(tmp_path: Path, store_root: Path, raters: str, expected: dict) -> None:
     curves = [("a", "valence", "1.csv", "r1", ""), ("a", "valence", "2.csv", "r2", "")]
     study = write_study(tmp_path / "study", curves)
     write_curve(study, "1.csv", {0: -1.0, 1: 0.0, 2: 0.5})
     write_curve(study, "2.csv", {0: 1.0, 1: 0.5})
     rules = {"valence": LabelRule(raters=raters)}
     assert label_rule_faults(load_study(study), rules) == []
-    extracted(study, root, **rules)
-    store = FeatureStore(root)
+    extracted(study, store_root, **rules)
+    store = FeatureStore(store_root)
     assert {name: store.read("a", name).tolist() for name in store.features("a")} == expected
 
 
@@ -201,11 +192,6 @@ def test_the_mean_is_of_the_raters_who_have_a_value(raters: list[CurveSamples]) 
 
 
 # --- at the frames of clips ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return write_timed(tmp_path_factory.mktemp("timed"))
 
 
 def nearest_by_hand(time: np.ndarray, values: np.ndarray, points: np.ndarray, step: float) -> np.ndarray:
@@ -272,16 +258,16 @@ def test_what_a_curve_cannot_give_is_said(timed) -> None:
             ClipDataset(root, [wanted], "session_id == 'a'")
 
 
-def test_clips_are_chosen_by_whether_there_is_a_curve(tmp_path: Path, root: Path) -> None:
+def test_clips_are_chosen_by_whether_there_is_a_curve(tmp_path: Path, store_root: Path) -> None:
     study = write_study(tmp_path / "study", [("a", "valence", "a.csv", "", "")])
     write_curve(study, "a.csv", dict.fromkeys(range(9), 0.5))
     for session, time in FRAME_TIMES.items():
-        publish(root, session, "frames", {"time": time})
-    extracted(study, root)
-    index(study, root)
+        publish(store_root, session, "frames", {"time": time})
+    extracted(study, store_root)
+    index(study, store_root)
     with pytest.raises(ValueError, match="lack the input 'label.valence' .*'has_label_valence and has_frames'"):
-        ClipDataset(root, ["label.valence"])
-    dataset = ClipDataset(root, ["label.valence"], "has_label_valence")
+        ClipDataset(store_root, ["label.valence"])
+    dataset = ClipDataset(store_root, ["label.valence"], "has_label_valence")
     assert set(dataset.clips["session_id"]) == {"a"}
     assert all(sample["label.valence"].tolist() == [0.5] * WINDOW for sample in dataset)
     assert all(sample["label.valence_mask"].all() for sample in dataset)
