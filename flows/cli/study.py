@@ -89,34 +89,60 @@ def synthesize(
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The study's folder, in which the files lie.")],
-    videos: Annotated[str, typer.Option(metavar="GLOB", help="In that folder, as 'videos/*.mp4'.")],
+    folder: Annotated[Path, typer.Argument(help="The study's folder, in which the files lie; made if there is none.")],
+    recordings: Annotated[
+        str | None, typer.Option(metavar="GLOB", help="Videos, sounds and transcripts alike, as 'media/*'.")
+    ] = None,
+    videos: Annotated[str | None, typer.Option(metavar="GLOB", help="Videos alone, as 'videos/*.mp4'.")] = None,
     audio: Annotated[str | None, typer.Option(metavar="GLOB", help="Sound files with the videos' names.")] = None,
     transcripts: Annotated[str | None, typer.Option(metavar="GLOB", help="Transcripts with the videos' names.")] = None,
     openface: Annotated[str | None, typer.Option(metavar="GLOB", help="OpenFace's output for the videos.")] = None,
     names: Annotated[
         str | None,
         typer.Option(
-            metavar="PATTERN", help="How the videos are named: '{participant}_{session}_{date}', * for anything."
+            metavar="PATTERN",
+            help="How recordings are named: '{participant}_{session}_{date}', {track} for a camera or microphone, "
+            "* for anything.",
         ),
     ] = None,
 ) -> None:
-    """Write a study's table of sessions from a folder of recordings."""
-    from tasks.study.sessions_from_files import FilesError, make_sessions
+    """Write a study's table of sessions, and a configuration that fits them, from a folder of recordings."""
+    from tasks.study.recording_names import FilesError
+    from tasks.study.sessions_from_files import SETTINGS_FILE, make_sessions
 
-    given = {"video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
+    given = {"recording": recordings, "video": videos, "audio": audio, "transcript": transcripts, "openface": openface}
+    globs = {column: glob for column, glob in given.items() if glob is not None}
+    if recordings and videos:
+        fail("give either --recordings or --videos", 2)
+    if not globs or next(iter(globs)) == "openface":
+        globs = {"recording": "media/*"} | globs
+    first = next(iter(globs.values()))
+    errors = error_console()
     with usage_errors():
+        if not folder.exists():
+            media = folder / next(iter(Path(first).parts[:-1]), "")
+            media.mkdir(parents=True)
+            console().print(f"made {escape(str(media))}: put the recordings there")
+            console().print(f"next: storyframes init {escape(str(folder))} --recordings '{escape(first)}'")
+            return
         if not folder.is_dir():
             fail(f"{folder} is not a folder", 2)
         try:
-            made = make_sessions(folder, {column: glob for column, glob in given.items() if glob is not None}, names)
+            made = make_sessions(folder, globs, names)
         except FilesError as error:
             fail(str(error), 2)
     for remark in made.remarks:
-        error_console().print(f"[yellow]look at[/] {escape(remark)}")
+        errors.print(f"[yellow]look at[/] {escape(remark)}")
     sessions, people = counted(made.sessions, "session"), counted(made.participants, "participant")
-    console().print(f"{escape(str(folder / 'sessions.csv'))}: {sessions} of {people}")
-    console().print(f"next: storyframes check {escape(str(folder))}")
+    shown, where = console(), escape(str(folder))
+    shown.print(f"{escape(str(folder / 'sessions.csv'))}: {sessions} of {people}")
+    if made.tracks:
+        tracks = f"{counted(made.tracks, 'track')} of other cameras and microphones"
+        shown.print(f"{escape(str(folder / 'tracks.csv'))}: {tracks}; 'storyframes sync {where}' measures their clocks")
+    settings = escape(str(folder / SETTINGS_FILE))
+    if made.has_settings:
+        shown.print(f"{settings}: a configuration that fits them; read it before extraction")
+    shown.print(f"next: storyframes check {where} --config {settings}")
 
 
 import_app = typer.Typer(help="Bring what other programs wrote into a study's tables.", no_args_is_help=True, **LOOK)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tasks.media.container import RecordingError, ShownFrame, ShownFrames
+import av
+from av.stream import Disposition
+
+from tasks.media.container import RecordingError, ShownFrame, ShownFrames, open_container
 
 _FEWEST_FPS, _MOST_FPS = 1, 240
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
@@ -243,3 +246,36 @@ def _end_of_boxes(file: BinaryIO, size: int) -> int:
             break
         position += length
     return position
+
+
+@dataclass(frozen=True)
+class Streams:
+    """What a recording's header says of its picture and sound.
+
+    Attributes:
+        has_video, has_sound: whether it has such a stream; a cover picture of a sound file is no video.
+        fps: nominal frames per second; None where the header does not say.
+        seconds: its length; None where the header does not say.
+    """
+
+    has_video: bool
+    has_sound: bool
+    fps: float | None
+    seconds: float | None
+
+
+def read_streams(path: Path) -> Streams:
+    """What the header at ``path`` says; decodes nothing.
+
+    Raises:
+        RecordingError: it is empty, or is no media file.
+    """
+    with open_container(path) as container:
+        videos = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
+        rate = float(videos[0].average_rate or 0) if videos else 0.0
+        return Streams(
+            has_video=bool(videos),
+            has_sound=bool(container.streams.audio),
+            fps=rate if _FEWEST_FPS <= rate <= _MOST_FPS else None,
+            seconds=container.duration / av.time_base if container.duration else None,
+        )

@@ -1,4 +1,4 @@
-"""Writing a table of sessions from the files in a folder: ids and groups of files follow from their names.
+"""Writing the first tables of a study from the files in a folder: ids and groups of files follow from their names.
 
 Nothing is silently guessed: a file that belongs to no session or to two is listed, and a name that matches a pattern in
 two ways is refused.
@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import re
 import tempfile
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from storyframes.store.storage.files import write_atomically
+from storyframes.tracks import MAIN
+from tasks.media.container import RecordingError
+from tasks.media.video_header import Streams, read_streams
 from tasks.study.csv_text import csv_bytes
+from tasks.study.first_settings import first_settings
 from tasks.study.labels import listed
 from tasks.study.load import read_study
 from tasks.study.problems import shortened
+from tasks.study.recording_names import FilesError, Named, proposed, read_names
 
-_FIELDS = {"session": r"[A-Za-z0-9._-]", "participant": r"[A-Za-z0-9._-]", "date": r"[0-9-]"}
-_PLACEHOLDER = re.compile(r"\{(\w+)\}|(\*)")
+SETTINGS_FILE = "storyframes.toml"
+_FILES = ("video", "audio", "transcript", "openface")
+_BY_SUFFIX = {
+    "video": ".mp4 .mov .m4v .avi .mkv .webm .mpg .mpeg .mts .m2ts .ts .wmv .dv .flv .ogv .mxf .3gp".split(),
+    "audio": ".wav .m4a .mp3 .flac .ogg .oga .opus .aac .aif .aiff .amr .wma .caf .w64 .au".split(),
+    "transcript": ".vtt .srt .json".split(),
+}
 _NAMED = 5  # files that a message lists
-
-
-class FilesError(Exception):
-    """These files give no table; the message names them and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -38,50 +41,164 @@ class Made:
         sessions, participants: their numbers.
         files: by column, the number of sessions that have such a file.
         remarks: what was left out, or should be checked.
+        tracks: the number of other cameras and microphones, in the table of tracks.
+        has_settings: whether a configuration was written as well.
     """
 
     sessions: int
     participants: int
     files: Mapping[str, int]
     remarks: tuple[str, ...]
+    tracks: int = 0
+    has_settings: bool = False
+
+
+@dataclass
+class _Session:
+    """A session: what its names say, the device of each name, and the files of each device, by column."""
+
+    named: Named
+    keys: dict[str, str] = field(default_factory=dict)
+    devices: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def main(self) -> str:
+        """The device that is the session's own: one that is called so, or the first camera, or the first of all."""
+        if MAIN in self.devices:
+            return MAIN
+        return next((name for name, files in self.devices.items() if "video" in files), next(iter(self.devices)))
+
+    @property
+    def row(self) -> dict[str, str]:
+        named = self.named
+        row = {"session_id": named.session_id, "participant_id": named.participant_id, "video": ""}
+        dated = {"recorded_at": named.recorded_at} if named.recorded_at else {}
+        return row | self.devices[self.main] | dated
+
+    @property
+    def tracks(self) -> list[dict[str, str]]:
+        main, session = self.main, {"session_id": self.named.session_id}
+        return [session | {"track": name} | files for name, files in self.devices.items() if name != main]
 
 
 def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None) -> Made:
-    """Write ``sessions.csv`` into ``root`` from the files there.
+    """Write ``sessions.csv`` into ``root`` from the files there, and ``storyframes.toml``, a configuration that fits.
+
+    Sessions with several cameras or microphones are in ``tracks.csv`` as well.
 
     Args:
         root: the study's folder, which contains the files.
-        globs: by column (video, and perhaps audio, transcript, openface), which files, as ``videos/*.mp4``.
-        names: the pattern of a video's name without its suffix: ``{participant}_{session}_{date}``, ``*`` for any text.
+        globs: by column, which files, as ``videos/*.mp4``. The files of the first one are the sessions: ``recording``
+            (videos, sounds and transcripts alike), video, audio or transcript; those of the others belong to them.
+        names: the pattern of a recording's name without its suffix: ``{participant}_{session}_{date}``, ``{track}`` for
+            its camera or microphone, ``*`` for any text.
 
     Raises:
-        FilesError: the folder has a table already, a glob finds nothing, or a name gives no id, or two.
-        OSError: the folder cannot be read, or the table cannot be written.
+        FilesError: the folder has a table already, a glob finds nothing, or names give no id, or two.
+        OSError: the folder cannot be read, or a table cannot be written.
     """
-    for name in ("sessions.csv", "sessions.parquet"):
+    for name in ("sessions.csv", "sessions.parquet", "tracks.csv", "tracks.parquet"):
         if (root / name).exists():
             raise FilesError(f"{root / name} is there already: this makes a new table and changes none")
     remarks: list[str] = []
     files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
-    stems = [_stem(path) for path in files["video"]]
-    is_deep = len(set(stems)) < len(stems) or "/" in (names or "")
-    keys = _keys(files["video"], globs["video"], is_deep)
-    rows = [
-        _identity(key, names, remarks) | {"video": str(path)} for key, path in zip(keys, files["video"], strict=True)
-    ]
-    counts: dict[str, int] = {"video": len(rows)}
-    for column in list(globs)[1:]:
-        named = _keys(files[column], globs[column], is_deep)
-        counts[column] = _add(rows, keys, column, dict(zip(files[column], named, strict=True)), remarks)
+    first = next(iter(files))
+    columns = _columns(root, first, files[first], remarks)
+    recordings = [path for path, column in columns.items() if column != "transcript" or first == "transcript"]
+    if not recordings:
+        raise FilesError(f"--{_option(first)} {globs[first]}: finds neither a video nor a sound in {root}")
+    stems = [(_stem(path), path.parent) for path in recordings]
+    is_deep = len({stem for stem, _ in stems}) < len({*stems}) or "/" in (names or "")
+    keys = _keys(recordings, globs[first], is_deep)
+    named = read_names(keys, names, remarks)
+    sessions = _sessions(recordings, keys, named, columns, names)
+    texts = [path for path in columns if path not in recordings]
+    others = {column: (files[column], globs[column]) for column in list(files)[1:]}
+    if texts:
+        others["transcript"] = (others.get("transcript", ([], ""))[0] + texts, globs[first])
+    for column, (paths, glob) in others.items():
+        _add(sessions, column, dict(zip(paths, _keys(paths, glob, is_deep), strict=True)), remarks)
     if names is None or "{participant}" not in names:
         remarks.append(
             "the names have no participant: every session counts as a participant of its own; where one person is in "
             "several, say it in the column participant_id, or --names '{participant}_…'"
+            + (f" ({fitting})" if (fitting := proposed(keys, names)) else "")
         )
-    content = _table(rows)
-    _check(content, rows)
-    write_atomically(root / "sessions.csv", content)
-    return Made(len(rows), len({row["participant_id"] for row in rows}), counts, tuple(dict.fromkeys(remarks)))
+    rows = [session.row for session in sessions]
+    tracks = [track for session in sessions for track in session.tracks]
+    tables = {"sessions.csv": _table(rows, ("session_id", "participant_id", "video"), ("recorded_at",))}
+    if tracks:
+        tables["tracks.csv"] = _table(tracks, ("session_id", "track"))
+    _check(tables, rows)
+    for name in reversed(tables):  # the sessions last: without them there is no study
+        write_atomically(root / name, tables[name])
+    has_settings = not (root / SETTINGS_FILE).exists()
+    if has_settings:
+        headers = [_streams(root / row[column]) for row in rows + tracks for column in _FILES[:2] if row.get(column)]
+        content = first_settings([header for header in headers if header], [*rows, *tracks])
+        write_atomically(root / SETTINGS_FILE, content.encode())
+    else:
+        remarks.append(f"{SETTINGS_FILE} is there already and stays as it is")
+    counts = {column: sum(bool(row.get(column)) for row in rows) for column in _FILES}
+    counts = {column: count for column, count in counts.items() if count}
+    participants = len({row["participant_id"] for row in rows})
+    return Made(len(rows), participants, counts, tuple(dict.fromkeys(remarks)), len(tracks), has_settings)
+
+
+def _streams(path: Path) -> Streams | None:
+    """What a recording's header says; None where it cannot be opened, which ``check`` reports."""
+    try:
+        return read_streams(path)
+    except RecordingError:
+        return None
+
+
+def _columns(root: Path, first: str, paths: Sequence[PurePosixPath], remarks: list[str]) -> dict[PurePosixPath, str]:
+    """The column of each file; files that are neither recordings nor transcripts are left out."""
+    if first != "recording":
+        return dict.fromkeys(paths, first)
+    columns: dict[PurePosixPath, str] = {}
+    for path in paths:
+        by_suffix = next((name for name, suffixes in _BY_SUFFIX.items() if path.suffix.lower() in suffixes), "")
+        streams = _streams(root / path) if by_suffix in ("video", "audio") else None
+        if column := ("video" if streams.has_video else "audio") if streams else by_suffix:
+            columns[path] = column
+    if left_out := [str(path) for path in paths if path not in columns]:
+        remarks.append(f"neither recordings nor transcripts, left out: {listed(left_out, _NAMED)}")
+    return columns
+
+
+def _sessions(
+    paths: Sequence[PurePosixPath],
+    keys: Sequence[str],
+    named: Sequence[Named],
+    columns: Mapping[PurePosixPath, str],
+    names: str | None,
+) -> list[_Session]:
+    """The recordings by session.
+
+    Raises:
+        FilesError: recordings of one session cannot be distinguished, or contradict each other.
+    """
+    sessions: dict[str, _Session] = {}
+    wrong: dict[str, list[str]] = {}
+    for path, key, name in zip(paths, keys, named, strict=True):
+        session = sessions.setdefault(name.session_id, _Session(name))
+        files = session.devices.setdefault(name.track, {})
+        if columns[path] in files:
+            wrong.setdefault(f"{name.session_id}", [files[columns[path]]]).append(str(path))
+        files[columns[path]] = str(path)
+        session.keys[key] = name.track
+        about = session.named
+        if (about.participant_id, about.recorded_at) != (name.participant_id, name.recorded_at):
+            raise FilesError(f"{key!r}: another participant or date than {next(iter(session.keys))!r} has")
+    if wrong:
+        how = (
+            "say --names with {session}, and with {track} where they are several cameras or microphones of one session"
+        )
+        same = [f"{listed(files, _NAMED, ' and ')} would all be the session {name}" for name, files in wrong.items()]
+        raise FilesError(f"{listed(same, _NAMED, '; ')}: {how}")
+    return list(sessions.values())
 
 
 def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePosixPath]:
@@ -103,7 +220,7 @@ def _find(root: Path, column: str, glob: str, remarks: list[str]) -> list[PurePo
 
 
 def _option(column: str) -> str:
-    return {"video": "videos", "transcript": "transcripts"}.get(column, column)
+    return column if column in ("audio", "openface") else f"{column}s"
 
 
 def _keys(paths: Sequence[PurePosixPath], glob: str, is_deep: bool) -> list[str]:
@@ -120,111 +237,54 @@ def _stem(path: PurePosixPath) -> str:
     return PurePosixPath(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
-def _identity(key: str, names: str | None, remarks: list[str]) -> dict[str, str]:
-    """The ids and the date in a name."""
-    fields = _match(names, key) if names else {}
-    session_id = fields.get("session") or _as_id(key)
-    if not session_id:
-        raise FilesError(f"the name {key!r} has nothing that an id may have: rename the file, or say --names")
-    if "session" not in fields and session_id != key:
-        remarks.append(f"named {session_id}, because {key!r} is no id")
-    row = {"session_id": session_id, "participant_id": fields.get("participant") or session_id}
-    if "date" in fields:
-        try:
-            row["recorded_at"] = date.fromisoformat(fields["date"]).isoformat()
-        except ValueError:
-            raise FilesError(f"{key!r}: {fields['date']} is no date as 2024-05-01 or 20240501") from None
-    return row
-
-
-def _as_id(key: str) -> str:
-    plain = unicodedata.normalize("NFKD", key.replace("ß", "ss")).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("._-")[:64]
-
-
-def _match(names: str, key: str) -> dict[str, str]:
-    """The fields of a name by the pattern; a name that matches in two ways is refused."""
-    against = key if "/" in names else PurePosixPath(key).name
-    ways = []
-    for how_many in ("+?", "+"):  # with the shortest and the longest fields: two ways differ in these
-        pattern, last = "", 0
-        for placeholder in _PLACEHOLDER.finditer(names):
-            pattern += re.escape(names[last : placeholder.start()])
-            last = placeholder.end()
-            field = placeholder.group(1)
-            if field and field not in _FIELDS:
-                raise FilesError(f"--names {names}: there are {', '.join(f'{{{name}}}' for name in _FIELDS)} and *")
-            pattern += f"(?P<{field}>{_FIELDS[field]}{how_many})" if field else "." + how_many.replace("+", "*")
-        try:
-            match = re.fullmatch(pattern + re.escape(names[last:]), against)
-        except re.error:
-            raise FilesError(f"--names {names}: has a field twice") from None
-        if match is None:
-            raise FilesError(f"--names {names}: does not fit {against!r}")
-        ways.append(match.groupdict())
-    if ways[0] != ways[1]:
-        raise FilesError(f"--names {names}: fits {against!r} in more than one way: say more of the name")
-    return ways[0]
-
-
-def _add(
-    rows: Sequence[dict[str, str]],
-    keys: Sequence[str],
-    column: str,
-    files: Mapping[PurePosixPath, str],
-    remarks: list[str],
-) -> int:
-    """Give each session its file of this column, and return how many have one."""
-    owners: dict[int, list[PurePosixPath]] = {}
+def _add(sessions: Sequence[_Session], column: str, files: Mapping[PurePosixPath, str], remarks: list[str]) -> None:
+    """Give each session its file of this column: of the recording whose name it has, or continues."""
+    owners: dict[tuple[int, str], list[PurePosixPath]] = {}
     unused = []
     for path, key in files.items():
         fitting = [
-            index
-            for index, session_key in enumerate(keys)
-            if key == session_key or re.match(rf"{re.escape(session_key)}[^A-Za-z0-9]", key)
+            (name, index)
+            for index, session in enumerate(sessions)
+            for name in (*session.keys, session.named.session_id)
+            if key == name or re.match(rf"{re.escape(name)}[^A-Za-z0-9]", key)
         ]
         if not fitting:
             unused.append(str(path))
             continue
-        owners.setdefault(max(fitting, key=lambda index: len(keys[index])), []).append(path)
-    several = {index: paths for index, paths in owners.items() if len(paths) > 1}
+        name, index = max(fitting, key=lambda owner: len(owner[0]))
+        session = sessions[index]
+        owners.setdefault((index, session.keys.get(name, session.main)), []).append(path)
+    several = [paths for paths in owners.values() if len(paths) > 1]
     if several:
-        index, paths = next(iter(several.items()))
-        shown = ", ".join(map(str, paths[:_NAMED]))
-        raise FilesError(f"{rows[index]['video']} has {len(paths)} files for {column}: {shown}: let the glob find one")
-    for index, paths in owners.items():
-        rows[index][column] = str(paths[0])
+        index, device = next(owner for owner, paths in owners.items() if len(paths) > 1)
+        shown = ", ".join(map(str, several[0][:_NAMED]))
+        recording = next(iter(sessions[index].devices[device].values()))
+        raise FilesError(f"{recording} has {len(several[0])} files for {column}: {shown}: let the glob find one")
+    for (index, device), paths in owners.items():
+        sessions[index].devices[device][column] = str(paths[0])
     if unused:
-        remarks.append(f"{column}: of no video's name, left out: {listed(unused, _NAMED)}")
-    if len(owners) < len(rows):
-        remarks.append(f"{column}: {len(rows) - len(owners)} sessions have none")
-    return len(owners)
+        remarks.append(f"{column}: of no recording's name, left out: {listed(unused, _NAMED)}")
+    if without := len(sessions) - len({index for index, _ in owners}):
+        remarks.append(f"{column}: {without} sessions have none")
 
 
-def _table(rows: Sequence[Mapping[str, str]]) -> bytes:
-    order = ("session_id", "participant_id", "video", "audio", "transcript", "openface", "recorded_at")
-    columns = [name for name in order if any(name in row for row in rows)]
-    twice = [name for name, count in Counter(row["session_id"] for row in rows).items() if count > 1]
-    if twice:
-        same = [row["video"] for row in rows if row["session_id"] == twice[0]]
-        raise FilesError(
-            f"{' and '.join(same[:_NAMED])} would all be the session {twice[0]}: without {{session}} a "
-            "session has its whole name"
-        )
+def _table(rows: Sequence[Mapping[str, str]], begin: tuple[str, ...], end: tuple[str, ...] = ()) -> bytes:
+    columns = [*begin, *(name for name in (*_FILES, *end) if name not in begin and any(name in row for row in rows))]
     return csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
 
 
-def _check(content: bytes, rows: Sequence[Mapping[str, str]]) -> None:
-    """Refuse a table that would not be valid, or whose file names would be read as other names."""
+def _check(tables: Mapping[str, bytes], rows: Sequence[Mapping[str, str]]) -> None:
+    """Refuse tables that would not be valid, or whose file names would be read as other names."""
     with tempfile.TemporaryDirectory(prefix="storyframes-init-") as folder:
-        (Path(folder) / "sessions.csv").write_bytes(content)
+        for name, content in tables.items():
+            (Path(folder) / name).write_bytes(content)
         reading = read_study(Path(folder))
     if reading.problems:
         shown = "\n".join(f"  {problem}" for problem in shortened(reading.problems))
         raise FilesError(f"the table would not be valid; nothing is written:\n{shown}")
     for row in rows:
         session = reading.study.sessions[row["session_id"]]
-        for column in ("video", "audio", "transcript", "openface"):
-            name = row.get(column)
-            if name and getattr(session, column) != name:  # it ends with a tab or the like, which a table does not keep
-                raise FilesError(f"the name {name!r} is another one in a table: rename the file")
+        for column in _FILES:
+            path = row.get(column)
+            if path and getattr(session, column) != path:  # it ends with a tab or the like, which a table does not keep
+                raise FilesError(f"the name {path!r} is another one in a table: rename the file")

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.media.video_variants import ffmpeg
+from typer.testing import CliRunner
 
+from flows.cli.app import app
+from flows.settings import load_settings
 from tasks.study.load import load_study
-from tasks.study.sessions_from_files import FilesError, Made, make_sessions
+from tasks.study.recording_names import FilesError
+from tasks.study.sessions_from_files import Made, make_sessions
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
@@ -51,7 +56,7 @@ def test_what_belongs_together_by_its_name(tmp_path: Path) -> None:
     assert made.files == {"video": 3, "audio": 2, "transcript": 2, "openface": 1}
     assert made.remarks[:3] == (
         "video: 1 hidden files, left out",
-        "audio: of no video's name, left out: a/s9.wav",
+        "audio: of no recording's name, left out: a/s9.wav",
         "audio: 1 sessions have none",
     )
     assert "every session counts as a participant of its own" in made.remarks[-1]
@@ -102,7 +107,7 @@ def test_names_that_are_no_ids_become_some_and_that_is_said(tmp_path: Path) -> N
         (["v/a.mp4", "a/a.wav", "a/a_2.wav"], {"audio": "a/*"}, "v/a.mp4 has 2 files for audio: a/a.wav, a/a_2.wav"),
         (["v/a_b_c.mp4"], {"names": "{participant}_{session}"}, "fits 'a_b_c' in more than one way"),
         (["v/a.mp4"], {"names": "{participant}_{session}"}, "does not fit 'a'"),
-        (["v/a.mp4"], {"names": "{person}"}, "there are {session}, {participant}, {date} and *"),
+        (["v/a.mp4"], {"names": "{person}"}, "there are {session}, {participant}, {track}, {date} and *"),
         (["v/a_b.mp4"], {"names": "{session}_{session}"}, "has a field twice"),
         (["v/a_2024-13-01.mp4"], {"names": "{session}_{date}"}, "2024-13-01 is no date as 2024-05-01 or 20240501"),
         (["v/con.mp4"], {}, "is the name of a device on Windows"),
@@ -159,4 +164,82 @@ def test_the_command(study_copy: Path) -> None:
     result = subprocess.run([*command, "init", str(study_copy), *arguments], capture_output=True, text=True, cwd=root)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[0].endswith("sessions.csv: 3 sessions of 2 participants")
-    assert result.stdout.splitlines()[1] == f"next: storyframes check {study_copy}"
+    settings = study_copy / "storyframes.toml"
+    assert result.stdout.splitlines()[1:] == [
+        f"{settings}: a configuration that fits them; read it before extraction",
+        f"next: storyframes check {study_copy} --config {settings}",
+    ]
+
+
+# --- recordings as labs have them -----------------------------------------------------------------------------------
+
+
+def names(root: Path, *stems: str, pattern: str | None = None) -> Made:
+    for path in [*root.glob("*.*"), *root.glob("media/*")]:
+        path.unlink()
+    folder_of(root, *(f"media/{stem}" for stem in stems))
+    return make_sessions(root, {"recording": "media/*"}, pattern)
+
+
+@pytest.mark.parametrize("pattern", [None, "{session}_{track}"])
+def test_cameras_and_microphones_of_one_session_are_its_tracks(tmp_path: Path, pattern: str | None) -> None:
+    made = names(
+        tmp_path, "p01_cam1.mp4", "p01_cam2.mp4", "p01_lapel.wav", "p02_fast.mp4", "p02_fast.vtt", pattern=pattern
+    )
+    assert table(tmp_path) == [
+        "session_id,participant_id,video,transcript",
+        "p01,p01,media/p01_cam1.mp4,",
+        "p02,p02,media/p02_fast.mp4,media/p02_fast.vtt",
+    ]
+    assert (tmp_path / "tracks.csv").read_text().splitlines() == [
+        "session_id,track,video,audio",
+        "p01,cam2,media/p01_cam2.mp4,",
+        "p01,lapel,,media/p01_lapel.wav",
+    ]
+    assert made.tracks == 2
+    assert ("several recordings of one session" in " ".join(made.remarks)) == (pattern is None)
+    assert load_study(tmp_path).tracks["p01"]["lapel"].audio == "media/p01_lapel.wav"
+
+
+def test_names_that_end_otherwise_are_sessions_of_their_own_and_patterns_are_proposed(tmp_path: Path) -> None:
+    made = names(tmp_path, "ann_1.mp4", "ann_2.mp4", "ben_cam1.mp4", "ben_cam2.mp4")
+    assert [row.split(",")[0] for row in table(tmp_path)[1:]] == ["ann_1", "ann_2", "ben"]
+    made = names(tmp_path, "ann_1_2024-05-01.mp4", "ann_2_2024-05-02.mp4", "ben_3_2024-05-01.mp4")
+    assert "--names '{participant}_{session}_{date}' fits 3 of 3 names" in made.remarks[-1]
+
+
+def test_every_misfit_is_named_at_once_with_patterns_that_fit(tmp_path: Path) -> None:
+    with pytest.raises(FilesError) as error:
+        names(tmp_path, "a_1.mp4", "b_20240501.mp4", "c_2024-13-01.mp4", "a_2.mp4", pattern="{participant}_{date}")
+    lines = str(error.value).splitlines()
+    assert lines[0] == "--names {participant}_{date}: 3 of 4 names:"
+    assert [line.strip() for line in lines[1:4]] == [
+        "does not fit 'a_1'",
+        "does not fit 'a_2'",
+        "'c_2024-13-01': 2024-13-01 is no date as 2024-05-01 or 20240501",
+    ]
+    assert "--names '{participant}_{session}' fits 4 of 4 names" in lines[4]
+
+
+def test_a_configuration_that_fits_the_recordings(tmp_path: Path) -> None:
+    for number, (rate, seconds) in enumerate([(25, 4.5), (5, 9)], start=1):
+        sound = ["-f", "lavfi", "-i", f"sine=duration={seconds}"] if number == 1 else []
+        picture = ["-f", "lavfi", "-i", f"testsrc2=size=32x32:rate={rate}:duration={seconds}"]
+        (tmp_path / "media").mkdir(exist_ok=True)
+        ffmpeg(*picture, *sound, tmp_path / f"media/s{number}.mp4")
+    make_sessions(tmp_path, {"recording": "media/*"})
+    text = (tmp_path / "storyframes.toml").read_text()
+    assert "# Frames per second of the videos, by their headers: 5, 25." in text
+    assert "# Videos without sound: 1." in text
+    configured = load_settings(tmp_path / "storyframes.toml")
+    assert (configured.features, configured.clips.window_s) == (("frames", "opensmile"), 1.0)
+    (tmp_path / "sessions.csv").unlink()
+    (tmp_path / "storyframes.toml").write_text("# mine")
+    assert "stays as it is" in " ".join(make_sessions(tmp_path, {"recording": "media/*"}).remarks)
+    assert (tmp_path / "storyframes.toml").read_text() == "# mine"
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["init", str(tmp_path / "study"), "--recordings", "media/*"])
+    assert (result.exit_code, (tmp_path / "study/media").is_dir()) == (0, True)
+    assert f"next: storyframes init {tmp_path / 'study'} --recordings 'media/*'" in result.stdout
