@@ -97,6 +97,8 @@ def released_clips(
     index["split_group"] = index["split_group"].astype("int32")
     index = index[[*COLUMNS, *(name for name in index if name not in COLUMNS)]]
     index.attrs = {"schemes": {label: schemes[label] for label in settings.labels}}
+    if ranges := {label: limits for label, limits in clips.attrs.get("ranges", {}).items() if label in settings.labels}:
+        index.attrs["ranges"] = ranges
     if window_s := clips.attrs.get("window_s"):
         index.attrs["window_s"] = window_s
     return index

@@ -38,12 +38,12 @@ def to_table(index: pd.DataFrame) -> pa.Table:
     """The index as it is stored, with its ``attrs``.
 
     ``schemes`` are the kinds of its label columns; ``raters`` the rater of each label or curve that has one in its
-    name; ``clocks`` those of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``track`` the track
-    whose frames the windows are cut from, if it is not the main track; ``window_s`` the seconds of a window, if windows
-    count seconds.
+    name; ``ranges`` the lowest and highest value that a column's scheme allows, where it says both; ``clocks`` those
+    of the tracks (:data:`storyframes.times.StoredClocks`), if there are any; ``track`` the track whose frames the
+    windows are cut from, if it is not the main track; ``window_s`` the seconds of a window, if windows count seconds.
     """
     about = {"format": 2, "schemes": index.attrs.get("schemes", {})}
-    about |= {name: index.attrs[name] for name in ("raters", "clocks", "window_s") if index.attrs.get(name)}
+    about |= {name: index.attrs[name] for name in ("raters", "ranges", "clocks", "window_s") if index.attrs.get(name)}
     if track := index.attrs.get("track"):
         about |= {"format": FORMAT, "track": track}
     table = pa.Table.from_pandas(index, preserve_index=False)
@@ -51,7 +51,7 @@ def to_table(index: pd.DataFrame) -> pa.Table:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The index of a stored table, with ``attrs["schemes"]``, and ``raters``, ``clocks`` and ``track`` if it has them.
+    """The index of a stored table, with ``attrs["schemes"]``, and what else :func:`to_table` names if it has it.
 
     Raises:
         StoreError: a row has no valid session, or frames that no recording can have; or the metadata is damaged.
@@ -69,7 +69,9 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         )
     index = table.replace_schema_metadata(None).to_pandas()
     index.attrs["schemes"] = dict(about.get("schemes", {}))
-    index.attrs |= {name: about[name] for name in ("raters", "clocks", "track", "window_s") if about.get(name)}
+    index.attrs |= {
+        name: about[name] for name in ("raters", "ranges", "clocks", "track", "window_s") if about.get(name)
+    }
     return index
 
 
@@ -150,10 +152,23 @@ def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         isinstance(tracks, dict) and all(map(_is_clock, tracks.values())) for tracks in clocks.values()
     ):
         raise InvalidError(f"clocks {shown(clocks)} are to be moments by session and track")
+    ranges = about.get("ranges", {})
+    if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
+        raise InvalidError(f"ranges {shown(ranges)} are to be the lowest and highest values of labels")
     window_s = about.get("window_s")
     if window_s is not None and not (isinstance(window_s, int | float) and 0 < window_s < math.inf):
         raise InvalidError(f"window_s {shown(window_s)} are to be seconds")
     return about
+
+
+def _is_range(limits: Any) -> bool:
+    """Whether it is a lowest and a highest value."""
+    return (
+        isinstance(limits, list)
+        and len(limits) == 2
+        and all(isinstance(limit, int | float) for limit in limits)
+        and -math.inf < limits[0] < limits[1] < math.inf
+    )
 
 
 def _is_clock(clock: Any) -> bool:

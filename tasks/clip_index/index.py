@@ -159,9 +159,9 @@ def _labelled(windows: pd.DataFrame, study: Study, spec: WindowSpec, rules: Mapp
     """The windows with their labels; without those that have none, where they are not wanted."""
     clips = add_labels(windows, study, rules)
     if (spec.unlabelled or ("drop" if study.ratings else "keep")) == "drop":
-        schemes = clips.attrs["schemes"]
+        attrs = clips.attrs
         clips = clips[is_labelled(clips)].reset_index(drop=True)
-        clips.attrs["schemes"] = schemes
+        clips.attrs = attrs
     if study.ratings and clips["position"].notna().all():
         clips = clips.astype({"position": "int8", "empathy": "int8"})
     return clips

@@ -111,7 +111,7 @@ def _is_meant(label: Label, rule: LabelRule, roles: Mapping[tuple[str, str | Non
 
 
 def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]) -> pd.DataFrame:
-    """The index with the columns of every scheme, and in ``attrs["schemes"]`` what each of them is.
+    """The index with the columns of every scheme; ``attrs`` has their types, ``schemes``, and limits, ``ranges``.
 
     Where columns or curves have a rater's id in their names, ``attrs["raters"]`` says whose, so that no release gives
     it away unasked. Numbers are float32 with NaN for none, names are categories in the scheme's order. A scheme with
@@ -124,6 +124,7 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
     """
     index = index.copy(deep=False)
     types = {EMPATHY.name: str(SchemeType.ORDINAL)} if study.ratings else {}
+    ranges: dict[str, list[float]] = {}
     roles, by_scheme = _roles(study), labels_by_scheme(study)
     groups = index.groupby(["session_id", "target"], dropna=False, sort=False).indices
     for name, scheme in indexed_schemes(study).items():
@@ -135,6 +136,8 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
             mine = [label for label in labels if rater is None or label.rater_id == rater]
             values, weights = _column(index, groups, mine, scheme, names, rule, study)
             types[column] = str(scheme.type)
+            if scheme.minimum is not None and scheme.maximum is not None and scheme.minimum < scheme.maximum:
+                ranges[column] = [scheme.minimum, scheme.maximum]
             if scheme.is_numeric:
                 index[column] = values.astype(np.float32)
             else:
@@ -144,6 +147,8 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
             if weighted:
                 index[weight_column(column)] = np.where(np.isnan(values), 0.0, weights).astype(np.float32)
     index.attrs["schemes"] = types
+    if ranges:
+        index.attrs["ranges"] = ranges
     if raters := raters_in_names(study, rules):
         index.attrs["raters"] = raters
     return index

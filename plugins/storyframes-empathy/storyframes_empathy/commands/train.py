@@ -10,6 +10,7 @@ import typer
 
 from flows import interruption
 from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, need, refused_if
+from storyframes.label_curves import is_label_curve
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -21,15 +22,30 @@ GOES_ON = "at most the epoch that it was in is lost, the same command goes on fr
 
 def train(
     features: StoreArgument,
-    out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")],
-    model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")],
-    phase: Annotated[str, typer.Option(help="Of whose windows: one model is trained for each phase.")],
+    out: Annotated[Path, typer.Option(help="The folder of all runs: RUNS/phase/model/modalities/seed/.")] = Path(
+        "runs"
+    ),
+    model: Annotated[str, typer.Option(help="amer, tfn, ef_lstm or lf_lstm.")] = "lf_lstm",
+    phase: Annotated[
+        str | None, typer.Option(help="Of whose windows; without it one model for each phase with labels.")
+    ] = None,
     modalities: Annotated[
-        str, typer.Option(help="What the model is given: v (vision), a (audio), t (text).")
-    ] = "v+a+t",
+        str | None,
+        typer.Option(help="What the model is given: v+a+t are vision, audio, text. Without it what the store has."),
+    ] = None,
     seeds: Annotated[str, typer.Option(help="A run for each: of weights, order and split.")] = "0,1,2",
     preset: Annotated[str | None, typer.Option(help="empathicstories, or regression: labels about no story.")] = None,
-    label: Annotated[str | None, typer.Option(help="The ordinal or interval scheme that is learned.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="The ordinal or interval scheme, or the curve, that is learned; empathy, or the only one."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Rows a second of all inputs, for recordings of several frame rates.")
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Clips whose session lacks a modality: drop them, or mask it.")
+    ] = None,
+    keep: Annotated[str | None, typer.Option(help="The weights of the best epoch on val, or of the last.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
     split_seed: Annotated[int | None, typer.Option(help="One split for all seeds.")] = None,
     reflection_story: Annotated[
@@ -63,18 +79,28 @@ def train(
     from storyframes_empathy.commands.tables import outcome_json, outcomes_table
     from storyframes_empathy.training.settings import TrainSettingsError, load_train_settings, modalities_of
 
-    given = {"preset": preset, "label": label, "epochs": epochs, "split_seed": split_seed, "where": where, "pca": pca}
+    given: dict[str, object] = {
+        "preset": preset,
+        "label": label,
+        "epochs": epochs,
+        "split_seed": split_seed,
+        "where": where,
+        "pca": pca,
+    }
+    given |= {"where": where, "pca": pca, "rate": rate, "missing": missing, "keep": keep}
+    if preset is None and label is not None and is_label_curve(label):  # which is about no story
+        given |= {"target": "none", "oversampling": "none"}
     given |= {"reflection_story": reflection_story, "keep_partial": keep_partial or None}
     given |= {"device": device, "threads": threads}
     try:
         of_whom = {"study": personality} if personality else None
         settings = load_train_settings(config, personality=of_whom, **given)
-        named = modalities_of(modalities)
+        named = None if modalities is None else modalities_of(modalities)
     except TrainSettingsError as error:
         fail(str(error), 2)
-    if reflection_story == "chosen" and not settings.only_chosen(phase):
+    if phase is not None and reflection_story == "chosen" and not settings.only_chosen(phase):
         fail(f"--reflection-story chosen is of the phase reflection, and --phase is {phase}", 2)
-    if pca is not None and "v" not in named:
+    if pca is not None and named is not None and "v" not in named:
         fail(f"--pca {pca} is of v, and --modalities {modalities} has none", 2)
     done = _train_all(features, out, model, phase, named, _numbers(seeds), settings, replace)
     if json:
@@ -89,8 +115,8 @@ def _train_all(
     features: str,
     out: Path,
     model: str,
-    phase: str,
-    modalities: tuple[str, ...],
+    phase: str | None,
+    modalities: tuple[str, ...] | None,
     seeds: list[int],
     settings: TrainSettings,
     replace: bool,
@@ -101,6 +127,7 @@ def _train_all(
     from storyframes_empathy.commands.train_progress import TrainProgress
     from storyframes_empathy.scores.run_record import RunError
     from storyframes_empathy.training.opened import CannotTrainError
+    from storyframes_empathy.training.own_study import plan_training
     from storyframes_empathy.training.run_folder import RunName
     from storyframes_empathy.training.runs import RunDiffersError, train_run
     from storyframes_empathy.training.settings import ModelName
@@ -113,11 +140,13 @@ def _train_all(
     outcomes = []
     with refused_if(StoreError, StorageError, CannotTrainError, RunDiffersError, CheckpointError, RunError):
         store = FeatureStore(features)
+        plan = plan_training(store, settings, phase, modalities, seeds)
+        names = [RunName(one, ModelName(model), plan.modalities, seed) for one in plan.phases for seed in seeds]
         with TrainProgress(error_console()) as progress:
-            for number, seed in enumerate(seeds):
-                name = RunName(phase, ModelName(model), modalities, seed)
-                progress.run(name, len(seeds) - number - 1)
-                outcomes.append(train_run(store, name, settings, out, progress, replace=replace))
+            progress.plan(plan.remarks)
+            for number, name in enumerate(names):
+                progress.run(name, len(names) - number - 1)
+                outcomes.append(train_run(store, name, plan.settings[name.seed], out, progress, replace=replace))
                 progress.ended(outcomes[-1])
     return outcomes
 

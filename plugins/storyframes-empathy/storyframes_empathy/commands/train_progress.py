@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -43,6 +44,11 @@ class TrainProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._progress.stop()
+
+    def plan(self, remarks: Sequence[str]) -> None:
+        """What is trained, before anything is."""
+        for remark in remarks:
+            self._console.print(f"[dim]{escape(remark)}", soft_wrap=True)
 
     def run(self, name: RunName, waiting: int) -> None:
         """A run is opened; ``waiting`` more of its kind come after it."""

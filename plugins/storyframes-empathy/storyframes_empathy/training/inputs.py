@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.inputs import ClipInput
 from storyframes.clips.readers import Field
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import Moments
@@ -42,11 +41,6 @@ class Part:
     mask: str
     width: int
     length: str = ""
-
-
-def clip_inputs(settings: TrainSettings, modalities: Sequence[str]) -> list[ClipInput]:
-    """The inputs that clips need to have for these modalities."""
-    return [part.clip_input() for name in modalities for part in settings.parts(name)]
 
 
 def parts_of(settings: TrainSettings, modalities: Sequence[str], fields: Mapping[str, Field]) -> dict[str, list[Part]]:

@@ -109,7 +109,8 @@ def scale_of(column: pd.Series, settings: TrainSettings, said: tuple[float, floa
             f"labels {settings.label!r} go from {labels.min():g} to {labels.max():g}, beyond label_range = "
             f"[{low:g}, {high:g}]"
         )
-    middle = EMPATHY_SIMILAR if settings.label == "empathy" else (low + high) / 2
+    is_rating = settings.label == "empathy" and (low, high) == EMPATHY_RANGE
+    middle = EMPATHY_SIMILAR if is_rating else (low + high) / 2
     similar = middle if settings.similar_above is None else settings.similar_above
     return LabelScale(settings.label, low, high, similar, settings.label_scale)
 

@@ -17,12 +17,12 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.named_inputs import needed_features
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.feed import Feed, Loaded, open_bank
-from storyframes_empathy.training.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.moments import Moments, Rows, measure, remembered
 from storyframes_empathy.training.personality import Personality, WithPersonality, read_personality
 from storyframes_empathy.training.projection import Projection, fit_projection, remembered_projection
-from storyframes_empathy.training.provenance import clip_caveats, feature_caveats, versions_of
+from storyframes_empathy.training.provenance import clip_caveats, feature_caveats, missing_caveats, versions_of
 from storyframes_empathy.training.run_folder import (
     RunName,
 )
@@ -106,6 +106,7 @@ class OpenRun:
         return (
             *feature_caveats(self.store, self.versions),
             *clip_caveats(self.settings, self.name.phase),
+            *missing_caveats(self.splits),
             *of_personality,
         )
 
@@ -168,7 +169,7 @@ class OpenRun:
         }
 
         def fit() -> Projection:
-            inputs = clip_inputs(self.settings, ("v",))
+            inputs = self.settings.clip_inputs(("v",))
             dataset = ClipDataset(self.store, inputs, _these_clips(training), split=training.split)
             return fit_projection(dataset, Preparation(own, moments), "v", count)
 
@@ -203,9 +204,8 @@ class OpenRun:
             return lambda batch: rows_of(batch, part)
 
         def measured(names: Sequence[str]) -> dict[str, Moments]:
-            dataset = ClipDataset(
-                self.store, [inputs[name].clip_input() for name in names], _these_clips(training), split=training.split
-            )
+            own = [inputs[name].clip_input(self.settings.lack) for name in names]
+            dataset = ClipDataset(self.store, own, _these_clips(training), split=training.split)
             return measure(dataset, {name: taking(parts[name]) for name in names})
 
         return remembered(folder, keys, measured)

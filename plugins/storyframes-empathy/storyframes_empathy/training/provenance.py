@@ -8,8 +8,8 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
 from storyframes.features import STORIES
 from storyframes.store.feature_store import FeatureStore
-from storyframes_empathy.training.inputs import clip_inputs
 from storyframes_empathy.training.settings import TrainSettings
+from storyframes_empathy.training.splits import Splits
 
 Versions = Mapping[str, Mapping[str, str]]
 """By feature and session; the stories' features are called ``stories/…``."""
@@ -32,7 +32,7 @@ def versions_of(
         settings: say which inputs they are.
         stories: whether the stories' vectors are used.
     """
-    features = {feature for each in clip_inputs(settings, modalities) for feature in needed_features(each, store)}
+    features = {feature for each in settings.clip_inputs(modalities) for feature in needed_features(each, store)}
     sessions = {session for dataset in datasets.values() for session in dataset.clips["session_id"]}
     versions = {feature: _versions(store, feature, sessions) for feature in sorted(features)}
     if stories:
@@ -55,6 +55,16 @@ def feature_caveats(store: FeatureStore, versions: Versions) -> tuple[str, ...]:
         rows = table[(table["feature"] == feature) & table["session_id"].isin(sessions)]
         found |= {f"{name}: {caveat}" for caveats in rows["stamps"] if caveats is not None for caveat in caveats}
     return tuple(sorted(found))
+
+
+def missing_caveats(splits: Splits) -> tuple[str, ...]:
+    """Which inputs are masked in which share of the clips of each split."""
+    found: dict[str, list[str]] = {}
+    for split, dataset in splits.scored.items():
+        for name, share in dataset.missing.items():
+            if share:
+                found.setdefault(name, []).append(f"{share:.0%} of {split}")
+    return tuple(f"{name} is masked where a session lacks it: {', '.join(shares)}" for name, shares in found.items())
 
 
 def clip_caveats(settings: TrainSettings, phase: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storyframes.clips.inputs import ClipInput
+from storyframes.clips.inputs import ERROR, MASK, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
 from storyframes.label_curves import is_label_curve
@@ -54,8 +54,8 @@ class InputSettings(StrictSettings):
     rate: Annotated[float, Field(gt=0)] | None = None
     axis: Axis = Axis.FRAME
 
-    def clip_input(self) -> ClipInput:
-        return ClipInput(self.input, self.columns, self.axis, self.speakers, self.rate)
+    def clip_input(self, missing: str = ERROR) -> ClipInput:
+        return ClipInput(self.input, self.columns, self.axis, self.speakers, self.rate, missing=missing)
 
     @property
     def has_own_rows(self) -> bool:
@@ -117,6 +117,7 @@ class TrainSettings(StrictSettings):
     where: str | None = None
     reflection_story: Literal["all", "chosen"] = "all"  # whose labels the phase reflection has
     keep_partial: bool = False
+    missing: Literal["drop", "mask"] = "drop"  # clips whose session lacks an input of the model
     split_seed: int | None = None
     split_shares: tuple[float, float, float] = WindowSpec.split_shares
     oversampling: Literal["uniform", "paper", "none"] = "uniform"
@@ -137,6 +138,7 @@ class TrainSettings(StrictSettings):
     device: str = "cpu"
     threads: Annotated[int, Field(ge=1)] = 1
     # the modalities
+    rate: Annotated[float, Field(gt=0)] | None = None  # rows a second of inputs that have no rate of their own
     v: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = VISION
     a: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = AUDIO
     t: Annotated[tuple[InputSettings, ...], Field(min_length=1)] = TEXT
@@ -190,8 +192,23 @@ class TrainSettings(StrictSettings):
         return self
 
     def parts(self, modality: str) -> tuple[InputSettings, ...]:
-        """The inputs of v, a or t."""
-        return {"v": self.v, "a": self.a, "t": self.t}[modality]
+        """The inputs of v, a or t, with their rates."""
+        named = {"v": self.v, "a": self.a, "t": self.t}[modality]
+        if self.rate is None:
+            return named
+        rate = {"rate": self.rate}
+        return tuple(
+            part if part.rate or part.axis is not Axis.FRAME else part.model_copy(update=rate) for part in named
+        )
+
+    def clip_inputs(self, modalities: Sequence[str]) -> list[ClipInput]:
+        """The inputs that clips need to have for these modalities."""
+        return [part.clip_input(self.lack) for name in modalities for part in self.parts(name)]
+
+    @property
+    def lack(self) -> str:
+        """What clips are to have instead of an input that their session lacks, as :class:`ClipInput` calls it."""
+        return MASK if self.missing == "mask" else ERROR
 
     def deciding(self, modalities: Sequence[str] = MODALITIES) -> dict[str, Any]:
         """What decides the numbers of a run with these modalities, as JSON has it: not with which processor.
@@ -200,7 +217,9 @@ class TrainSettings(StrictSettings):
         """
         projected = self.components(modalities)
         without: dict[str, Any] = {"device": True, "threads": True, "personality": {"study": True}}
-        without["reflection_story"] = True  # the phase decides whether it decides
+        without |= {"reflection_story": True, "rate": True}  # the phase decides whether it decides; inputs have rates
+        if self.missing == "drop":
+            without["missing"] = True
         if not projected:
             without["pca"] = True
         if self.personality is None:

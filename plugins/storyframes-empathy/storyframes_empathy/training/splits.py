@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.filters import complete_clips, filter_clips, parse_filter
+from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.named_inputs import STORY_FEATURE
 from storyframes.clips.oversampling import OversamplingSampler, PaperOrderOversamplingSampler
@@ -20,7 +20,6 @@ from storyframes.clips.splits import SPLITS, SplitSpec
 from storyframes.features import STORIES
 from storyframes.label_curves import is_label_curve
 from storyframes.store.feature_store import FeatureStore
-from storyframes_empathy.training.inputs import clip_inputs
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
@@ -114,10 +113,13 @@ def open_splits(
     labelled = clips[clips[settings.label].notna()].reset_index(drop=True)
     if not len(labelled):
         raise ValueError(f"no clip of the phase {phase!r} has a label {settings.label!r}")
-    used = clip_inputs(settings, modalities)
-    needed = used if settings.keep_partial else clip_inputs(settings, MODALITIES)
+    used = settings.clip_inputs(modalities)
+    only_used = settings.keep_partial or settings.missing == "mask"
+    needed = used if only_used else settings.clip_inputs(MODALITIES)
     needed = [*needed, ClipInput("story")] if settings.target == "story" else needed
     complete = _complete(labelled, store, needed, settings)
+    if settings.missing == "mask":
+        complete = with_some_input(complete, store, used)
     dropped = unsaid + len(clips) - len(complete)
     if settings.target == "none":  # a window is not another one for every story that it is rated for
         complete = complete.drop_duplicates(["session_id", "start_frame", settings.label])
@@ -149,6 +151,18 @@ def open_splits(
     scale = scale_of(index[settings.label], settings, said)
     labels = dict(zip(complete["clip_id"], numbers(complete[settings.label]).tolist(), strict=True))
     return Splits(training, sampler, scored, counted, scale, labels, _stories(store, settings), dropped)
+
+
+def with_some_input(clips: pd.DataFrame, store: FeatureStore, inputs: Sequence[ClipInput]) -> pd.DataFrame:
+    """The clips that have at least one of the inputs.
+
+    Raises:
+        ValueError: none has.
+    """
+    lacks_all = np.all([lacking_clips(clips, store, requested) for requested in inputs], axis=0)
+    if lacks_all.all():
+        raise ValueError(f"no clip has any of the inputs {', '.join(requested.field for requested in inputs)}")
+    return clips[~lacks_all].reset_index(drop=True)
 
 
 def _of_chosen_stories(clips: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -20,7 +20,7 @@ from storyframes.store.feature_store import FeatureStore
 from storyframes.store.storage.locks import WAIT_S
 from storyframes_empathy.scores.predictions import FILE, write_predictions
 from storyframes_empathy.scores.run_record import Run, RunError, ScoreScale, TrainLabels, read_run, write_run
-from storyframes_empathy.training.inputs import Part, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.inputs import Part, open_parts, rows_of
 from storyframes_empathy.training.labels import best_cut
 from storyframes_empathy.training.provenance import clip_caveats, feature_caveats, versions_of
 from storyframes_empathy.training.run_folder import RunName, held
@@ -91,7 +91,7 @@ def _width(parts: Sequence[Part]) -> int:
 def _read_as(dataset: ClipDataset, settings: TrainSettings) -> ClipDataset:
     """The same clips with the text that is asked for."""
     same = pc.field("clip_id").isin(dataset.clips["clip_id"].tolist())
-    return ClipDataset(dataset.store, clip_inputs(settings, ("t",)), same, split=dataset.split)
+    return ClipDataset(dataset.store, settings.clip_inputs(("t",)), same, split=dataset.split)
 
 
 def _is_there(folder: Path, fingerprint: str) -> bool:

@@ -18,7 +18,7 @@ from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.storage.locks import lock_new_file
 from storyframes_empathy.training.feed import open_bank
-from storyframes_empathy.training.inputs import Part, Preparation, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.amer import attended
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.models.parts import Sequences
@@ -52,7 +52,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> SyntheticStudy:
 
 @pytest.fixture(scope="module")
 def dataset(study: SyntheticStudy) -> ClipDataset:
-    return ClipDataset(study.root, clip_inputs(TrainSettings(), MODALITIES), 'phase == "story_share"')
+    return ClipDataset(study.root, TrainSettings().clip_inputs(MODALITIES), 'phase == "story_share"')
 
 
 def taking(part: Part):

@@ -15,7 +15,7 @@ from storyframes.clips.dataset import ClipDataset
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.benchmark import BenchmarkRequest, prepare_benchmark
 from storyframes_empathy.scores.run_record import read_run
-from storyframes_empathy.training.inputs import Preparation, clip_inputs, open_parts, rows_of
+from storyframes_empathy.training.inputs import Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.build import build
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import Moments, measure
@@ -83,7 +83,7 @@ def test_a_window_without_a_word_has_a_state_of_0() -> None:
 
 
 def test_a_model_is_given_every_word_and_step_of_a_window_as_the_store_has_them(study: SyntheticStudy) -> None:
-    dataset = ClipDataset(study.root, clip_inputs(settings(), ("a", "t")), 'phase == "story_share"')
+    dataset = ClipDataset(study.root, settings().clip_inputs(("a", "t")), 'phase == "story_share"')
     parts = open_parts(dataset, settings(), ("a", "t"))
     moments = {part.name: whole(part.width) for own in parts.values() for part in own}
     batch = {key: torch.from_numpy(value) for key, value in dataset.read(range(len(dataset))).items()}
@@ -110,7 +110,7 @@ def whole(width: int) -> Moments:
 
 
 def test_moments_count_every_word_and_step_of_the_sound_once(study: SyntheticStudy) -> None:
-    dataset = ClipDataset(study.root, clip_inputs(settings(), ("a", "t")), 'phase == "story_share"')
+    dataset = ClipDataset(study.root, settings().clip_inputs(("a", "t")), 'phase == "story_share"')
     parts = {part.name: part for own in open_parts(dataset, settings(), ("a", "t")).values() for part in own}
     found = measure(dataset, {key: (lambda batch, part=part: rows_of(batch, part)) for key, part in parts.items()})
     words, sound = [], []

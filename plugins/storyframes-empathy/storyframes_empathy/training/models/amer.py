@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from storyframes_empathy.training.models.parts import Sequences, in_order, mlp
+from storyframes_empathy.training.models.parts import Sequences, in_order, mlp, only_present
 from storyframes_empathy.training.models.sizes import AmerSizes
 
 NOWHERE = -1e9
@@ -24,14 +24,18 @@ class Amer(nn.Module):
         widths: columns of each modality; those named are used.
         out: values of the result.
         sizes: see there.
+        skips_missing: whether a modality of which a window has no value adds nothing to what is made of the window.
         traits: of personality, whose encoding stands beside that of each modality at every moment, and once more in
             the fusion; 0 for none.
     """
 
-    def __init__(self, widths: Mapping[str, int], out: int, sizes: AmerSizes, traits: int = 0) -> None:
+    def __init__(
+        self, widths: Mapping[str, int], out: int, sizes: AmerSizes, traits: int = 0, *, skips_missing: bool = False
+    ) -> None:
         super().__init__()
         layers = {"v": sizes.encoder_v, "a": sizes.encoder_a, "t": sizes.encoder_t}
         self.order = in_order(list(widths), "vat")
+        self.skips_missing = skips_missing
         self.encoders = nn.ModuleDict({name: mlp(widths[name], layers[name]) for name in self.order})
         self.personality = mlp(traits, sizes.encoder_p) if traits else None
         beside = sizes.encoder_p[-1] if traits else 0
@@ -54,6 +58,10 @@ class Amer(nn.Module):
                 everywhere = encoded[0][:, None, :].expand(-1, each.shape[1], -1)
                 moments[name] = torch.cat([each, everywhere], dim=2)
         looked_at = [attended(2 * moments[name], given.masks[name]) for name in self.order]
+        if self.skips_missing:
+            looked_at = [
+                only_present(each, given.masks[name]) for name, each in zip(self.order, looked_at, strict=True)
+            ]
         return self.head(torch.cat([*looked_at, *encoded], dim=1))
 
 

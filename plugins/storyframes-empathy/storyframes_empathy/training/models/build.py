@@ -37,4 +37,6 @@ def build(
     sizes = getattr(settings, name.value)
     more = {"steps": steps} if getattr(sizes, "time_norm", False) else {}
     more |= {"traits": traits} if traits else {}
+    if settings.missing == "mask" and name is not ModelName.EF_LSTM:  # whose zeros side by side add nothing as they are
+        more["skips_missing"] = True
     return MODELS[name](widths, out, sizes, **more)

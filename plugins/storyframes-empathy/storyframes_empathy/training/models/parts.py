@@ -54,6 +54,11 @@ class Lstm(nn.Module):
         return last[-1] * (lengths > 0).to(last)[:, None]
 
 
+def only_present(encoded: Tensor, mask: Tensor) -> Tensor:
+    """What was made of a modality, (n, width), and 0 for windows without any value of it, by its mask (n, T)."""
+    return encoded * mask.any(dim=1, keepdim=True).to(encoded)
+
+
 @contextmanager
 def without_onednn() -> Iterator[None]:
     """Nothing is computed with oneDNN in this process meanwhile."""

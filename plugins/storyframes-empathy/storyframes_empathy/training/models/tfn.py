@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from storyframes_empathy.training.models.parts import ORDER, Lstm, Sequences, mlp
+from storyframes_empathy.training.models.parts import ORDER, Lstm, Sequences, mlp, only_present
 from storyframes_empathy.training.models.sizes import TfnSizes
 
 
@@ -21,13 +21,15 @@ class Tfn(nn.Module):
         widths: columns of each modality; those named are used.
         out: values of the result.
         sizes: see there.
+        skips_missing: whether a modality of which a window has no value adds nothing to what is made of the window.
     """
 
-    def __init__(self, widths: Mapping[str, int], out: int, sizes: TfnSizes) -> None:
+    def __init__(self, widths: Mapping[str, int], out: int, sizes: TfnSizes, *, skips_missing: bool = False) -> None:
         super().__init__()
         self.order = [name for name in ORDER if name in widths]
+        self.skips_missing = skips_missing
         self.padding_counts = sizes.padding_counts
-        wide = {"v": sizes.hidden_v, "a": sizes.hidden_a, "t": sizes.out_t}
+        self.widths = wide = {"v": sizes.hidden_v, "a": sizes.hidden_a, "t": sizes.out_t}
         self.parts = nn.ModuleDict()
         product = 1
         for name in self.order:
@@ -52,9 +54,18 @@ class Tfn(nn.Module):
 
     def _part(self, name: str, given: Sequences) -> Tensor:
         values, layers = given.values[name], cast("nn.Sequential", self.parts[name])
-        if name != "t":
-            return layers(self._mean(values, given.masks[name]))
-        return layers[1](layers[0](values, given.lengths.get(name)))
+        mask = given.masks[name]
+        if name == "t":
+            encoded = layers[1](layers[0](values, given.lengths.get(name)))
+            return only_present(encoded, mask) if self.skips_missing else encoded
+        if not self.skips_missing:
+            return layers(self._mean(values, mask))
+        # Batch normalisation must not see the zeros of windows without a value, and needs two windows to learn from.
+        present = mask.any(dim=1)
+        encoded = values.new_zeros((len(values), self.widths[name]))
+        if int(present.sum()) > int(self.training):
+            encoded = encoded.index_put((present,), layers(self._mean(values[present], mask[present])).to(encoded))
+        return encoded
 
     def _mean(self, values: Tensor, mask: Tensor) -> Tensor:
         if self.padding_counts:

@@ -1,0 +1,329 @@
+"""What ``train`` takes from a store where nobody said it: phases, label, features, rate, splits.
+
+The paper's kind of study (ratings of empathy that are about stories, with the paper's features) keeps every default of
+:class:`~storyframes_empathy.training.settings.TrainSettings`. Any other study has what its own store holds; what cannot
+be taken from there is said at once, with the option or command that says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from storyframes.array_roles import FRAME_ROW, PER_FRAME
+from storyframes.clips.filters import filter_clips, lacking_clips, parse_filter
+from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
+from storyframes.clips.splits import SPLITS, SplitSpec
+from storyframes.features import CLOCK, STORIES
+from storyframes.label_curves import PREFIX, is_label_curve
+from storyframes.spec import MAIN_ARRAY, Axis
+from storyframes.store.feature_store import FeatureStore
+from storyframes_empathy.training.labels import numbers
+from storyframes_empathy.training.opened import CannotTrainError
+from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings
+
+MODALITY_OF = {Axis.FRAME: "v", Axis.AUDIO_FRAME: "a", Axis.WORD: "t", Axis.UTTERANCE: "t"}
+"""The modality of a feature, by what a row of it stands for."""
+MOST_ROWS_PER_S = 15
+"""The rate of inputs where windows or features have no common frames: the recordings' median, but at most this."""
+_DRAWS = 500  # of splits, until each has clips with a label
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What is trained.
+
+    Attributes:
+        phases: one model is trained for each.
+        modalities: what models are given.
+        settings: by seed.
+        remarks: sentences about what was taken from the store, and which share of clips lacks an input.
+    """
+
+    phases: tuple[str, ...]
+    modalities: tuple[str, ...]
+    settings: Mapping[int, TrainSettings]
+    remarks: tuple[str, ...]
+
+
+def plan_training(
+    store: FeatureStore,
+    settings: TrainSettings,
+    phase: str | None,
+    modalities: tuple[str, ...] | None,
+    seeds: Sequence[int],
+) -> TrainingPlan:
+    """Complete what was asked for by what the store holds.
+
+    Args:
+        store: the features.
+        settings: as they were given; only fields that nobody set are changed.
+        phase: the only one; None takes all with labels.
+        modalities: None takes all that the store has features of.
+        seeds: of the runs; without ``split_seed`` each draws its own splits.
+
+    Raises:
+        CannotTrainError: something is lacking; the message lists all of it.
+        StoreError: there is no clip index.
+    """
+    index = store.clips()
+    study = _Study(store, index, settings)
+    problems = []
+    if phase is not None and phase not in study.phases:
+        problems.append(f"there is no phase {phase!r} in the clip index; there are {', '.join(study.phases) or 'none'}")
+    problems += study.take_label()
+    clips = study.labelled(phase)
+    problems += study.take_inputs(clips)
+    named = modalities or study.with_features
+    problems += [
+        f"no session has a feature of {name} ({what}): 'storyframes run STUDY STORE' with one in its 'features', or "
+        f"train --modalities {'+'.join(study.with_features) or '…'}"
+        for name, what in (("v", "pictures"), ("a", "sound"), ("t", "text"))
+        if name in named and name not in study.with_features
+    ]
+    if problems:
+        raise CannotTrainError("\n".join(problems))
+    study.take_rate_and_masks(clips, named)
+    by_seed = {seed: study.with_splits(seed, clips, problems) for seed in seeds}
+    if problems:
+        raise CannotTrainError("\n".join(dict.fromkeys(problems)))
+    phases = tuple(sorted(clips["phase"].astype(str).unique()))
+    return TrainingPlan(phases, named, by_seed, tuple(study.remarks(clips, phases, named)))
+
+
+class _Study:
+    """A store as training sees it, and the settings while they are completed."""
+
+    def __init__(self, store: FeatureStore, index: pd.DataFrame, settings: TrainSettings) -> None:
+        self.store, self.settings = store, settings
+        self.index = index
+        if settings.where is not None:
+            try:
+                self.index = filter_clips(index, parse_filter(settings.where, index.columns))
+            except (ValueError, SyntaxError) as error:
+                raise CannotTrainError(f"--where: {error}") from None
+        self.given = settings.model_fields_set
+        columns = [name for name in ("participant_id", "split", "split_group") if name in index]
+        self.people = index[columns].drop_duplicates()
+        self.phases = sorted(index["phase"].astype(str).unique())
+        self.is_own = False
+        self.with_features: tuple[str, ...] = ()
+
+    def _take(self, **values: object) -> None:
+        self.settings = self.settings.model_copy(update=values)
+
+    # --- what is learned
+
+    def take_label(self) -> list[str]:
+        """The label, and whether it is about a story; what is lacking."""
+        if "label" not in self.given and not self._has_values("empathy"):
+            candidates = self._candidates()
+            if len(candidates) != 1:
+                return [self._no_single_label(candidates)]
+            self._take(label=candidates[0])
+        label = self.settings.label
+        about_stories = (
+            label in self.index
+            and (self.index[label].notna() & self.index["story_id"].notna()).any()
+            and self.store.has(STORIES, STORY_FEATURE)
+        )
+        says_story = "preset" in self.given or ("target" in self.given and self.settings.target == "story")
+        if not says_story and not about_stories:
+            self.is_own = True
+            preset = {name: value for name, value in PRESETS["regression"].items() if name not in self.given}
+            self._take(**preset)
+            limits = self.index.attrs.get("ranges", {}).get(label)
+            if limits and "label_range" not in self.given:
+                self._take(label_range=tuple(limits))
+        return []
+
+    def _has_values(self, column: str) -> bool:
+        return column in self.index and bool(self.index[column].notna().any())
+
+    def _candidates(self) -> list[str]:
+        """The labels of the store that can be learned: numbers or steps that are not all equal, and curves."""
+        kinds = self.index.attrs.get("schemes", {})
+        columns = [name for name, kind in kinds.items() if name in self.index and kind in ("ordinal", "interval")]
+        varied = [name for name in columns if len(np.unique(numbers(self.index[name].dropna()))) > 1]
+        return [*varied, *(name for name in self.store.all_features if is_label_curve(name))]
+
+    def _no_single_label(self, candidates: Sequence[str]) -> str:
+        if candidates:
+            return f"several labels can be learned: name one, --label {' or --label '.join(candidates)}"
+        kinds = self.index.attrs.get("schemes", {})
+        others = [f"{name} ({kind})" for name, kind in kinds.items() if self._has_values(name)]
+        found = f"there are {', '.join(others)}" if others else "there is none"
+        return (
+            "the clip index has no label that can be learned, an ordinal or interval scheme with at least two values, "
+            f"and no curve; {found}: 'storyframes import labels' takes them from a sheet, and 'storyframes index STUDY "
+            "STORE' joins them to the clips"
+        )
+
+    def labelled(self, phase: str | None) -> pd.DataFrame:
+        """The clips with a label (of a curve, of its sessions) of one phase or of all; every clip if there is none."""
+        label = self.settings.label
+        if label in self.index:
+            chosen = self.index[label].notna()
+        elif is_label_curve(label):
+            chosen = self.index["session_id"].map(lambda session: self.store.has(session, label))
+        else:
+            chosen = pd.Series(True, index=self.index.index)  # open_splits says that there is no such label
+        if phase in self.phases:
+            chosen &= self.index["phase"] == phase
+        chosen = chosen.astype(bool)
+        return self.index[chosen if chosen.any() else slice(None)].reset_index(drop=True)
+
+    # --- from what
+
+    def take_inputs(self, clips: pd.DataFrame) -> list[str]:
+        """The inputs of each modality: the defaults that the store has, else all its features of that kind."""
+        sessions = clips["session_id"].unique().tolist()
+        stored = {name for session in sessions for name in self.store.features(session)}
+        by_modality = self._features_by_modality(sessions, stored)
+        found = []
+        for name in MODALITIES:
+            parts = getattr(self.settings, name)
+            if name not in self.given:
+                usual = tuple(part for part in parts if self._is_stored(part, stored))
+                features = by_modality.get(name, [])
+                parts = usual or tuple(InputSettings(input=feature) for feature in features) or parts
+                if parts != getattr(self.settings, name):
+                    self._take(**{name: parts})
+            if all(self._is_stored(part, stored) for part in parts):
+                found.append(name)
+        self.with_features = tuple(found)
+        if found:
+            return []
+        return ["no session with a label has a feature to learn from: 'storyframes run STUDY STORE' extracts them"]
+
+    def _is_stored(self, part: InputSettings, stored: set[str]) -> bool:
+        try:
+            return "@" in part.input or set(needed_features(part.clip_input(), self.store)) <= stored | {CLOCK}
+        except ValueError:
+            return False
+
+    def _features_by_modality(self, sessions: Sequence[str], stored: set[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for feature in sorted(stored - {CLOCK}):
+            if not feature.startswith(PREFIX):
+                session = next(name for name in sessions if self.store.has(name, feature))
+                values = self.store.spec(session, feature).arrays.get(MAIN_ARRAY)
+                if values is not None and values.axis in MODALITY_OF:
+                    found.setdefault(MODALITY_OF[values.axis], []).append(feature)
+        return found
+
+    def take_rate_and_masks(self, clips: pd.DataFrame, modalities: Sequence[str]) -> None:
+        """A rate where windows or features have no common frames, and masks where some sessions lack an input."""
+        frames = clips["stop_frame"] - clips["start_frame"]
+        parts = [part for name in modalities for part in self.settings.parts(name)]
+        is_by_frame = all(self._is_by_frame(part, clips) for part in parts) or not self.is_own
+        if (
+            "rate" not in self.given
+            and not any(part.rate for part in parts)
+            and (frames.nunique() > 1 or not is_by_frame)
+        ):
+            usual = float(np.median(frames / (clips["stop_s"] - clips["start_s"])))
+            self._take(rate=float(max(1, min(MOST_ROWS_PER_S, round(usual)))))
+        if self.settings.rate:
+            for name in modalities:
+                own = tuple(self._at_rate(part, clips) for part in getattr(self.settings, name))
+                if own != getattr(self.settings, name):
+                    self._take(**{name: own})
+        if self.is_own and not {"missing", "keep_partial"} & self.given:
+            lacks = any(self._lacking(clips, name).any() for name in modalities)
+            self._take(**{"missing": "mask"} if lacks else {"keep_partial": True})
+
+    def _axis_and_arrays(self, part: InputSettings, clips: pd.DataFrame) -> tuple[Axis | None, list[Mapping[str, Any]]]:
+        """What a row of an input's feature stands for, and the feature's arrays in each session that has it."""
+        found = []
+        for feature in needed_features(part.clip_input(), self.store):
+            sessions = [name for name in clips["session_id"].unique() if self.store.has(name, feature)]
+            found += [spec.arrays for spec in self.store.specs(sessions, feature).values()]
+        main = found[0].get(MAIN_ARRAY) if found else None
+        return (main.axis if main else None), found
+
+    def _is_by_frame(self, part: InputSettings, clips: pd.DataFrame) -> bool:
+        """Whether an input has a row for each frame in every session that has it."""
+        axis, arrays = self._axis_and_arrays(part, clips)
+        if axis is None or axis not in (Axis.AUDIO_FRAME, *FRAME_ROW):
+            return True
+        name = FRAME_ROW.get(axis, PER_FRAME)
+        sessions = clips["session_id"].unique()
+        return all(name in of_session for of_session in arrays) and all(self.store.has(one, CLOCK) for one in sessions)
+
+    def _at_rate(self, part: InputSettings, clips: pd.DataFrame) -> InputSettings:
+        """Sound that has no row for each frame everywhere, by the times of its own rows."""
+        if part.axis is not Axis.FRAME or part.rate or self._is_by_frame(part, clips):
+            return part
+        if self._axis_and_arrays(part, clips)[0] is not Axis.AUDIO_FRAME:
+            return part
+        return part.model_copy(update={"axis": Axis.AUDIO_FRAME, "rate": self.settings.rate})
+
+    def _lacking(self, clips: pd.DataFrame, modality: str) -> np.ndarray:
+        """Which clips lack an input of a modality."""
+        inputs = self.settings.clip_inputs((modality,))
+        return np.any([lacking_clips(clips, self.store, requested) for requested in inputs], axis=0)
+
+    # --- with whom
+
+    def with_splits(self, seed: int, clips: pd.DataFrame, problems: list[str]) -> TrainSettings:
+        """The settings of a seed: with splits that all have labelled clips, as far as there are participants.
+
+        Only where labels are about no story. The seed's own draw is kept if it will do; else shares are those of one
+        group of participants for val and one for test, and draws are tried in the order of their seeds.
+        """
+        settings = self.settings
+        if not self.is_own or {"split_seed", "split_shares"} & self.given:
+            return settings
+        groups = clips["split_group"] if "split_group" in clips else pd.factorize(clips["participant_id"])[0]
+        count = len(np.unique(groups))
+        if count == 1:
+            if settings.keep == "best":
+                problems.append(
+                    "all labelled recordings are of one participant, or of participants who met: nobody is left to "
+                    "validate with. Give each person an id of their own in the column participant_id of the table "
+                    "'sessions' and index again, or train with --keep last, which scores what it was trained with"
+                )
+            return settings.model_copy(update={"split_shares": (1.0, 0.0, 0.0)})
+        wanted = SPLITS[: min(count, 3)]
+        few = ((count - 2) / count, 1 / count, 1 / count) if count > 2 else (0.5, 0.5, 0.0)
+        for shares in (settings.split_shares, few):
+            for draw in (seed, *range(10_000 * (seed + 1), 10_000 * (seed + 1) + _DRAWS)):
+                if set(self._splits(draw, shares, clips)) >= set(wanted):
+                    return settings.model_copy(update={"split_seed": draw, "split_shares": shares})
+        problems.append(
+            f"of {count} participants (or groups who met) with labels none can be drawn for "
+            f"{' and '.join(wanted[1:])}: give split_shares and split_seed in the section [train]"
+        )
+        return settings
+
+    def _splits(self, seed: int, shares: tuple[float, float, float], clips: pd.DataFrame) -> pd.Series:
+        """The splits of the participants of ``clips``."""
+        drawn = SplitSpec(seed, shares).applied(self.people)
+        return drawn.loc[drawn["participant_id"].isin(clips["participant_id"].unique()), "split"]
+
+    # --- what is said of it
+
+    def remarks(self, clips: pd.DataFrame, phases: Sequence[str], modalities: Sequence[str]) -> Iterator[str]:
+        settings = self.settings
+        if self.is_own:
+            limits = settings.label_range
+            scale = f" ({limits[0]:g} to {limits[1]:g})" if limits else ""
+            yield f"label {settings.label}{scale}, phase{'s' * (len(phases) > 1)} {', '.join(phases)}"
+            for name in modalities:
+                yield f"{name}: {', '.join(part.input for part in settings.parts(name))}"
+        if "rate" not in self.given and settings.rate:
+            yield f"windows or features have no common frames: inputs have {settings.rate:g} rows a second (--rate)"
+        for name in modalities:
+            lacking = self._lacking(clips, name)
+            if lacking.any():
+                sessions = clips.loc[lacking, "session_id"].nunique()
+                what = "masked" if settings.missing == "mask" else "left out (--missing mask keeps them)"
+                yield (
+                    f"{name} is missing in {lacking.mean():.0%} of the labelled clips, of {sessions} of "
+                    f"{clips['session_id'].nunique()} sessions: {what}"
+                )

@@ -1,0 +1,238 @@
+"""A study that is not the paper's trains: defaults are taken from its store, and what is lacking is said at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from empathy_support.planted_study import SMALL
+from support.stores import local
+from support.synthetic_features import publish
+from typer.testing import CliRunner
+
+from storyframes.clips.dataset import ClipDataset
+from storyframes.clips.window_spec import WindowSpec
+from storyframes.spec import ArraySpec, Axis, FeatureSpec
+from storyframes.store import catalogue
+from storyframes.store.feature_store import FeatureStore
+from storyframes.store.layout import create_store
+from storyframes.store.publish import FeatureWriter
+from storyframes_empathy.commands.app import app
+from storyframes_empathy.scores.predictions import read_predictions
+from storyframes_empathy.scores.run_record import read_run
+from storyframes_empathy.training.inputs import Preparation, open_parts
+from storyframes_empathy.training.models.build import build
+from storyframes_empathy.training.moments import Moments
+from storyframes_empathy.training.opened import CannotTrainError
+from storyframes_empathy.training.own_study import plan_training
+from storyframes_empathy.training.settings import ModelName, TrainSettings, load_train_settings
+from tasks.clip_index.index import build_clip_index, write_clip_index
+from tasks.study.labels import Label, Scheme, SchemeType
+from tasks.study.load import Session, Study
+
+SECONDS, WINDOW_S = 6, 2
+RAPPORT = Scheme("rapport", SchemeType.INTERVAL, 0.0, 100.0)
+RATES = (10, 25, 5, 10, 25, 10, 10, 10)  # of sessions s0, s1, …
+NO_CAMERA, NO_SOUND, NOTHING = "s0", "s1", "s2"
+
+
+def write_own_store(
+    root: Path,
+    *,
+    lacking: Mapping[str, Sequence[str]],
+    schemes: Sequence[Scheme] = (RAPPORT,),
+    people: Sequence[str] = tuple(f"p{number}" for number in range(len(RATES))),
+    rates: Sequence[int] = RATES,
+    window: WindowSpec | None = None,
+) -> FeatureStore:
+    """Sessions without phases, with a face's 3 columns for each frame and 4 of the sound for each 20 ms."""
+    create_store(root)
+    generator = np.random.default_rng(0)
+    names = [f"s{number}" for number in range(len(people))]
+    for session, rate in zip(names, rates, strict=False):
+        time = np.arange(SECONDS * rate) / rate
+        publish(root, session, "frames", {"time": time})
+        sound = np.arange(SECONDS * 50) / 50
+        for feature, axis, rows, width in (
+            ("faces", Axis.FRAME, time, 3),
+            ("voice", Axis.AUDIO_FRAME, sound, 4),
+        ):
+            if feature in lacking.get(session, ()):
+                continue
+            arrays = {"values": ArraySpec(axis, "float32", "values", shape=(width,), dims=("column",))}
+            if axis is Axis.AUDIO_FRAME:
+                arrays["time"] = ArraySpec(axis, "float64", "when")
+            with FeatureWriter(local(root), session, FeatureSpec(feature, "of a test", arrays)) as out:
+                out.write("values", generator.normal(50, 9, (len(rows), width)).astype(np.float32))
+                if "time" in arrays:
+                    out.write("time", rows)
+                out.publish("f", {})
+    catalogue.compact(local(root))
+    labels = [
+        Label(session, scheme.name, float(10 * number + 5))
+        for scheme in schemes
+        for number, session in enumerate(names)
+    ]
+    study = Study(
+        Path("/nowhere"),
+        {name: _session(name, person) for name, person in zip(names, people, strict=True)},
+        schemes={scheme.name: scheme for scheme in schemes},
+        labels=tuple(labels),
+    )
+    spec = window or WindowSpec(window_s=WINDOW_S, stride_s=1, window=None, stride=None)
+    write_clip_index(build_clip_index(study, spec, FeatureStore(root)).clips, local(root))
+    return FeatureStore(root)
+
+
+def _session(name: str, person: str) -> Session:
+    return Session(session_id=name, participant_id=person, video="no.mp4")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
+    lacking = {NO_CAMERA: ["faces"], NO_SOUND: ["voice"], NOTHING: ["faces", "voice"]}
+    return write_own_store(tmp_path_factory.mktemp("own") / "features", lacking=lacking)
+
+
+def train(store: FeatureStore, out: Path, *more: str):
+    toml = out.parent / "sizes.toml"
+    sizes = "\n".join(
+        f"[train.{name}]\n" + "\n".join(f"{key} = {json.dumps(value)}" for key, value in sizes.items())
+        for name, sizes in SMALL.items()
+    )
+    toml.write_text(sizes)
+    asked = ["--out", str(out), "--epochs", "1", "--config", str(toml), "--json", *more]
+    return CliRunner().invoke(app, ["train", store.storage.location, *asked])
+
+
+def test_ones_own_study_trains_with_no_option_and_says_what_it_took(store, tmp_path: Path) -> None:
+    result = train(store, tmp_path / "runs")
+    assert result.exit_code == 0, result.output
+    said = result.stderr
+    assert "label rapport (0 to 100), phase session" in said
+    assert "v: faces" in said
+    assert "a: voice" in said
+    assert "inputs have 10 rows a second (--rate)" in said
+    assert "v is missing in 25% of the labelled clips, of 2 of 8 sessions: masked" in said
+    runs = json.loads(result.stdout)["runs"]
+    assert [(run["phase"], run["modalities"], run["status"]) for run in runs] == [("session", "v+a", "done")] * 3
+    run = read_run(Path(runs[0]["folder"]))
+    assert (run.scheme, run.minimum, run.maximum, run.threshold) == ("rapport", 0, 100, 50)
+    assert any("faces is masked where a session lacks it" in caveat for caveat in run.caveats)
+    table = read_predictions(Path(runs[0]["folder"]), run).table
+    assert set(table["split"]) == {"val", "test"}
+    assert np.isfinite(table["score"]).all()
+    assert NOTHING not in set(table["session_id"])
+    evaluated = CliRunner().invoke(app, ["evaluate", str(tmp_path / "runs")])
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+@pytest.mark.parametrize("model", ModelName)
+def test_every_model_trains_on_sessions_that_lack_a_modality(store, tmp_path: Path, model: ModelName) -> None:
+    result = train(store, tmp_path / "runs", "--model", model, "--seeds", "0")
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "runs/session" / model / "v+a/0/epochs.jsonl").read_text().splitlines()
+    (epoch,) = map(json.loads, lines)
+    assert np.isfinite([epoch["train_mse"], epoch["val_mse"]]).all()
+
+
+@pytest.mark.parametrize("model", ModelName)
+def test_a_modality_that_a_window_lacks_adds_nothing(store: FeatureStore, model: ModelName) -> None:
+    plan = plan_training(store, TrainSettings.model_validate(SMALL), None, None, [0])
+    settings = plan.settings[0]
+    dataset = ClipDataset(store, settings.clip_inputs(("v", "a")), f'session_id == "{NO_CAMERA}"')
+    parts = open_parts(dataset, settings, ("v", "a"))
+    moments = {part.name: Moments.none(part.width) for own in parts.values() for part in own}
+    batch = {name: torch.from_numpy(values) for name, values in dataset.read(range(len(dataset))).items()}
+    assert torch.isnan(batch["faces"]).all()
+    assert not batch["faces_mask"].any()
+    given = Preparation(parts, moments)(batch)
+    torch.manual_seed(0)
+    network = build(model, {"v": 3, "a": 4}, 1, settings, steps=20)
+    network.train()
+    network(given).sum().backward()
+    part = {"amer": "encoders.v", "lf_lstm": "lstms.v", "tfn": "parts.v"}.get(model)
+    of_v = [weights.grad for name, weights in network.named_parameters() if part and name.startswith(part)]
+    assert part is None or of_v
+    assert all(grad is None or not grad.any() for grad in of_v)
+    if model is ModelName.EF_LSTM:  # a is before v, side by side
+        assert not network.lstm.lstm.weight_ih_l0.grad[:, 4:].any()
+    assert all(weights.grad is None or torch.isfinite(weights.grad).all() for weights in network.parameters())
+
+
+def test_the_sound_and_faces_of_a_clip_are_of_its_own_seconds_at_any_rate(store: FeatureStore) -> None:
+    settings = plan_training(store, TrainSettings(), None, None, [0]).settings[0]
+    dataset = ClipDataset(store, settings.clip_inputs(("v", "a")))
+    place = int(np.flatnonzero((dataset.clips["session_id"] == "s4") & (dataset.clips["start_s"] == 1))[0])
+    clip = dataset[place]
+    faces, voice = store.read("s4", "faces"), store.read("s4", "voice")
+    points = 1 + np.arange(20) / 10
+    # 25 frames a second: of two rows equally near the earlier
+    rows = [int(np.argmin(np.round(np.abs(np.arange(len(faces)) / 25 - point), 9))) for point in points]
+    np.testing.assert_array_equal(clip["faces"], faces[rows])
+    np.testing.assert_array_equal(clip["voice"], voice[50:150:5])
+
+
+def test_the_papers_kind_of_study_keeps_every_default(tmp_path: Path) -> None:
+    from support.synthetic_features import write_features
+
+    paper = FeatureStore(write_features(tmp_path / "store").root)
+    asked = load_train_settings(None)
+    plan = plan_training(paper, asked, None, None, [0, 1])
+    assert plan.settings == {0: asked, 1: asked}
+    assert plan.modalities == ("v", "a", "t")
+    assert plan.phases == ("reflection", "story_share")
+    assert plan.remarks == ()
+
+
+def test_all_that_is_lacking_is_said_at_once(store: FeatureStore, tmp_path: Path) -> None:
+    other = Scheme("warmth", SchemeType.ORDINAL, 0.0, 100.0)
+    two = write_own_store(tmp_path / "two", lacking={}, schemes=(RAPPORT, other))
+    with pytest.raises(CannotTrainError) as refused:
+        plan_training(two, TrainSettings(), "lunch", ("v", "t"), [0])
+    message = str(refused.value)
+    assert "there is no phase 'lunch' in the clip index; there are session" in message
+    assert "several labels can be learned: name one, --label rapport or --label warmth" in message
+    assert "no session has a feature of t (text)" in message
+    assert "train --modalities v+a" in message
+    mood = write_own_store(tmp_path / "none", lacking={}, schemes=())
+    with pytest.raises(CannotTrainError, match="no label that can be learned.*'storyframes import labels'"):
+        plan_training(mood, TrainSettings(), None, None, [0])
+
+
+@pytest.mark.parametrize(("count", "splits"), [(2, {"train", "val"}), (3, {"train", "val", "test"})])
+def test_few_participants_are_in_as_many_splits_as_there_can_be(tmp_path: Path, count: int, splits: set[str]) -> None:
+    few = write_own_store(tmp_path / "few", lacking={}, people=[f"p{number}" for number in range(count)])
+    result = train(few, tmp_path / "runs", "--seeds", "0,1")
+    assert result.exit_code == 0, result.output
+    for seed in "01":
+        folder = tmp_path / "runs/session/lf_lstm/v+a" / seed
+        assert set(read_predictions(folder, read_run(folder)).table["split"]) == splits - {"train"}
+
+
+def test_one_participant_is_explained_and_trains_with_keep_last(tmp_path: Path) -> None:
+    one = write_own_store(tmp_path / "one", lacking={}, people=["p0", "p0"])
+    refused = train(one, tmp_path / "runs")
+    assert refused.exit_code == 2
+    assert "nobody is left to validate with" in refused.stderr.replace("\n", " ")
+    result = train(one, tmp_path / "runs", "--keep", "last", "--seeds", "0")
+    assert result.exit_code == 0, result.output
+
+
+def test_windows_of_equal_frames_have_no_rate_and_no_masks(tmp_path: Path) -> None:
+    alike = write_own_store(tmp_path / "alike", lacking={}, rates=(10,) * 8)
+    settings = plan_training(alike, TrainSettings(), None, ("v",), [0]).settings[0]
+    assert (settings.rate, settings.missing) == (None, "drop")
+    assert settings.label_range == (0, 100)
+
+
+def test_given_settings_are_kept(store: FeatureStore) -> None:
+    given = {"label": "rapport", "rate": 5, "missing": "drop", "label_range": (0, 200), "split_seed": 3}
+    plan = plan_training(store, TrainSettings.model_validate(given), "session", ("v",), [0, 1])
+    for settings in plan.settings.values():
+        assert {name: getattr(settings, name) for name in given} == given
+    assert any("left out (--missing mask keeps them)" in remark for remark in plan.remarks)
