@@ -141,16 +141,11 @@ class Gather(Generic[O]):
     finds out itself. A unit that failed for a reason that may pass is tried again when the rest is done. A unit whose
     worker died may be innocent (a neighbour in the same process, or in its own task, killed it), so at the very end
     each such unit is tried once more, alone.
-
-    Attributes:
-        executor: does the units.
-        settled: called with every outcome that is final.
-        at_once: how many tasks of a kind are submitted at the same time.
     """
 
-    executor: Executor[O]
-    settled: Callable[[O], None] = lambda _: None
-    at_once: int = AT_ONCE
+    executor: Executor[O]  # does the units
+    settled: Callable[[O], None] = lambda _: None  # called with every outcome that is final
+    at_once: int = AT_ONCE  # how many tasks of a kind are submitted at the same time
     _ranked: list[_Ranked[O]] = field(default_factory=list)
     _order: TopologicalSorter[int] = field(default_factory=TopologicalSorter)  # of the ranks: what waits for what
     _ready: dict[Hashable, list[_Ranked[O]]] = field(default_factory=lambda: defaultdict(list))  # a heap for each kind

@@ -18,20 +18,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Interruption:
-    """How this process ends when it is interrupted. A process has one set of signal handlers, so it has one of these.
+    """How this process ends when it is interrupted; one object, since a process has one set of signal handlers."""
 
-    Attributes:
-        promise: what holds if the command is interrupted now; its last words then.
-        leaves_at_once: the process ends without what libraries do at exit: Prefect would try for minutes to reach a
-            dead server.
-        orderly_s: seconds that taking down a cluster and a server may take.
-        asked_at: by :func:`time.monotonic`, when the first signal arrived.
-    """
-
-    promise: str = ""
+    promise: str = ""  # what holds if the command is interrupted now; its last words then
+    # the process ends without what libraries do at exit: Prefect would try for minutes to reach a dead server
     leaves_at_once: bool = False
-    orderly_s: float = 10.0
-    asked_at: float | None = None
+    orderly_s: float = 10.0  # seconds that taking down a cluster and a server may take
+    asked_at: float | None = None  # by :func:`time.monotonic`, when the first signal arrived
 
     def end_in_order(self) -> None:
         """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt or SystemExit, once.

@@ -123,27 +123,17 @@ def planned(run: Run) -> Run:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run did.
+    """What a run did."""
 
-    Attributes:
-        outcomes: one for each session and feature asked for.
-        submitted: how many units were submitted for those that were due.
-        clips: rows of the clip index after it.
-        seconds: how long it took.
-        problem: why the catalogue or the clip index could not be written; empty if they could.
-        excluded: sessions asked for that give no clips because something is wrong with them, and what it is.
-        warnings: by session, what is odd about its clips.
-        remarks: about the clip index as a whole.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    submitted: int
-    clips: int
-    seconds: float
-    problem: str = ""
+    outcomes: tuple[Outcome, ...]  # one for each session and feature asked for
+    submitted: int  # how many units were submitted for those that were due
+    clips: int  # rows of the clip index after it
+    seconds: float  # how long it took
+    problem: str = ""  # why the catalogue or the clip index could not be written; empty if they could
+    # sessions asked for that give no clips because something is wrong with them, and what it is
     excluded: Mapping[str, str] = field(default_factory=dict)
-    warnings: Mapping[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)  # by session, what is odd about its clips
+    remarks: tuple[str, ...] = ()  # about the clip index as a whole
 
     @property
     def failed(self) -> tuple[Outcome, ...]:

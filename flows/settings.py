@@ -27,12 +27,9 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True)
 class PlugInSections(Mapping[str, BaseModel]):
-    """The sections of plug-ins by name; a plug-in is imported when its section is read.
+    """The sections of plug-ins by name; a plug-in is imported when its section is read."""
 
-    Attributes:
-        content: the sections that the file has, unvalidated; the others have their defaults.
-    """
-
+    # the sections that the file has, unvalidated; the others have their defaults
     content: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> BaseModel:

@@ -39,29 +39,21 @@ _OURS = ("storyframes", "tasks")  # packages whose own messages never quote what
 
 @dataclass(frozen=True, slots=True)  # a study may have a million
 class ExtractionUnit:
-    """What is due of one track of a session, done in one go.
+    """What is due of one track of a session, done in one go."""
 
-    Attributes:
-        store: the feature store's location.
-        source: the track's files as they were when the unit was planned.
-        features: one feature, or several that share one pass over the frames.
-        settings: of all extractors.
-        since: by feature that is forced, the count of the version that was current when the unit was planned: a later
-            one with the right fingerprint is this unit done, by whichever run. Of other features any version will do.
-        after: features of the same track that must have ended before this begins, well or not, where they are due as
-            well.
-        needs: what it needs of a worker, in Dask's resources.
-        cost: CPU-seconds that it will take, in order of magnitude; what costs most should begin first. 0 where nothing
-            says how long the recording is.
-    """
-
-    store: str
-    source: Source
-    features: tuple[str, ...]
-    settings: ExtractorsSettings
+    store: str  # the feature store's location
+    source: Source  # the track's files as they were when the unit was planned
+    features: tuple[str, ...]  # one feature, or several that share one pass over the frames
+    settings: ExtractorsSettings  # of all extractors
+    # by feature that is forced, the count of the version that was current when the unit was planned: a later one with
+    # the right fingerprint is this unit done, by whichever run. Of other features any version will do
     since: Mapping[str, int] = field(default_factory=dict)
+    # features of the same track that must have ended before this begins, well or not, where they are due as well
     after: tuple[str, ...] = ()
+    # what it needs of a worker, in Dask's resources
     needs: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
+    # CPU-seconds that it will take, in order of magnitude; what costs most should begin first. 0 where nothing says how
+    # long the recording is
     cost: float = 0.0
 
     @property
@@ -111,31 +103,20 @@ class ExtractionUnit:
 
 @dataclass(frozen=True, slots=True)  # a study may have a million
 class Outcome:
-    """What came of one feature of one session: small, and free of anything private.
-
-    Attributes:
-        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
-        status: as recorded.
-        skipped: nothing was done because the current version is up to date.
-        reason: why not done.
-        rows, bytes: of the current version.
-        seconds: how long the unit took, with what shared its pass.
-        caveats: what a user of the values must know.
-        transient: it failed for a reason that may pass (a network file system, a busy object store).
-        version: which is current; empty where none is.
-    """
+    """What came of one feature of one session: small, and free of anything private."""
 
     session_id: str
-    feature: str
-    status: Status
-    skipped: bool = False
-    reason: str = ""
-    transient: bool = False
+    feature: str  # as it is called in the store: of another track than the session's own, ``<feature>@<track>``
+    status: Status  # as recorded
+    skipped: bool = False  # nothing was done because the current version is up to date
+    reason: str = ""  # why not done
+    transient: bool = False  # it failed for a reason that may pass (a network file system, a busy object store)
+    # rows, bytes: of the current version
     rows: int = 0
     bytes: int = 0
-    seconds: float = 0.0
-    caveats: tuple[str, ...] = ()
-    version: str = ""
+    seconds: float = 0.0  # how long the unit took, with what shared its pass
+    caveats: tuple[str, ...] = ()  # what a user of the values must know
+    version: str = ""  # which is current; empty where none is
 
     @property
     def failed(self) -> bool:

@@ -30,21 +30,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Proposal:
-    """One clock of a session.
+    """One clock of a session."""
 
-    Attributes:
-        session_id, track, clock: which; a track without a clock gets one of its own name.
-        outcome: what came of it.
-        match: what was measured; None where nothing could be, or was.
-        reason: why it was refused; else empty.
-    """
-
+    # session_id, track, clock: which; a track without a clock gets one of its own name
     session_id: str
     track: str
     clock: str
-    outcome: Outcome
-    match: Match | None = None
-    reason: str = ""
+    outcome: Outcome  # what came of it
+    match: Match | None = None  # what was measured; None where nothing could be, or was
+    reason: str = ""  # why it was refused; else empty
 
     @property
     def measured(self) -> MeasuredClock:

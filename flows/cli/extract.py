@@ -197,17 +197,11 @@ def _target(out: Path, feature: str, count: int) -> Path:
 
 @dataclass(frozen=True)
 class Demo:
-    """A copy of the demo that a user may change.
+    """A copy of the demo that a user may change."""
 
-    Attributes:
-        study: the study's folder.
-        config: its configuration.
-        features: where its features go.
-    """
-
-    study: Path
-    config: Path
-    features: Path
+    study: Path  # the study's folder
+    config: Path  # its configuration
+    features: Path  # where its features go
 
 
 def copy_demo(folder: Path) -> Demo:

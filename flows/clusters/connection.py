@@ -46,15 +46,10 @@ def _show(worker: Needs) -> str:
 
 @dataclass(frozen=True)
 class Connection:
-    """A scheduler, and what one needs to be let in.
+    """A scheduler, and what one needs to be let in."""
 
-    Attributes:
-        address: ``tls://host:port``.
-        security: the certificates; without them a scheduler that lets everybody in.
-    """
-
-    address: str
-    security: Security | None = None
+    address: str  # ``tls://host:port``
+    security: Security | None = None  # the certificates; without them a scheduler that lets everybody in
 
     @property
     def options(self) -> dict[str, Any]:

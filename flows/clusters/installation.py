@@ -29,20 +29,14 @@ _CODE = {".py", ".conf", ".inc", ".json", ".toml"}
 
 @dataclass(frozen=True)
 class Installation:
-    """What a process works with.
+    """What a process works with."""
 
-    Attributes:
-        version: of storyframes.
-        code: SHA-256 over the names and contents of its files as they are on the disk.
-        python: major and minor version: tasks travel pickled.
-        libraries: versions by distribution, without the part that names a build (``+cu124``): a GPU's is another.
-        plug_ins: by package of a plug-in that does the work, the digest of its code; "" where it is not installed.
-    """
-
-    version: str
-    code: str
-    python: str
+    version: str  # of storyframes
+    code: str  # SHA-256 over the names and contents of its files as they are on the disk
+    python: str  # major and minor version: tasks travel pickled
+    # versions by distribution, without the part that names a build (``+cu124``): a GPU's is another
     libraries: Mapping[str, str]
+    # by package of a plug-in that does the work, the digest of its code; "" where it is not installed
     plug_ins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

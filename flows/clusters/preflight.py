@@ -33,23 +33,15 @@ _VALUES_DEPEND_ON = ("torch", "openvino", "av", "opencv-python-headless", "opens
 
 @dataclass(frozen=True)
 class Expectations:
-    """What every worker must have.
+    """What every worker must have."""
 
-    Attributes:
-        installation: of the flow.
-        inputs: some files of the study and the digests of their ends; they stand for all, which lie beside them.
-        mark: of the run, in the feature store; a folder has to be writable.
-        api: the Prefect server's URL.
-        settings: of the extractors.
-        features: what they are to extract; the programs that they run have to be there.
-    """
-
-    installation: Installation
+    installation: Installation  # of the flow
+    # some files of the study and the digests of their ends; they stand for all, which lie beside them
     inputs: Mapping[Path, str]
-    mark: RunMark
-    api: str
-    settings: ExtractorsSettings
-    features: tuple[str, ...]
+    mark: RunMark  # of the run, in the feature store; a folder has to be writable
+    api: str  # the Prefect server's URL
+    settings: ExtractorsSettings  # of the extractors
+    features: tuple[str, ...]  # what they are to extract; the programs that they run have to be there
 
 
 @contextmanager

@@ -17,19 +17,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Attributes:
-        about: its name.
-        state: whether it is available.
-        what: what was found.
-        advice: what to do about a gap, or a fault.
-    """
-
-    about: str
-    state: State
-    what: str
-    advice: str = ""
+    about: str  # its name
+    state: State  # whether it is available
+    what: str  # what was found
+    advice: str = ""  # what to do about a gap, or a fault
 
     @property
     def is_fault(self) -> bool:

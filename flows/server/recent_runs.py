@@ -20,23 +20,14 @@ _TAG = "storyframes-process:"
 
 @dataclass(frozen=True)
 class RecentRun:
-    """One run of a flow.
+    """One run of a flow."""
 
-    Attributes:
-        name: as Prefect called it.
-        flow: which flow.
-        state: Completed, PartialSuccess, Failed, Crashed, Running, Scheduled, …
-        message: of the state: counts, or why it could not be done.
-        started: UTC; None before it starts.
-        seconds: how long it has run, or ran.
-    """
-
-    name: str
-    flow: str
-    state: str
-    message: str
-    started: datetime | None
-    seconds: float
+    name: str  # as Prefect called it
+    flow: str  # which flow
+    state: str  # Completed, PartialSuccess, Failed, Crashed, Running, Scheduled, …
+    message: str  # of the state: counts, or why it could not be done
+    started: datetime | None  # UTC; None before it starts
+    seconds: float  # how long it has run, or ran
 
     def to_json(self) -> dict[str, object]:
         return asdict(self) | {"started": self.started.isoformat() if self.started else None}

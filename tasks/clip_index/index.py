@@ -54,18 +54,13 @@ _SLACK_S = 1.0  # phases are noted by hand; one may end this much after the last
 
 @dataclass(frozen=True)
 class ClipIndex:
-    """The clips of a study.
+    """The clips of a study."""
 
-    Attributes:
-        clips: one row per window and what it is labelled of (see :func:`storyframes.clips.clip_index.clip_rows`).
-        excluded: sessions that give no clips because something is wrong with them, and what it is.
-        warnings: by session, what is odd about those that do.
-        remarks: what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed.
-    """
-
+    # one row per window and what it is labelled of (see :func:`storyframes.clips.clip_index.clip_rows`)
     clips: pd.DataFrame
-    excluded: Mapping[str, str]
-    warnings: Mapping[str, str]
+    excluded: Mapping[str, str]  # sessions that give no clips because something is wrong with them, and what it is
+    warnings: Mapping[str, str]  # by session, what is odd about those that do
+    # what is to be said of the index as a whole: why it is empty, a split that is, a rate that was assumed
     remarks: tuple[str, ...] = ()
 
 

@@ -31,23 +31,18 @@ class Within(StrEnum):
 
 @dataclass(frozen=True)
 class LabelRule:
-    """How the labels of one scheme meet clips.
-
-    Attributes:
-        within: how a window's value comes of labelled parts; None: the mean for intervals, else the majority.
-        raters: "mean" (of numbers and curves; of names the one that most raters give, none where two are as many),
-            "all" (a column, or a curve, for each rater), or one rater's id.
-        person: whose labels, a person_id or a role; needed where a session has those of several.
-        between: of a curve, what it has between its moments; None is the nearest of them.
-        longest_gap_s: of a curve, the longest gap that this bridges (:class:`storyframes.label_curves.CurveRule`).
-    """
+    """How the labels of one scheme meet clips."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}  # pydantic reads the section into this class
 
+    # how a window's value comes of labelled parts; None: the mean for intervals, else the majority
     within: Within | None = None
+    # "mean" (of numbers and curves; of names the one that most raters give, none where two are as many), "all" (a
+    # column, or a curve, for each rater), or one rater's id
     raters: str = MEAN
-    person: str | None = None
-    between: Between | None = None
+    person: str | None = None  # whose labels, a person_id or a role; needed where a session has those of several
+    between: Between | None = None  # of a curve, what it has between its moments; None is the nearest of them
+    # of a curve, the longest gap that this bridges (:class:`storyframes.label_curves.CurveRule`)
     longest_gap_s: float | None = None
 
     @property

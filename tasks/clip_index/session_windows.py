@@ -41,34 +41,22 @@ class RowsDifferError(Exception):
 
 @dataclass(frozen=True)
 class Recorded:
-    """When a session was recorded, in its seconds, as far as the store knows.
+    """When a session was recorded, in its seconds, as far as the store knows."""
 
-    Attributes:
-        frames: how many there are of the track that is cut; None where their times are not known.
-        frame_s: when the first and the last of them are; None where there is none.
-        rate: frames per second; None of fewer than two frames.
-        sound_s: when the first and the last row of sound are; None where there is none.
-        tracks: by track, from when to when it recorded; empty where the session has no other track than its own.
-    """
-
-    frames: int | None = None
-    frame_s: Span | None = None
-    rate: float | None = None
-    sound_s: Span | None = None
+    frames: int | None = None  # how many there are of the track that is cut; None where their times are not known
+    frame_s: Span | None = None  # when the first and the last of them are; None where there is none
+    rate: float | None = None  # frames per second; None of fewer than two frames
+    sound_s: Span | None = None  # when the first and the last row of sound are; None where there is none
+    # by track, from when to when it recorded; empty where the session has no other track than its own
     tracks: Mapping[str, Span] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SessionWindows:
-    """What was found of the sessions.
+    """What was found of the sessions."""
 
-    Attributes:
-        table: a row for each (:data:`storyframes.clips.windows.WINDOWS_SCHEMA`), by their ids.
-        unreadable: the sessions that have no row, and why.
-    """
-
-    table: pa.Table
-    unreadable: Mapping[str, str]
+    table: pa.Table  # a row for each (:data:`storyframes.clips.windows.WINDOWS_SCHEMA`), by their ids
+    unreadable: Mapping[str, str]  # the sessions that have no row, and why
 
     def recorded(self) -> dict[str, Recorded]:
         """By session when it was recorded."""
@@ -208,17 +196,11 @@ def read_signals(
 
 @dataclass(frozen=True)
 class _Faces:
-    """What a feature says of the faces in a track's frames.
+    """What a feature says of the faces in a track's frames."""
 
-    Attributes:
-        feature: without the track; empty where no feature tracks a face.
-        tracked: (T,) float32, see :meth:`storyframes.face_tracking.FaceRule.tracked`.
-        confidence: (T,) 0..1; None where the feature has none.
-    """
-
-    feature: str = ""
-    tracked: np.ndarray | None = None
-    confidence: np.ndarray | None = None
+    feature: str = ""  # without the track; empty where no feature tracks a face
+    tracked: np.ndarray | None = None  # (T,) float32, see :meth:`storyframes.face_tracking.FaceRule.tracked`
+    confidence: np.ndarray | None = None  # (T,) 0..1; None where the feature has none
 
 
 def _read_faces(store: FeatureStore, session_id: str, track: str) -> _Faces:

@@ -35,15 +35,11 @@ class Use:
 
 @dataclass(frozen=True)
 class SharedRecording:
-    """A recording that several sessions name.
+    """A recording that several sessions name."""
 
-    Attributes:
-        uses: by whom, in the order of the table of sessions.
-        is_cut: whether the sessions are parts of one long file on purpose: all name the same path, and the phases of
-            each are before or after those of every other.
-    """
-
-    uses: tuple[Use, ...]
+    uses: tuple[Use, ...]  # by whom, in the order of the table of sessions
+    # whether the sessions are parts of one long file on purpose: all name the same path, and the phases of each are
+    # before or after those of every other
     is_cut: bool
 
     @property

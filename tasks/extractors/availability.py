@@ -50,25 +50,15 @@ def check_tools(settings: ExtractorsSettings, only: Iterable[str] | None) -> Non
 
 @dataclass(frozen=True)
 class ExtractorState:
-    """One extractor, as it is on this machine.
+    """One extractor, as it is on this machine."""
 
-    Attributes:
-        feature: what it writes; ``stories/…`` for a feature of the story texts.
-        inputs: what it reads.
-        run: where its work is done.
-        origin: the distribution that it comes with, and its version; empty for storyframes' own.
-        missing: why it cannot run here; empty if it can.
-        cost: of one extraction.
-        private: whether its errors' texts are withheld, since they could quote somebody's words.
-    """
-
-    feature: str
-    inputs: tuple[str, ...]
-    run: Run
-    origin: str
-    missing: str
-    cost: Cost
-    private: bool
+    feature: str  # what it writes; ``stories/…`` for a feature of the story texts
+    inputs: tuple[str, ...]  # what it reads
+    run: Run  # where its work is done
+    origin: str  # the distribution that it comes with, and its version; empty for storyframes' own
+    missing: str  # why it cannot run here; empty if it can
+    cost: Cost  # of one extraction
+    private: bool  # whether its errors' texts are withheld, since they could quote somebody's words
 
 
 def overview(settings: ExtractorsSettings) -> list[ExtractorState]:

@@ -51,17 +51,11 @@ class Frames(Extractor[ExtractorSettings]):
 
 @dataclass(frozen=True)
 class Clock:
-    """The published frame times of a session.
+    """The published frame times of a session."""
 
-    Attributes:
-        time: (T,) float64 seconds.
-        truncated: whether the video ends before its header says.
-        interlaced: whether frames of the video are interlaced.
-    """
-
-    time: np.ndarray
-    truncated: bool
-    interlaced: bool = False
+    time: np.ndarray  # (T,) float64 seconds
+    truncated: bool  # whether the video ends before its header says
+    interlaced: bool = False  # whether frames of the video are interlaced
 
     def __len__(self) -> int:
         return len(self.time)

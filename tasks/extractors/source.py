@@ -38,35 +38,23 @@ class Input(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One input of a session.
+    """One input of a session."""
 
-    Attributes:
-        path: on this machine.
-        relative: its path in the study, which is all that is ever recorded.
-        sha256: of its content when the work was planned.
-        bytes, mtime_ns: as it was then.
-    """
-
-    path: Path
-    relative: str
-    sha256: str
+    path: Path  # on this machine
+    relative: str  # its path in the study, which is all that is ever recorded
+    sha256: str  # of its content when the work was planned
+    # bytes, mtime_ns: as it was then
     bytes: int
     mtime_ns: int
 
 
 @dataclass(frozen=True)
 class CurveFiles:
-    """The files that a label's curve is made of.
+    """The files that a label's curve is made of."""
 
-    Attributes:
-        scheme: with the minimum and maximum that its values have to keep to.
-        kinds: by which :attr:`Source.files` has them, in the order of their raters.
-        rule: what the curve has between its moments.
-    """
-
-    scheme: Scheme
-    kinds: tuple[str, ...]
-    rule: CurveRule = NEAREST
+    scheme: Scheme  # with the minimum and maximum that its values have to keep to
+    kinds: tuple[str, ...]  # by which :attr:`Source.files` has them, in the order of their raters
+    rule: CurveRule = NEAREST  # what the curve has between its moments
 
 
 @dataclass(frozen=True, slots=True)

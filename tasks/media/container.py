@@ -84,17 +84,11 @@ def read_ahead(items: Iterator[_T], depth: int) -> Iterator[_T]:
 
 @dataclass(frozen=True)
 class ShownFrame:
-    """One frame, decoded and not yet converted.
+    """One frame, decoded and not yet converted."""
 
-    Attributes:
-        number: counted from 0.
-        ticks: when it is shown on the container's clock, in units of the stream's time base.
-        picture: as FFmpeg decoded it.
-    """
-
-    number: int
-    ticks: int
-    picture: av.VideoFrame
+    number: int  # counted from 0
+    ticks: int  # when it is shown on the container's clock, in units of the stream's time base
+    picture: av.VideoFrame  # as FFmpeg decoded it
 
     @property
     def interlaced(self) -> bool:

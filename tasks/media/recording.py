@@ -41,18 +41,12 @@ _TIME_BASE = Fraction(1, 25)
 
 @dataclass(frozen=True)
 class FrameBatch:
-    """Consecutive decoded frames.
+    """Consecutive decoded frames."""
 
-    Attributes:
-        first: number of the first frame, from 0.
-        time: (n,) float64 seconds of the recording.
-        rgb: (n, height, width, 3) uint8.
-        previous: (height, width, 3) uint8, the frame before the first of these, where the caller kept it.
-    """
-
-    first: int
-    time: np.ndarray
-    rgb: np.ndarray
+    first: int  # number of the first frame, from 0
+    time: np.ndarray  # (n,) float64 seconds of the recording
+    rgb: np.ndarray  # (n, height, width, 3) uint8
+    # (height, width, 3) uint8, the frame before the first of these, where the caller kept it
     previous: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -61,17 +55,11 @@ class FrameBatch:
 
 @dataclass(frozen=True)
 class FrameTimes:
-    """The times of all T frames that decode.
+    """The times of all T frames that decode."""
 
-    Attributes:
-        time: (T,) float64 seconds of the recording; the first is 0.
-        truncated: whether frames are missing.
-        interlaced: how many of them are interlaced.
-    """
-
-    time: np.ndarray
-    truncated: bool
-    interlaced: int
+    time: np.ndarray  # (T,) float64 seconds of the recording; the first is 0
+    truncated: bool  # whether frames are missing
+    interlaced: int  # how many of them are interlaced
 
 
 def read_frame_times(path: Path, *, allow_truncated: bool = False) -> FrameTimes:

@@ -34,19 +34,12 @@ class NoAudioError(RecordingError):
 
 @dataclass(frozen=True)
 class AudioBlock:
-    """Consecutive samples of a recording's sound.
+    """Consecutive samples of a recording's sound."""
 
-    Attributes:
-        time: of the first sample, seconds of the recording.
-        samples: (n,) float32 in [-1, 1], the mean of the channels.
-        silence_s: seconds of silence put into this block for a gap in the sound.
-        dropped_s: seconds of sound left out of this block because their timestamps overlap the sound before.
-    """
-
-    time: float
-    samples: np.ndarray
-    silence_s: float = 0.0
-    dropped_s: float = 0.0
+    time: float  # of the first sample, seconds of the recording
+    samples: np.ndarray  # (n,) float32 in [-1, 1], the mean of the channels
+    silence_s: float = 0.0  # seconds of silence put into this block for a gap in the sound
+    dropped_s: float = 0.0  # seconds of sound left out of this block because their timestamps overlap the sound before
 
 
 def read_audio(path: Path, rate: int, zero_s: float | None = 0.0) -> Iterator[AudioBlock]:

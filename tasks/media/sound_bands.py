@@ -25,15 +25,10 @@ _EMPTY = 1e-10  # power of a band (a full-scale sine has about 1): less is a res
 
 @dataclass(frozen=True)
 class SoundBands:
-    """The powers of a recording's sound.
+    """The powers of a recording's sound."""
 
-    Attributes:
-        start_s: the first moment, seconds of the recording.
-        power: (n, bands) float32, one row each :data:`HOP_S` seconds.
-    """
-
-    start_s: float
-    power: np.ndarray
+    start_s: float  # the first moment, seconds of the recording
+    power: np.ndarray  # (n, bands) float32, one row each :data:`HOP_S` seconds
 
     @property
     def seconds(self) -> float:

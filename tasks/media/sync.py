@@ -40,27 +40,19 @@ class SyncError(Exception):
 
 @dataclass(frozen=True)
 class Match:
-    """A measured clock.
+    """A measured clock."""
 
-    Attributes:
-        device_s, session_s: one moment (an offset) or two (a drift as well), on both clocks.
-        drift_ppm: millionths by which the device's clock is fast; 0 where no drift is visible.
-        shared_s: seconds that both recorded.
-        pieces, agreeing: the number of compared pieces, and of those on the line.
-        score: the likeness of the agreeing pieces, 0 to 1.
-        residual_ms: their distance from the line (root of the mean square).
-        error_ms: the largest standard error of the line within the shared seconds.
-    """
-
+    # device_s, session_s: one moment (an offset) or two (a drift as well), on both clocks
     device_s: tuple[float, ...]
     session_s: tuple[float, ...]
-    drift_ppm: float
-    shared_s: float
+    drift_ppm: float  # millionths by which the device's clock is fast; 0 where no drift is visible
+    shared_s: float  # seconds that both recorded
+    # pieces, agreeing: the number of compared pieces, and of those on the line
     pieces: int
     agreeing: int
-    score: float
-    residual_ms: float
-    error_ms: float
+    score: float  # the likeness of the agreeing pieces, 0 to 1
+    residual_ms: float  # their distance from the line (root of the mean square)
+    error_ms: float  # the largest standard error of the line within the shared seconds
 
 
 @dataclass(frozen=True)
@@ -269,19 +261,12 @@ def _fitted(times: np.ndarray, lags: np.ndarray) -> _Line:
 
 @dataclass(frozen=True)
 class _Fine:
-    """The result of the fine search, in seconds from the first moments of the two recordings.
+    """The result of the fine search, in seconds from the first moments of the two recordings."""
 
-    Attributes:
-        times: the middle of each agreeing piece in the shorter recording.
-        lags: of these pieces.
-        likeness: of these pieces.
-        pieces: the number of compared pieces.
-    """
-
-    times: np.ndarray
-    lags: np.ndarray
-    likeness: np.ndarray
-    pieces: int
+    times: np.ndarray  # the middle of each agreeing piece in the shorter recording
+    lags: np.ndarray  # of these pieces
+    likeness: np.ndarray  # of these pieces
+    pieces: int  # the number of compared pieces
 
 
 def _refined(short: SoundBands, long: SoundBands, line: _Line, length: int) -> _Fine:

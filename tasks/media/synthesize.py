@@ -166,23 +166,14 @@ def _write_openface(path: Path, plan: SyntheticStudy, generator: np.random.Gener
 
 @dataclass(frozen=True)
 class _Device:
-    """A camera or a microphone; without a clock it is the session's own.
+    """A camera or a microphone; without a clock it is the session's own."""
 
-    Attributes:
-        name: of the track; ``main`` for the session's own.
-        fps: frames per second; 0 for a microphone.
-        hears: the loudness of each of the two people in its sound.
-        person: whom it records; None for both.
-        ppm: by how many millionths its clock is fast.
-        start: when it begins, as a share of the session's length; negative: before it.
-    """
-
-    name: str
-    fps: int
-    hears: tuple[float, float]
-    person: str | None = None
-    ppm: float = 0.0
-    start: float = 0.0
+    name: str  # of the track; ``main`` for the session's own
+    fps: int  # frames per second; 0 for a microphone
+    hears: tuple[float, float]  # the loudness of each of the two people in its sound
+    person: str | None = None  # whom it records; None for both
+    ppm: float = 0.0  # by how many millionths its clock is fast
+    start: float = 0.0  # when it begins, as a share of the session's length; negative: before it
 
     def seconds(self, session_s: float) -> float:
         """The length of its recording, which ends with the session, by its own clock."""

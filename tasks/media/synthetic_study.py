@@ -20,19 +20,12 @@ class SynthesisError(Exception):
 
 @dataclass(frozen=True)
 class SyntheticStudy:
-    """A plan of a synthetic study.
+    """A plan of a synthetic study."""
 
-    Attributes:
-        sessions: how many.
-        seconds: length of each.
-        seed: seeds everything.
-        width, height: of the videos, pixels.
-        shape: see :class:`Shape`.
-    """
-
-    sessions: int
-    seconds: float
-    seed: int = 0
+    sessions: int  # how many
+    seconds: float  # length of each
+    seed: int = 0  # seeds everything
+    # width, height: of the videos, pixels
     width: int = 320
     height: int = 240
     shape: Shape = Shape.EMPATHIC_STORIES

@@ -24,11 +24,6 @@ _ONE = 1 << 16  # the matrix has numbers of 16.16 bits
 class Orientation:
     """What makes a stored picture upright, in this order.
 
-    Attributes:
-        transposed: rows become columns.
-        mirrored: left becomes right.
-        upside_down: above becomes below.
-
     Example:
         >>> import numpy as np
         >>> clockwise = Orientation(transposed=True, mirrored=True)
@@ -36,9 +31,9 @@ class Orientation:
         [[3, 1], [4, 2]]
     """
 
-    transposed: bool = False
-    mirrored: bool = False
-    upside_down: bool = False
+    transposed: bool = False  # rows become columns
+    mirrored: bool = False  # left becomes right
+    upside_down: bool = False  # above becomes below
 
     @property
     def is_stored(self) -> bool:

@@ -21,25 +21,18 @@ class TruncatedError(RecordingError):
 
 @dataclass(frozen=True)
 class VideoHeader:
-    """What the container says of its video.
+    """What the container says of its video."""
 
-    Attributes:
-        width, height: of its upright pictures, pixels.
-        is_upright: whether the pictures are stored upright.
-        fps: nominal frames per second; only the frames' own times are exact.
-        promised_frames: the header's number of frames, None where the container keeps no count. Frames that an edit
-            list hides (an MP4 that was trimmed without coding it again) are not counted.
-        promised_s: the header's length of the video stream, None where the container does not say.
-        start_s: when the first frame that decodes is shown on the container's clock: second 0 of the recording.
-    """
-
+    # width, height: of its upright pictures, pixels
     width: int
     height: int
-    is_upright: bool
-    fps: float
+    is_upright: bool  # whether the pictures are stored upright
+    fps: float  # nominal frames per second; only the frames' own times are exact
+    # the header's number of frames, None where the container keeps no count. Frames that an edit list hides (an MP4
+    # that was trimmed without coding it again) are not counted
     promised_frames: int | None
-    promised_s: float | None
-    start_s: float
+    promised_s: float | None  # the header's length of the video stream, None where the container does not say
+    start_s: float  # when the first frame that decodes is shown on the container's clock: second 0 of the recording
 
 
 def read_header(path: Path) -> VideoHeader:

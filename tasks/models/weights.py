@@ -27,30 +27,19 @@ class WeightsError(Exception):
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A published model file.
+    """A published model file."""
 
-    Attributes:
-        name: what ``storyframes models`` calls it.
-        filename: its name on this machine.
-        url: where it is published.
-        sha256: of what the URL gives, or the beginning of it where no more is published; empty where its authors
-            publish none, and then it is not downloaded here.
-        bytes: about how large that is.
-        license: under which terms.
-        about: which feature needs it.
-        member: the file inside the archive that is kept, where the URL gives a zip archive.
-        torch_hub: it is in torch's own cache, shared with other programs.
-    """
-
-    name: str
-    filename: str
-    url: str
+    name: str  # what ``storyframes models`` calls it
+    filename: str  # its name on this machine
+    url: str  # where it is published
+    # of what the URL gives, or the beginning of it where no more is published; empty where its authors publish none,
+    # and then it is not downloaded here
     sha256: str
-    bytes: int
-    license: str
-    about: str
-    member: str = ""
-    torch_hub: bool = False
+    bytes: int  # about how large that is
+    license: str  # under which terms
+    about: str  # which feature needs it
+    member: str = ""  # the file inside the archive that is kept, where the URL gives a zip archive
+    torch_hub: bool = False  # it is in torch's own cache, shared with other programs
 
     @property
     def path(self) -> Path:

@@ -21,17 +21,11 @@ _TASK_S = 0.2  # of a processor: what Prefect and Dask take for each task
 
 @dataclass(frozen=True)
 class Recording:
-    """One track of a session.
+    """One track of a session."""
 
-    Attributes:
-        track: its name.
-        length_s: how long it is; 0 where that is not known, which counts as the mean of all others.
-        features: that can be made of it, as they are called in the store.
-    """
-
-    track: str
-    length_s: float
-    features: frozenset[str]
+    track: str  # its name
+    length_s: float  # how long it is; 0 where that is not known, which counts as the mean of all others
+    features: frozenset[str]  # that can be made of it, as they are called in the store
 
     @property
     def has_frames(self) -> bool:
@@ -40,46 +34,27 @@ class Recording:
 
 @dataclass(frozen=True)
 class FeatureForecast:
-    """One feature of all sessions.
+    """One feature of all sessions."""
 
-    Attributes:
-        feature: as it is called in the store: of another track than the sessions' own, ``<feature>@<track>``.
-        cpu_s_per_minute: processor-seconds for a minute of recording.
-        cpu_s: processor-seconds for all of them.
-        bytes: on the disk.
-        reason: why it could not be measured, so that nothing of it is in the sums.
-    """
-
-    feature: str
-    cpu_s_per_minute: float
-    cpu_s: float
-    bytes: int
-    reason: str = ""
+    feature: str  # as it is called in the store: of another track than the sessions' own, ``<feature>@<track>``
+    cpu_s_per_minute: float  # processor-seconds for a minute of recording
+    cpu_s: float  # processor-seconds for all of them
+    bytes: int  # on the disk
+    reason: str = ""  # why it could not be measured, so that nothing of it is in the sums
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A whole study.
+    """A whole study."""
 
-    Attributes:
-        sessions: how many.
-        tracks: how many there are besides the sessions' own files.
-        recorded_s: length of all recordings, those of tracks as well.
-        workers: processors that extract.
-        wall_s: from the first task to the last, with nothing else running.
-        cpu_s: processor-seconds of all work.
-        bytes: of the feature store.
-        features: one by one.
-    """
-
-    sessions: int
-    tracks: int
-    recorded_s: float
-    workers: int
-    wall_s: float
-    cpu_s: float
-    bytes: int
-    features: tuple[FeatureForecast, ...]
+    sessions: int  # how many
+    tracks: int  # how many there are besides the sessions' own files
+    recorded_s: float  # length of all recordings, those of tracks as well
+    workers: int  # processors that extract
+    wall_s: float  # from the first task to the last, with nothing else running
+    cpu_s: float  # processor-seconds of all work
+    bytes: int  # of the feature store
+    features: tuple[FeatureForecast, ...]  # one by one
 
 
 def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: int) -> Forecast:
@@ -140,15 +115,10 @@ def _of_feature(rate: Rate, lengths: Sequence[float]) -> FeatureForecast:
 
 @dataclass(frozen=True)
 class MeasuredStudy:
-    """A study, measured.
+    """A study, measured."""
 
-    Attributes:
-        rates: of each feature, of the sessions' own files first.
-        recordings: of every track of every session.
-    """
-
-    rates: list[Rate]
-    recordings: list[Recording]
+    rates: list[Rate]  # of each feature, of the sessions' own files first
+    recordings: list[Recording]  # of every track of every session
 
 
 @dataclass(frozen=True)

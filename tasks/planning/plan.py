@@ -186,18 +186,12 @@ def settled_outcome(listing: StoreListing, unit: ExtractionUnit, extractor: Extr
 
 @dataclass(frozen=True)
 class ExpectedVersion:
-    """The version of a feature that an extraction would publish now.
-
-    Attributes:
-        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
-        fingerprint: its fingerprint, empty where that is not known here.
-        reason: why it is not known: the session lacks the input, or this machine a model.
-    """
+    """The version of a feature that an extraction would publish now."""
 
     session_id: str
-    feature: str
-    fingerprint: str
-    reason: str = ""
+    feature: str  # as it is called in the store: of another track than the session's own, ``<feature>@<track>``
+    fingerprint: str  # its fingerprint, empty where that is not known here
+    reason: str = ""  # why it is not known: the session lacks the input, or this machine a model
 
 
 def expected_versions(

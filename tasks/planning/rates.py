@@ -27,23 +27,17 @@ from tasks.tools.tool_process import reaper
 
 @dataclass(frozen=True)
 class Rate:
-    """What a feature costs and takes here.
+    """What a feature costs and takes here."""
 
-    Attributes:
-        feature: as it is called in the store: of another track than the session's own, ``<feature>@<track>``.
-        start_s: processor-seconds once per worker: imports, loading the model.
-        task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording.
-        task_bytes, bytes: on the disk: so many, and so many for each second.
-        reason: why it could not be measured; everything is 0 then.
-    """
-
-    feature: str
-    start_s: float = 0.0
+    feature: str  # as it is called in the store: of another track than the session's own, ``<feature>@<track>``
+    start_s: float = 0.0  # processor-seconds once per worker: imports, loading the model
+    # task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording
     task_s: float = 0.0
     cpu_s: float = 0.0
+    # task_bytes, bytes: on the disk: so many, and so many for each second
     task_bytes: float = 0.0
     bytes: float = 0.0
-    reason: str = ""
+    reason: str = ""  # why it could not be measured; everything is 0 then
 
 
 @dataclass(frozen=True)

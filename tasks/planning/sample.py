@@ -25,17 +25,11 @@ class SampleError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """How much of a session is cut.
+    """How much of a session is cut."""
 
-    Attributes:
-        folder: where the files go.
-        seconds: the first so many.
-        of_s: how long the whole recording is.
-    """
-
-    folder: Path
-    seconds: float
-    of_s: float
+    folder: Path  # where the files go
+    seconds: float  # the first so many
+    of_s: float  # how long the whole recording is
 
     def cut(self, kind: str, path: Path, frames: int) -> InputFile:
         """The beginning of one of the session's files, as a file of its own that has its name.

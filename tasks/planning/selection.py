@@ -22,18 +22,12 @@ class SelectionError(ValueError):
 
 @dataclass(frozen=True)
 class Selection:
-    """What is asked for.
+    """What is asked for."""
 
-    Attributes:
-        session_ids: these sessions; None takes all of them and the stories.
-        only: these features; None takes all.
-        tracks: of the sessions' tracks these; None takes all of them. The stories go with ``main``.
-        force: extract again what is up to date.
-    """
-
-    session_ids: tuple[str, ...] | None = None
-    only: tuple[str, ...] | None = None
-    force: bool = False
+    session_ids: tuple[str, ...] | None = None  # these sessions; None takes all of them and the stories
+    only: tuple[str, ...] | None = None  # these features; None takes all
+    force: bool = False  # extract again what is up to date
+    # of the sessions' tracks these; None takes all of them. The stories go with ``main``
     tracks: tuple[str, ...] | None = None
 
 

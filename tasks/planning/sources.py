@@ -30,17 +30,11 @@ from tasks.study.rows import PATH_COLUMNS, Track
 
 @dataclass(frozen=True)
 class CurvePaths:
-    """The files of one curve of a session.
+    """The files of one curve of a session."""
 
-    Attributes:
-        scheme: what its values are.
-        rule: what they have between their moments.
-        paths: in the study, in the order of the raters.
-    """
-
-    scheme: Scheme
-    rule: CurveRule = NEAREST
-    paths: tuple[str, ...] = ()
+    scheme: Scheme  # what its values are
+    rule: CurveRule = NEAREST  # what they have between their moments
+    paths: tuple[str, ...] = ()  # in the study, in the order of the raters
 
 
 class StudySources:

@@ -28,17 +28,11 @@ _MOST_CPUS = 8  # beyond them decoding and resizing, which take one processor, a
 
 @dataclass(frozen=True)
 class Price:
-    """What extracting features in one go takes of a worker.
+    """What extracting features in one go takes of a worker."""
 
-    Attributes:
-        needs: Dask's resources: the most that any of the features needs, as they share the worker.
-        cpu_s_per_s: CPU-seconds for each second of a recording.
-        start_s: CPU-seconds for a recording of any length.
-    """
-
-    needs: Mapping[str, float]
-    cpu_s_per_s: float
-    start_s: float
+    needs: Mapping[str, float]  # Dask's resources: the most that any of the features needs, as they share the worker
+    cpu_s_per_s: float  # CPU-seconds for each second of a recording
+    start_s: float  # CPU-seconds for a recording of any length
 
     def cost(self, length_s: float) -> float:
         """CPU-seconds for a recording of this length; 0 where the length is not known."""

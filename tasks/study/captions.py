@@ -25,18 +25,13 @@ class CaptionsError(Exception):
 
 @dataclass(frozen=True)
 class Cue:
-    """The words of one speaker in one caption; a caption of several speakers is several cues with the same times.
+    """The words of one speaker in one caption; a caption of several speakers is several cues with the same times."""
 
-    Attributes:
-        start_s, end_s: seconds.
-        lines: the text, without tags, none of them empty.
-        speaker: of WebVTT's voice span or of a prefix ("Anna: …"); empty without both.
-    """
-
+    # start_s, end_s: seconds
     start_s: float
     end_s: float
-    lines: tuple[str, ...]
-    speaker: str
+    lines: tuple[str, ...]  # the text, without tags, none of them empty
+    speaker: str  # of WebVTT's voice span or of a prefix ("Anna: …"); empty without both
 
     @property
     def text(self) -> str:
@@ -45,17 +40,11 @@ class Cue:
 
 @dataclass(frozen=True)
 class Captions:
-    """The content of a file of captions.
+    """The content of a file of captions."""
 
-    Attributes:
-        cues: those with a text, in the file's order.
-        faults: the parts that could not be read, each with its line.
-        uncertain_speakers: cues that may begin with a speaker's name, or that have no speaker where others do.
-    """
-
-    cues: tuple[Cue, ...]
-    faults: tuple[str, ...]
-    uncertain_speakers: int = 0
+    cues: tuple[Cue, ...]  # those with a text, in the file's order
+    faults: tuple[str, ...]  # the parts that could not be read, each with its line
+    uncertain_speakers: int = 0  # cues that may begin with a speaker's name, or that have no speaker where others do
 
 
 _TIME = r"(?:(\d+):)?([0-5]\d):([0-5]\d)"
@@ -203,15 +192,10 @@ def is_no_name(speaker: str) -> bool:
 
 @dataclass(frozen=True)
 class Prefixes:
-    """The prefixes of a file's cues.
+    """The prefixes of a file's cues."""
 
-    Attributes:
-        speakers: the prefixes that are speakers.
-        uncertain: cues that may begin with a speaker's name, or that have no speaker where others do.
-    """
-
-    speakers: frozenset[str] = frozenset()
-    uncertain: int = 0
+    speakers: frozenset[str] = frozenset()  # the prefixes that are speakers
+    uncertain: int = 0  # cues that may begin with a speaker's name, or that have no speaker where others do
 
     def split(self, line: str) -> tuple[str, str]:
         """The line's speaker, empty where it has none, and the text without the speaker."""

@@ -32,19 +32,12 @@ class TableChangeError(Exception):
 
 @dataclass
 class ChangedTable:
-    """A table as its file has it, to be changed.
+    """A table as its file has it, to be changed."""
 
-    Attributes:
-        table: its name.
-        columns: as the file has them, those without a name numbered; empty for a new table.
-        rows: the cells of each row: text, and in Parquet the file's values.
-        schema: of a Parquet file; None for a CSV file, and for a new table.
-    """
-
-    table: str
-    columns: list[str]
-    rows: list[dict[str, Any]]
-    schema: pa.Schema | None = None
+    table: str  # its name
+    columns: list[str]  # as the file has them, those without a name numbered; empty for a new table
+    rows: list[dict[str, Any]]  # the cells of each row: text, and in Parquet the file's values
+    schema: pa.Schema | None = None  # of a Parquet file; None for a CSV file, and for a new table
 
     @property
     def name(self) -> str:
@@ -203,17 +196,13 @@ def put_in_place(root: Path, content: Mapping[str, bytes]) -> None:
 
 @dataclass(frozen=True)
 class MeasuredClock:
-    """A measured clock.
+    """A measured clock."""
 
-    Attributes:
-        session_id, track: of the recording that was measured.
-        clock: the clock's name.
-        clock_s, session_s: the same moments on this clock and on the session's, seconds.
-    """
-
+    # session_id, track: of the recording that was measured
     session_id: str
     track: str
-    clock: str
+    clock: str  # the clock's name
+    # clock_s, session_s: the same moments on this clock and on the session's, seconds
     clock_s: tuple[float, ...]
     session_s: tuple[float, ...]
 

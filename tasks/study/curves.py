@@ -32,17 +32,11 @@ class CurveError(Exception):
 
 @dataclass(frozen=True)
 class CurveSamples:
-    """The content of a curve's file.
+    """The content of a curve's file."""
 
-    Attributes:
-        time_s: (n,) float64 seconds, increasing.
-        value: (n,) float64; NaN where the file has no value at this moment.
-        remarks: what is unusual about the file, and how it was read all the same.
-    """
-
-    time_s: NDArray[np.float64]
-    value: NDArray[np.float64]
-    remarks: tuple[str, ...] = ()
+    time_s: NDArray[np.float64]  # (n,) float64 seconds, increasing
+    value: NDArray[np.float64]  # (n,) float64; NaN where the file has no value at this moment
+    remarks: tuple[str, ...] = ()  # what is unusual about the file, and how it was read all the same
 
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
@@ -110,17 +104,11 @@ def _outside(value: float, scheme: Scheme) -> str:
 
 
 class MeanCurve(NamedTuple):
-    """A curve of one or several raters.
+    """A curve of one or several raters."""
 
-    Attributes:
-        time_s: (n,) float64 seconds, increasing.
-        value: (n,) float64; NaN where no rater has a value.
-        raters: (n,) int16, how many raters have a value.
-    """
-
-    time_s: NDArray[np.float64]
-    value: NDArray[np.float64]
-    raters: NDArray[np.int16]
+    time_s: NDArray[np.float64]  # (n,) float64 seconds, increasing
+    value: NDArray[np.float64]  # (n,) float64; NaN where no rater has a value
+    raters: NDArray[np.int16]  # (n,) int16, how many raters have a value
 
 
 def mean_curve(curves: Sequence[CurveSamples], rule: CurveRule = NEAREST) -> MeanCurve:

@@ -37,22 +37,16 @@ class RaterKind(StrEnum):
 
 @dataclass(frozen=True)
 class Scheme:
-    """One kind of label.
+    """One kind of label."""
 
-    Attributes:
-        name: of the scheme.
-        type: of its values.
-        minimum, maximum: of an ordinal or interval scheme or a curve; None where the study gives none.
-        labels: the allowed names, of an ordinal scheme in their order; empty where values are numbers or any name.
-        private: its values are never in a log, a problem, or a page.
-    """
-
-    name: str
-    type: SchemeType
+    name: str  # of the scheme
+    type: SchemeType  # of its values
+    # minimum, maximum: of an ordinal or interval scheme or a curve; None where the study gives none
     minimum: float | None = None
     maximum: float | None = None
+    # the allowed names, of an ordinal scheme in their order; empty where values are numbers or any name
     labels: tuple[str, ...] = ()
-    private: bool = False
+    private: bool = False  # its values are never in a log, a problem, or a page
 
     @property
     def is_numeric(self) -> bool:
@@ -97,30 +91,21 @@ EMPATHY = Scheme("empathy", SchemeType.ORDINAL, 1.0, 5.0)
 
 @dataclass(frozen=True)
 class Label:
-    """One value of one scheme.
+    """One value of one scheme."""
 
-    Attributes:
-        session_id, scheme: which.
-        value: a number where the scheme's values are numbers, else a text.
-        start_s, end_s: the labelled part, start_s <= t < end_s, or a moment where they are the same; None: the whole
-            session. Seconds of the session, or, where ``track`` is given, of that track's recording.
-        track: the recording that was labelled; None for the session itself.
-        person_id: the labelled person; None where nobody is named.
-        target: what it refers to (of ``empathy`` a story); None where nothing is named.
-        rater_id: who gave it; None where nobody is named.
-        confidence: of the rater, 0 to 1; None where the table has none.
-    """
-
+    # session_id, scheme: which
     session_id: str
     scheme: str
-    value: float | str
+    value: float | str  # a number where the scheme's values are numbers, else a text
+    # start_s, end_s: the labelled part, start_s <= t < end_s, or a moment where they are the same; None: the whole
+    # session. Seconds of the session, or, where ``track`` is given, of that track's recording
     start_s: float | None = None
     end_s: float | None = None
-    track: str | None = None
-    person_id: str | None = None
-    target: str | None = None
-    rater_id: str | None = None
-    confidence: float | None = None
+    track: str | None = None  # the recording that was labelled; None for the session itself
+    person_id: str | None = None  # the labelled person; None where nobody is named
+    target: str | None = None  # what it refers to (of ``empathy`` a story); None where nothing is named
+    rater_id: str | None = None  # who gave it; None where nobody is named
+    confidence: float | None = None  # of the rater, 0 to 1; None where the table has none
 
     @property
     def key(self) -> tuple[object, ...]:

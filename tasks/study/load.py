@@ -161,21 +161,14 @@ class NamedPart:
 
 @dataclass(frozen=True)
 class Reading:
-    """A study as it was read, valid or not.
+    """A study as it was read, valid or not."""
 
-    Attributes:
-        study: of the valid rows.
-        problems: of the tables: with any of them the study cannot be used.
-        session_problems: why a session is in :attr:`Study.excluded`.
-        files: the files that each row names, those of sessions first; also of rows with other faults.
-        parts: of recordings that phases and labels name.
-    """
-
-    study: Study
-    problems: list[Problem]
-    session_problems: list[Problem]
+    study: Study  # of the valid rows
+    problems: list[Problem]  # of the tables: with any of them the study cannot be used
+    session_problems: list[Problem]  # why a session is in :attr:`Study.excluded`
+    # the files that each row names, those of sessions first; also of rows with other faults
     files: list[list[NamedFile]]
-    parts: list[NamedPart]
+    parts: list[NamedPart]  # of recordings that phases and labels name
 
 
 def load_study(root: Path) -> Study:

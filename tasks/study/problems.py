@@ -28,25 +28,15 @@ _SUFFIX = re.compile(r"\.[A-Za-z0-9]{2,5}$")
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a study.
+    """One problem of a study."""
 
-    Attributes:
-        table: the table's name.
-        row: as a spreadsheet shows it: the header is row 1; None for the table as a whole.
-        column: the column, or empty.
-        value: the cell, as far as it may be shown.
-        rule: the rule that it breaks, and what to do.
-        line: of the file, where the row begins; None in Parquet.
-        kind: the same for problems of one kind whose rules differ in a number; else empty.
-    """
-
-    table: str
-    row: int | None
-    column: str
-    value: str
-    rule: str
-    line: int | None = None
-    kind: str = ""
+    table: str  # the table's name
+    row: int | None  # as a spreadsheet shows it: the header is row 1; None for the table as a whole
+    column: str  # the column, or empty
+    value: str  # the cell, as far as it may be shown
+    rule: str  # the rule that it breaks, and what to do
+    line: int | None = None  # of the file, where the row begins; None in Parquet
+    kind: str = ""  # the same for problems of one kind whose rules differ in a number; else empty
 
     @property
     def place(self) -> str:

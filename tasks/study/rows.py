@@ -245,23 +245,18 @@ class TrackRow(Row):
 
 @dataclass(frozen=True)
 class Track:
-    """The files of one device; those of the table of sessions are the track ``main``.
+    """The files of one device; those of the table of sessions are the track ``main``."""
 
-    Attributes:
-        session_id, name: which.
-        video, audio, transcript, openface: paths in the study; None where it has no such file.
-        person_id: the person who is recorded; None where nobody is named.
-        clock: the name of its clock; None where its seconds are the session's.
-    """
-
+    # session_id, name: which
     session_id: str
     name: str
+    # video, audio, transcript, openface: paths in the study; None where it has no such file
     video: str | None = None
     audio: str | None = None
     transcript: str | None = None
     openface: str | None = None
-    person_id: str | None = None
-    clock: str | None = None
+    person_id: str | None = None  # the person who is recorded; None where nobody is named
+    clock: str | None = None  # the name of its clock; None where its seconds are the session's
 
 
 class ClockRow(Row):

@@ -30,32 +30,21 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Row(NamedTuple):
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        number: as a spreadsheet shows it: the header is row 1, the first row below it 2; in Parquet as well.
-        line: of the file, where it begins; None in Parquet, which has no lines.
-        values: one for each of the table's columns; in CSV all are text.
-    """
-
-    number: int
-    line: int | None
-    values: tuple[Any, ...]
+    number: int  # as a spreadsheet shows it: the header is row 1, the first row below it 2; in Parquet as well
+    line: int | None  # of the file, where it begins; None in Parquet, which has no lines
+    values: tuple[Any, ...]  # one for each of the table's columns; in CSV all are text
 
 
 class Fault(NamedTuple):
-    """Why a row, or the table (``number`` is None), cannot be read.
-
-    Attributes:
-        kind: the same for faults of one kind.
-        values: of the row, as far as its fields could be separated.
-    """
+    """Why a row, or the table (``number`` is None), cannot be read."""
 
     number: int | None
     line: int | None
     rule: str
-    kind: str
-    values: tuple[str, ...] = ()
+    kind: str  # the same for faults of one kind
+    values: tuple[str, ...] = ()  # of the row, as far as its fields could be separated
 
     def text(self, name: str) -> str:
         """The file's name, the row, and the rule."""
@@ -65,21 +54,13 @@ class Fault(NamedTuple):
 
 @dataclass
 class Table:
-    """A table as it was read.
+    """A table as it was read."""
 
-    Attributes:
-        columns: their names, stripped; empty for a column without a name.
-        rows: those that could be read.
-        faults: of the other rows, or of the whole table.
-        remarks: what is unusual about the file, and how it was read all the same.
-        separator: between a row's fields; a comma for Parquet, which has no decimal commas.
-    """
-
-    columns: tuple[str, ...] = ()
-    rows: list[Row] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    separator: str = ","
+    columns: tuple[str, ...] = ()  # their names, stripped; empty for a column without a name
+    rows: list[Row] = field(default_factory=list)  # those that could be read
+    faults: list[Fault] = field(default_factory=list)  # of the other rows, or of the whole table
+    remarks: list[str] = field(default_factory=list)  # what is unusual about the file, and how it was read all the same
+    separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
 
 
 def read_table(path: Path, *, has_text: bool = False) -> Table:

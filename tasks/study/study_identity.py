@@ -27,16 +27,11 @@ _ENDS_BYTES = 1 << 16  # of a recording's beginning and of its end
 
 @dataclass(frozen=True)
 class _SessionRecord:
-    """The record of a session.
+    """The record of a session."""
 
-    Attributes:
-        participant_id: empty where it is unknown.
-        recording: SHA-256 of the recording's size, beginning and end; empty where it could not be read.
-        bytes, mtime_ns: of the recording; while they do not change, it is not read again.
-    """
-
-    participant_id: str = ""
-    recording: str = ""
+    participant_id: str = ""  # empty where it is unknown
+    recording: str = ""  # SHA-256 of the recording's size, beginning and end; empty where it could not be read
+    # bytes, mtime_ns: of the recording; while they do not change, it is not read again
     bytes: int = 0
     mtime_ns: int = 0
 

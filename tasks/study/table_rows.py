@@ -33,36 +33,24 @@ _ROWS_NAMED = 5  # rows with the same key that a problem names
 
 
 class Placed(NamedTuple):
-    """A row of a table, or what was made of it, with its place.
+    """A row of a table, or what was made of it, with its place."""
 
-    Attributes:
-        number: as a spreadsheet shows it: the header is row 1.
-        line: of the file, where the row begins; None in Parquet.
-        row: the row; of a row with faults its cells.
-    """
-
-    number: int
-    line: int | None
-    row: Any
+    number: int  # as a spreadsheet shows it: the header is row 1
+    line: int | None  # of the file, where the row begins; None in Parquet
+    row: Any  # the row; of a row with faults its cells
 
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file that a row of a table names.
+    """A file that a row of a table names."""
 
-    Attributes:
-        row, line: where it is named.
-        column: video, audio, transcript, openface, or path (of a curve).
-        relative: its path in the study.
-        table: sessions, tracks or curves.
-        session_id, track: as the row has them; the table of sessions has no track.
-    """
-
+    # row, line: where it is named
     row: int
     line: int | None
-    column: str
-    relative: str
-    table: str = "sessions"
+    column: str  # video, audio, transcript, openface, or path (of a curve)
+    relative: str  # its path in the study
+    table: str = "sessions"  # sessions, tracks or curves
+    # session_id, track: as the row has them; the table of sessions has no track
     session_id: str = ""
     track: str | None = None
 
@@ -74,32 +62,20 @@ class NamedFile:
 
 @dataclass
 class TableRows:
-    """The rows and the problems of one study, collected table by table.
+    """The rows and the problems of one study, collected table by table."""
 
-    Attributes:
-        root: the study's folder.
-        problems: of the tables.
-        session_problems: why sessions are in ``excluded``.
-        remarks: unusual forms that were read all the same.
-        excluded: sessions that give no clips, with the reason.
-        unread: by table, the columns that nothing reads.
-        files: the files that each row names.
-        paths: by table, its file.
-        decimal_commas: tables whose numbers have decimal commas.
-        rows: by table, the valid rows.
-        faulty: by table, the cells of the other rows.
-    """
-
-    root: Path
-    problems: list[Problem] = field(default_factory=list)
-    session_problems: list[Problem] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    excluded: dict[str, str] = field(default_factory=dict)
-    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    files: list[list[NamedFile]] = field(default_factory=list)
-    paths: dict[str, Path] = field(default_factory=dict)
-    decimal_commas: set[str] = field(default_factory=set)
+    root: Path  # the study's folder
+    problems: list[Problem] = field(default_factory=list)  # of the tables
+    session_problems: list[Problem] = field(default_factory=list)  # why sessions are in ``excluded``
+    remarks: list[str] = field(default_factory=list)  # unusual forms that were read all the same
+    excluded: dict[str, str] = field(default_factory=dict)  # sessions that give no clips, with the reason
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by table, the columns that nothing reads
+    files: list[list[NamedFile]] = field(default_factory=list)  # the files that each row names
+    paths: dict[str, Path] = field(default_factory=dict)  # by table, its file
+    decimal_commas: set[str] = field(default_factory=set)  # tables whose numbers have decimal commas
+    # by table, the valid rows
     rows: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
+    # by table, the cells of the other rows
     faulty: dict[str, list[Placed]] = field(default_factory=lambda: {table: [] for table in TABLES})
     _raw: dict[str, Table] = field(default_factory=dict)
     _ids: dict[tuple[str, ...], set[tuple[str, ...]] | None] = field(default_factory=dict)

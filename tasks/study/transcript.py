@@ -49,16 +49,12 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The utterances of a session in the order of their start.
+    """The utterances of a session in the order of their start."""
 
-    Attributes:
-        utterances: what was said.
-        malformed: utterances left out and times interpolated because of a fault, each with its place in the file.
-        uncertain_speakers: captions that may begin with a speaker's name, or that have no speaker where others do.
-    """
-
-    utterances: tuple[Utterance, ...]
+    utterances: tuple[Utterance, ...]  # what was said
+    # utterances left out and times interpolated because of a fault, each with its place in the file
     malformed: tuple[str, ...] = ()
+    # captions that may begin with a speaker's name, or that have no speaker where others do
     uncertain_speakers: int = 0
 
     def words(self) -> list[Word]:

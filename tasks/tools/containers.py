@@ -63,53 +63,32 @@ class Mount:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a container may use.
+    """What a container may use."""
 
-    Attributes:
-        cpus: processors; also the threads of its numerical libraries.
-        memory_gib: GiB of memory, no swap.
-        timeout_s: seconds until it is removed.
-        gpus: whether it sees the GPUs.
-    """
-
-    cpus: int
-    memory_gib: float
-    timeout_s: float
-    gpus: bool = False
+    cpus: int  # processors; also the threads of its numerical libraries
+    memory_gib: float  # GiB of memory, no swap
+    timeout_s: float  # seconds until it is removed
+    gpus: bool = False  # whether it sees the GPUs
 
 
 @dataclass(frozen=True)
 class ContainerJob:
-    """One command to run in a container.
+    """One command to run in a container."""
 
-    Attributes:
-        name: of the container; unique to this attempt.
-        command: with an absolute path first.
-        inputs: read-only.
-        output: the only folder that can be written.
-        limits: see :class:`Limits`.
-        takes_input: whether the caller writes to its standard input.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    inputs: tuple[Mount, ...]
-    output: Mount
+    name: str  # of the container; unique to this attempt
+    command: tuple[str, ...]  # with an absolute path first
+    inputs: tuple[Mount, ...]  # read-only
+    output: Mount  # the only folder that can be written
     limits: Limits
-    takes_input: bool = False
+    takes_input: bool = False  # whether the caller writes to its standard input
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that is on this machine.
+    """An image that is on this machine."""
 
-    Attributes:
-        reference: the engine's name for it.
-        digest: SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will run.
-    """
-
-    reference: str
-    digest: str
+    reference: str  # the engine's name for it
+    digest: str  # SHA-256 of its configuration (podman, docker) or of the SIF file: the image that will run
 
 
 @dataclass

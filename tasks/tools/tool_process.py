@@ -28,19 +28,12 @@ _LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class ToolResult:
-    """How a tool ended.
+    """How a tool ended."""
 
-    Attributes:
-        exit_code: as in a shell: 128 + n for a tool that signal n ended.
-        timed_out: whether it was killed because its time was up.
-        output: the end of what it printed, both streams.
-        beginning: the beginning of it.
-    """
-
-    exit_code: int
-    timed_out: bool
-    output: str
-    beginning: str = ""
+    exit_code: int  # as in a shell: 128 + n for a tool that signal n ended
+    timed_out: bool  # whether it was killed because its time was up
+    output: str  # the end of what it printed, both streams
+    beginning: str = ""  # the beginning of it
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,11 @@ _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """Which samples a row is made of.
+    """Which samples a row is made of."""
 
-    Attributes:
-        step: samples from a row to the next.
-        field: samples that a row is made of.
-        first: the first of them, of row 0; below 0 where the sound is padded.
-    """
-
-    step: int
-    field: int
-    first: int
+    step: int  # samples from a row to the next
+    field: int  # samples that a row is made of
+    first: int  # the first of them, of row 0; below 0 where the sound is padded
 
     @classmethod
     def of(cls, convolutions: Iterable[tuple[int, int, int]]) -> FrontEnd:
@@ -67,25 +61,16 @@ class FrontEnd:
 
 @dataclass(frozen=True)
 class AudioShape:
-    """What a model of sound gives.
+    """What a model of sound gives."""
 
-    Attributes:
-        width: numbers of one layer's row.
-        depth: blocks.
-        rate: samples per second that it hears.
-        front_end: see :class:`FrontEnd`.
-        window_rows: of a model whose window is of one length, its rows; 0 of others.
-        normalises: its processor brings a signal to mean 0 and variance 1.
-        sees_whole: something in it is taken over all that it is given at once, beside attention: statistics of a group
-            normalisation, a window's positions and loudest sound. So rows depend on how the sound is cut into chunks.
-    """
-
-    width: int
-    depth: int
-    rate: int
+    width: int  # numbers of one layer's row
+    depth: int  # blocks
+    rate: int  # samples per second that it hears
     front_end: FrontEnd
-    window_rows: int = 0
-    normalises: bool = False
+    window_rows: int = 0  # of a model whose window is of one length, its rows; 0 of others
+    normalises: bool = False  # its processor brings a signal to mean 0 and variance 1
+    # something in it is taken over all that it is given at once, beside attention: statistics of a group normalisation,
+    # a window's positions and loudest sound. So rows depend on how the sound is cut into chunks
     sees_whole: bool = False
 
     @property

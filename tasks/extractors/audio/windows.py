@@ -23,17 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Window:
-    """Samples that go through the network at once.
+    """Samples that go through the network at once."""
 
-    Attributes:
-        first_row: of the window, counted from the signal's first.
-        keep: which of the window's rows are kept.
-        samples: (n,) float32.
-    """
-
-    first_row: int
-    keep: slice
-    samples: np.ndarray
+    first_row: int  # of the window, counted from the signal's first
+    keep: slice  # which of the window's rows are kept
+    samples: np.ndarray  # (n,) float32
 
 
 class Windows:

@@ -32,28 +32,18 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model's files, and what its configuration files say.
+    """A model's files, and what its configuration files say."""
 
-    Attributes:
-        origin: where it is from.
-        name: the part of ``source`` behind the colon; of a folder its last part, as a path may say whose it is.
-        folder: with config.json and what else the model's library reads; None of torchvision's.
-        weights: the files of its weights, one unless they are in parts.
-        config: the content of config.json; empty for torchvision's.
-        modules: the content of modules.json, which lists the parts of a sentence model; empty for other models.
-        digests: SHA-256 of every file that decides its values, by path in the folder.
-        revision: the commit, or the name of torchvision's weights; empty of a folder.
-        license: as its authors state it.
-    """
-
-    origin: Origin
-    name: str
-    folder: Path | None
-    weights: tuple[Path, ...]
-    config: Mapping[str, Any] = field(repr=False)
+    origin: Origin  # where it is from
+    name: str  # the part of ``source`` behind the colon; of a folder its last part, as a path may say whose it is
+    folder: Path | None  # with config.json and what else the model's library reads; None of torchvision's
+    weights: tuple[Path, ...]  # the files of its weights, one unless they are in parts
+    config: Mapping[str, Any] = field(repr=False)  # the content of config.json; empty for torchvision's
+    # SHA-256 of every file that decides its values, by path in the folder
     digests: Mapping[str, str] = field(repr=False)
-    revision: str = ""
-    license: str = UNSTATED
+    revision: str = ""  # the commit, or the name of torchvision's weights; empty of a folder
+    license: str = UNSTATED  # as its authors state it
+    # the content of modules.json, which lists the parts of a sentence model; empty for other models
     modules: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     @property

@@ -81,15 +81,10 @@ def snapshot_folder(repository: str, commit: str, settings: EmbedSettings) -> Pa
 
 @dataclass(frozen=True)
 class PublishedWeights:
-    """Weights of a model of torchvision.
+    """Weights of a model of torchvision."""
 
-    Attributes:
-        name: IMAGENET1K_V1, for instance.
-        url: where they are published; the last part of the file's name is the beginning of its SHA-256.
-    """
-
-    name: str
-    url: str
+    name: str  # IMAGENET1K_V1, for instance
+    url: str  # where they are published; the last part of the file's name is the beginning of its SHA-256
 
     @property
     def path(self) -> Path:
@@ -169,17 +164,11 @@ def _weights_class(function: ast.FunctionDef) -> str:
 
 @dataclass(frozen=True)
 class Fetched:
-    """A model that is here now.
+    """A model that is here now."""
 
-    Attributes:
-        source: as a section says it.
-        revision: the commit, or which of torchvision's weights.
-        path: its folder, or file.
-    """
-
-    source: str
-    revision: str
-    path: Path
+    source: str  # as a section says it
+    revision: str  # the commit, or which of torchvision's weights
+    path: Path  # its folder, or file
 
 
 def is_source(name: str) -> bool:

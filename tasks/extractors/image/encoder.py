@@ -56,32 +56,19 @@ class Library(StrEnum):
 
 @dataclass(frozen=True)
 class Encoder:
-    """A model of pictures on this machine, and what is read out of it.
+    """A model of pictures on this machine, and what is read out of it."""
 
-    Attributes:
-        section: of the configuration, for messages.
-        library: see :class:`Library`.
-        name: of the architecture; torchvision's.
-        weights: their file; None for torchvision's architecture with random weights, always the same.
-        folder: with the model's other files (timm, transformers).
-        published: torchvision's name of the weights, whose transforms are taken.
-        digest: SHA-256 of all that is loaded.
-        layers: see :class:`~tasks.extractors.image.network.Backbone`.
-        pool: what becomes of their tokens.
-        sha256: that the file of weights must have when it is loaded; empty for any.
-        config: the content of config.json (timm, transformers); ``digest`` covers it.
-    """
-
-    section: str
+    section: str  # of the configuration, for messages
     library: Library
-    name: str
-    weights: Path | None
-    folder: Path | None = None
-    published: str = ""
-    digest: str = ""
+    name: str  # of the architecture; torchvision's
+    weights: Path | None  # their file; None for torchvision's architecture with random weights, always the same
+    folder: Path | None = None  # with the model's other files (timm, transformers)
+    published: str = ""  # torchvision's name of the weights, whose transforms are taken
+    digest: str = ""  # SHA-256 of all that is loaded
     layers: tuple[int, ...] = (-1,)
-    pool: Pool = Pool.MODEL
-    sha256: str = ""
+    pool: Pool = Pool.MODEL  # what becomes of their tokens
+    sha256: str = ""  # that the file of weights must have when it is loaded; empty for any
+    # the content of config.json (timm, transformers); ``digest`` covers it
     config: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def prepared(self, precision: Precision, row: tuple[int, ...] | None = None) -> PreparedEncoder:
@@ -199,17 +186,11 @@ def _sizes(row: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True)
 class ImageShape:
-    """What comes of one picture.
+    """What comes of one picture."""
 
-    Attributes:
-        width: numbers of a layer's token, or of the model's own row.
-        depth: layers; None where it was not asked.
-        tokens: of ``pool = "none"``; None where a picture is one row.
-    """
-
-    width: int
-    depth: int | None = None
-    tokens: int | None = None
+    width: int  # numbers of a layer's token, or of the model's own row
+    depth: int | None = None  # layers; None where it was not asked
+    tokens: int | None = None  # of ``pool = "none"``; None where a picture is one row
 
 
 def image_shape(encoder: Encoder) -> ImageShape:

@@ -18,12 +18,9 @@ _LARGEST = 2.0  # a face's square, in longer sides of the frame: beyond it the l
 
 @dataclass(frozen=True)
 class Faces:
-    """The square around the face in each frame.
+    """The square around the face in each frame."""
 
-    Attributes:
-        squares: (T, 3) float32, x and y of the centre and the side, in pixels of the frame; NaN where no face is.
-    """
-
+    # (T, 3) float32, x and y of the centre and the side, in pixels of the frame; NaN where no face is
     squares: np.ndarray
 
     def cut(self, frame: int, rgb: np.ndarray) -> np.ndarray | None:

@@ -95,17 +95,12 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """A model's own.
+    """A model's own."""
 
-    Attributes:
-        images: (n, height, width, 3) uint8 RGB pictures in, (n, \\*size, 3) uint8 images out.
-        size: (height, width) of the images.
-        normalisation: what is left to do.
-    """
-
+    # (n, height, width, 3) uint8 RGB pictures in, (n, \\*size, 3) uint8 images out
     images: Callable[[np.ndarray], np.ndarray]
-    size: tuple[int, int]
-    normalisation: Normalisation
+    size: tuple[int, int]  # (height, width) of the images
+    normalisation: Normalisation  # what is left to do
 
 
 def of_torchvision(preset: Any, precision: Precision) -> Preprocessing:

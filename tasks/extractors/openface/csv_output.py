@@ -179,17 +179,11 @@ def _to_array(batch: pa.RecordBatch) -> np.ndarray:
 
 @dataclass
 class _Checks:
-    """The checks of every row, block after block.
+    """The checks of every row, block after block."""
 
-    Attributes:
-        path: the file, for messages.
-        time: (T,) seconds at which the video's frames are shown; None where unknown.
-        rows: the number of checked rows.
-    """
-
-    path: Path
-    time: np.ndarray | None
-    rows: int = 0
+    path: Path  # the file, for messages
+    time: np.ndarray | None  # (T,) seconds at which the video's frames are shown; None where unknown
+    rows: int = 0  # the number of checked rows
     _faces: Counter[float] = field(default_factory=Counter)
     _other_face: tuple[int, float] | None = None  # the first row with another face_id, and this id
     _timestamp: float | None = None  # of the row before

@@ -32,15 +32,10 @@ _READING = re.compile(r"^Reading .+? from: ?(/.+?)\.*(?: ?Done)?\s*$", re.MULTIL
 
 @dataclass(frozen=True)
 class ToolFiles:
-    """The files of a tool, and their digests.
+    """The files of a tool, and their digests."""
 
-    Attributes:
-        digests: SHA-256 of each part: the program, its libraries, its models.
-        paths: every file hashed.
-    """
-
-    digests: Mapping[str, str]
-    paths: frozenset[Path]
+    digests: Mapping[str, str]  # SHA-256 of each part: the program, its libraries, its models
+    paths: frozenset[Path]  # every file hashed
 
     def check_printed(self, printed: str) -> None:
         """Compare with the files that the tool printed it was reading.

@@ -43,17 +43,11 @@ _KILLED = 137
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """The output of a run.
+    """The output of a run."""
 
-    Attributes:
-        csv: the file it wrote, which is removed at the end of the context.
-        exit_code: None for a CSV of the study, from a run elsewhere.
-        printed: the beginning of what it printed.
-    """
-
-    csv: Path
-    exit_code: int | None = None
-    printed: str = ""
+    csv: Path  # the file it wrote, which is removed at the end of the context
+    exit_code: int | None = None  # None for a CSV of the study, from a run elsewhere
+    printed: str = ""  # the beginning of what it printed
 
     @property
     def remark(self) -> str:
@@ -170,25 +164,15 @@ LONG_S = 8.0  # a second length, to separate the time of a start from the time o
 
 @dataclass(frozen=True)
 class OpenFaceCheck:
-    """The results of two runs on the same short clip.
+    """The results of two runs on the same short clip."""
 
-    Attributes:
-        version: 2.0.x or 2.2.x, by the separator of its CSV.
-        frames: number of frames of the clip.
-        tracked: share of them with a face.
-        frames_per_s: after the start; 0 where the start takes too long to measure it.
-        start_s: seconds that every run takes besides: the container, the models.
-        columns: their number.
-        largest_difference: between the two runs' values; 0 where they are identical.
-    """
-
-    version: str
-    frames: int
-    tracked: float
-    frames_per_s: float
-    start_s: float
-    columns: int
-    largest_difference: float
+    version: str  # 2.0.x or 2.2.x, by the separator of its CSV
+    frames: int  # number of frames of the clip
+    tracked: float  # share of them with a face
+    frames_per_s: float  # after the start; 0 where the start takes too long to measure it
+    start_s: float  # seconds that every run takes besides: the container, the models
+    columns: int  # their number
+    largest_difference: float  # between the two runs' values; 0 where they are identical
 
     def in_words(self) -> dict[str, str]:
         speed = f"{self.frames_per_s:.1f} frames/s" if self.frames_per_s else "too fast to tell"

@@ -44,20 +44,14 @@ class OpenSmileSettings(ExtractorSettings):
 
 @dataclass(frozen=True)
 class UndefinedValues:
-    """Where the numbers of a feature set are no values.
+    """Where the numbers of a feature set are no values."""
 
-    Attributes:
-        pitch: the column of the fundamental frequency; a row is voiced where it is not 0.
-        zero: columns in which 0 means that there is no value.
-        needs_voice: columns with a floor in rows that are not voiced, and beside these.
-        needs_formant: columns with a floor in voiced rows in which this formant's frequency is 0, and beside these.
-        zero_with_formant: columns in which 0 means no value only where this formant's frequency is 0; elsewhere 0 dB.
-    """
-
-    pitch: str
-    zero: Sequence[str]
-    needs_voice: Sequence[str]
+    pitch: str  # the column of the fundamental frequency; a row is voiced where it is not 0
+    zero: Sequence[str]  # columns in which 0 means that there is no value
+    needs_voice: Sequence[str]  # columns with a floor in rows that are not voiced, and beside these
+    # columns with a floor in voiced rows in which this formant's frequency is 0, and beside these
     needs_formant: Mapping[str, str] = field(default_factory=dict)
+    # columns in which 0 means no value only where this formant's frequency is 0; elsewhere 0 dB
     zero_with_formant: Mapping[str, str] = field(default_factory=dict)
 
     def blank(self, blocks: Iterable[np.ndarray], columns: Sequence[str]) -> Iterator[np.ndarray]:

@@ -75,19 +75,12 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment that is here.
+    """An environment that is here."""
 
-    Attributes:
-        folder: where.
-        python: the version of its interpreter when it was made.
-        made_at: when.
-        distributions: what is installed in it, as ``numpy-1.26.4``.
-    """
-
-    folder: Path
-    python: str
-    made_at: str
-    distributions: tuple[str, ...]
+    folder: Path  # where
+    python: str  # the version of its interpreter when it was made
+    made_at: str  # when
+    distributions: tuple[str, ...]  # what is installed in it, as ``numpy-1.26.4``
 
     @property
     def executable(self) -> Path:

@@ -19,15 +19,10 @@ _OUTPUT = "/storyframes/output"
 
 @dataclass(frozen=True)
 class WorkFolder:
-    """The private folder of one run.
+    """The private folder of one run."""
 
-    Attributes:
-        root: the folder; nobody else can look into it.
-        reaper: removes it when this process is killed.
-    """
-
-    root: Path
-    reaper: Reaper
+    root: Path  # the folder; nobody else can look into it
+    reaper: Reaper  # removes it when this process is killed
 
     @property
     def manifest(self) -> Path:
@@ -68,17 +63,11 @@ class Runtime(ABC):
 
 @dataclass(frozen=True)
 class VenvRuntime(Runtime):
-    """The program in an environment of this machine.
+    """The program in an environment of this machine."""
 
-    Attributes:
-        environment: its own.
-        program: a Python file, or a folder with a ``__main__.py``.
-        threads: how many it may use.
-    """
-
-    environment: Environment
-    program: Path
-    threads: int
+    environment: Environment  # its own
+    program: Path  # a Python file, or a folder with a ``__main__.py``
+    threads: int  # how many it may use
 
     def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:
         return {kind: str(path) for kind, path in inputs.items()}, str(folder.frame_times), str(folder.output)
@@ -100,20 +89,15 @@ class VenvRuntime(Runtime):
 
 @dataclass(frozen=True)
 class ContainerRuntime(Runtime):
-    """The program in a container: no network, nothing of this machine but the inputs.
+    """The program in a container: no network, nothing of this machine but the inputs."""
 
-    Attributes:
-        engine, image: which.
-        command: what is run, by its absolute path inside; the manifest's path is put behind it.
-        program: a Python file or folder that ``command``, an interpreter, runs; None where it is in the image.
-        limits: what it may use.
-    """
-
+    # engine, image: which
     engine: Engine
     image: Image
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # what is run, by its absolute path inside; the manifest's path is put behind it
+    # a Python file or folder that ``command``, an interpreter, runs; None where it is in the image
     program: Path | None
-    limits: Limits
+    limits: Limits  # what it may use
 
     def seen(self, folder: WorkFolder, inputs: Mapping[str, Path]) -> tuple[dict[str, str], str, str]:
         inside = {kind: _inside(kind, path) for kind, path in inputs.items()}

@@ -38,27 +38,16 @@ class FrameStream:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a program has to do.
+    """What a program has to do."""
 
-    Attributes:
-        spec: of the feature.
-        session_id: of which session.
-        inputs: the session's files that it may read, by kind.
-        settings: of the plug-in.
-        frame_times: (T,) float64 seconds, the session's clock.
-        patience_s: seconds that it may take.
-        threads: how many it may use.
-        private: what it prints may be somebody's words, and goes nowhere.
-    """
-
-    spec: FeatureSpec
-    session_id: str
-    inputs: Mapping[str, Path]
-    settings: Mapping[str, Any]
-    frame_times: np.ndarray
-    patience_s: float
-    threads: int
-    private: bool
+    spec: FeatureSpec  # of the feature
+    session_id: str  # of which session
+    inputs: Mapping[str, Path]  # the session's files that it may read, by kind
+    settings: Mapping[str, Any]  # of the plug-in
+    frame_times: np.ndarray  # (T,) float64 seconds, the session's clock
+    patience_s: float  # seconds that it may take
+    threads: int  # how many it may use
+    private: bool  # what it prints may be somebody's words, and goes nowhere
 
     def manifest(self, frames: FrameStream | None) -> dict[str, Any]:
         """The program's manifest (``client`` reads it), without the paths, which depend on where it runs."""

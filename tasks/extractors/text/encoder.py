@@ -31,15 +31,10 @@ _UNUSED = ("pooler.", "decoder.", "position_ids")  # of a network: hidden states
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of a text.
+    """A part of a text."""
 
-    Attributes:
-        text: its words, as they are in the text.
-        pieces: word pieces that the tokenizer makes of them, without its marks of beginning and end.
-    """
-
-    text: str
-    pieces: int
+    text: str  # its words, as they are in the text
+    pieces: int  # word pieces that the tokenizer makes of them, without its marks of beginning and end
 
 
 def chunks(text: str, tokenizer: Any, most_pieces: int) -> list[Chunk]:

@@ -56,17 +56,11 @@ class TextSettings(EmbedSettings):
 
 @dataclass(frozen=True)
 class TextShape:
-    """What a model of texts gives.
+    """What a model of texts gives."""
 
-    Attributes:
-        width: numbers of one layer's vector, or of the model's own.
-        depth: blocks.
-        unit_length: the model itself makes its vectors of length 1.
-    """
-
-    width: int
-    depth: int
-    unit_length: bool = False
+    width: int  # numbers of one layer's vector, or of the model's own
+    depth: int  # blocks
+    unit_length: bool = False  # the model itself makes its vectors of length 1
 
 
 def text_shape(model: LocalModel, settings: TextSettings) -> TextShape:

@@ -15,15 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What of the recordings themselves goes into the pages: nothing, unless asked for.
+    """What of the recordings themselves goes into the pages: nothing, unless asked for."""
 
-    Attributes:
-        text: the transcripts; their speakers as the feature store calls them.
-        video: thumbnails with landmarks and poses.
-    """
-
-    text: bool = False
-    video: bool = False
+    text: bool = False  # the transcripts; their speakers as the feature store calls them
+    video: bool = False  # thumbnails with landmarks and poses
 
 
 @dataclass(frozen=True)
