@@ -188,7 +188,7 @@ def _look_at_headers(study: Study, sessions: Sequence[str]) -> tuple[dict[str, f
     rates, lengths_s = {}, {}
     for session_id in sessions:
         try:
-            fps, length_s = read_rate(study.path(study.sessions[session_id].video))
+            fps, length_s = read_rate(study.path(study.sessions[session_id].video or ""))
         except (RecordingError, StudyFileError, OSError):
             continue  # extraction and check say what is wrong with it
         if fps:

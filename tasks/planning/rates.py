@@ -104,7 +104,7 @@ def _extract_sample(
                 files[kind] = sample.cut(kind, study.path(named[kind]), frames)
         whose = session_id if name == MAIN else f"{session_id}, track {name}"
         progress(f"{feature}, {sample.seconds:.1f} s of {whose}")
-        source = Source(session_id, dict(files), track=name, frameless=name != MAIN and track.video is None)
+        source = Source(session_id, dict(files), track=name, frameless=track.video is None)
         runs[feature] = _measured(ExtractionUnit(store, source, (feature,), settings))
     return runs
 

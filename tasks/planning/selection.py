@@ -88,12 +88,12 @@ def track_extractors(
     """
     if track == MAIN:
         return extractors
-    possible = _possible(extractors, study.tracks[session_id][track])
+    possible = possible_extractors(extractors, study.tracks[session_id][track])
     named = set(selection.only or ()) if selection.tracks is not None else set()
     return {name: extractor for name, extractor in extractors.items() if name in possible or name in named}
 
 
-def _possible(extractors: dict[str, Extractor[Any]], track: Track) -> dict[str, Extractor[Any]]:
+def possible_extractors(extractors: dict[str, Extractor[Any]], track: Track) -> dict[str, Extractor[Any]]:
     """Those of which the track has all inputs, and what they have to wait for as well.
 
     A track without a video has no frames: only what can do without them is made of it.

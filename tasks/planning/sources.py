@@ -149,7 +149,7 @@ def session_source(
             unusable[kind] = str(error)
         except OSError as error:
             unusable[kind] = f"{relative}: cannot be read: {error.strerror or type(error).__name__}"
-    frameless = track != MAIN and study.tracks[session_id][track].video is None
+    frameless = session_id != STORIES and _files_of(study, session_id, track).video is None
     made_of = {
         name: CurveFiles(curves[name].scheme, tuple(kind for kind, _ in pairs), curves[name].rule)
         for name, pairs in kinds.items()
@@ -199,7 +199,7 @@ def unusable_files(study: Study, session_id: str, track: str, extractors: Iterab
 
 
 def track_length_s(study: Study, track: Track) -> float:
-    """How long a track is by its video's header, else its sound's, else as long as its session; 0 where none says.
+    """How long a track is: by its video's header, else its sound's, else as long as its session; 0 if unknown.
 
     Raises:
         StudyFileError: that file cannot be used.

@@ -135,11 +135,11 @@ class Timepoint(StrEnum):
 
 
 class Session(Row):
-    """One recorded conversation; paths are relative to the study."""
+    """One conversation; paths are relative to the study. It has at least one of :data:`TIMED_FILES`."""
 
     session_id: SessionId
     participant_id: Id
-    video: StudyPath
+    video: StudyPath | None = None
     audio: StudyPath | None = None
     transcript: StudyPath | None = None
     openface: StudyPath | None = None
@@ -314,6 +314,8 @@ TABLES: dict[str, type[Row]] = {
     "labels": LabelRow,
     "curves": Curve,
 }
+TIMED_FILES = ("video", "audio", "transcript")
+"""The files that can give a session its time: the first frame, the first sample, or the transcript's second 0."""
 PATH_COLUMNS = ("video", "audio", "transcript", "openface", "path")
 NUMBER_COLUMNS = frozenset(
     {"start_s", "end_s", "position", "empathy", "score", "min", "max", "clock_s", "session_s", "confidence"}

@@ -132,8 +132,11 @@ def _read_sessions(study: Study, before: Mapping[str, _SessionRecord]) -> dict[s
 def _read_session(study: Study, session: Session, before: Mapping[str, _SessionRecord]) -> _SessionRecord:
     """The record of the session as it is now; its recording is read only where it has changed."""
     recorded = before.get(session.session_id, _SessionRecord())
+    relative = session.video or session.audio
+    if relative is None:  # a transcript is corrected, and remains the same session's
+        return _SessionRecord(session.participant_id)
     try:
-        path = study.path(session.video)
+        path = study.path(relative)
         status = path.stat()
         if (status.st_size, status.st_mtime_ns) == (recorded.bytes, recorded.mtime_ns) and recorded.recording:
             recording = recorded.recording

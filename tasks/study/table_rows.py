@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from storyframes.store.layout import ID_PATTERN
 from tasks.study.labels import did_you_mean, listed
 from tasks.study.problems import Problem, shown_value
-from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, Participant
+from tasks.study.rows import NUMBER_COLUMNS, PATH_COLUMNS, TABLES, TIMED_FILES, Participant
 from tasks.study.strict_tables import (
     Table,
     decimal_commas,
@@ -86,6 +86,7 @@ class TableRows:
         """Report the value of a row in this column; of a private value only the length is shown."""
         row = placed.row
         value = row.get(column, "") if isinstance(row, dict) else getattr(row, column)
+        value = "" if value is None else value
         shown = f"({len(str(value))} characters)" if private else shown_value(table, column, value)
         self.problems.append(Problem(table, placed.number, column, shown, rule, placed.line, kind))
 
@@ -158,8 +159,8 @@ class TableRows:
         slashes: list[int] = []
         for number, line, values in kept:
             cells = {name: value for index, name in columns if not is_empty(value := values[index])}
-            if made and "video" in cells:
-                cells |= dict.fromkeys(made, PurePosixPath(str(cells["video"]).strip()).stem)
+            if made and (named_by := _named_by(cells)):
+                cells |= dict.fromkeys(made, PurePosixPath(str(cells[named_by]).strip()).stem)
             for column in PATH_COLUMNS:
                 if column in cells and (path := with_slashes(self.root, cells[column])) != cells[column]:
                     cells[column] = path
@@ -189,9 +190,9 @@ class TableRows:
                 column, rule = str(fault["loc"][0]), _rule(fault["msg"])
                 wrong.add(column)
                 if column in made:
-                    if "video" in cells and column == made[0]:
+                    if (named_by := _named_by(cells)) and column == made[0]:
                         rule = f"gives the session its name, but {rule}: name it in a column session_id"
-                        self.problem(table, placed, "video", rule)
+                        self.problem(table, placed, named_by, rule)
                 elif column not in absent:
                     self.problem(table, placed, column, rule)
             self.faulty[table].append(placed)
@@ -204,13 +205,16 @@ class TableRows:
         """The required columns that are missing."""
         fields = TABLES[table].model_fields
         absent = {name for name, info in fields.items() if info.is_required() and name not in (*raw.columns, *made)}
+        if table == "sessions" and not {*TIMED_FILES} & {*raw.columns}:
+            absent.add(TIMED_FILES[0])
         for name in fields:
             if name in absent:
                 self.table_problem(table, f"the column {name!r} is missing")
         if made:
+            named = [name for name in TIMED_FILES if name in raw.columns]
             self.remarks.append(
-                f"{table}: a session is named after its video, and counts as a participant of its own: where one "
-                "person is in several, give the columns session_id and participant_id"
+                f"{table}: a session is named after its {' or '.join(named)}, and counts as a participant of its own: "
+                "where one person is in several, give the columns session_id and participant_id"
             )
         unread = []
         for number, column in enumerate(raw.columns, start=1):
@@ -316,15 +320,20 @@ class TableRows:
 
 
 def _made_columns(table: str, raw: Table) -> tuple[str, ...]:
-    """The columns that are made from the videos' names, where the table of sessions has only columns of files.
+    """The columns that are made from the recordings' names, where the table of sessions has only columns of files.
 
     A column that nothing reads prevents this: it may be the participant under another name.
     """
     fields = TABLES["sessions"].model_fields
     made = ("session_id", "participant_id")
     names = [name for name in raw.columns if name]
-    is_smallest = table == "sessions" and "video" in names and all(name in fields for name in names)
+    is_smallest = table == "sessions" and {*TIMED_FILES} & {*names} and all(name in fields for name in names)
     return made if is_smallest and not {*made} & {*names} else ()
+
+
+def _named_by(cells: Mapping[str, Any]) -> str | None:
+    """The column of the file whose name a session gets."""
+    return next((column for column in TIMED_FILES if column in cells), None)
 
 
 def repeated(rows: Iterable[Placed], key: Callable[[Any], Hashable]) -> Iterator[tuple[Any, Placed, list[Placed]]]:

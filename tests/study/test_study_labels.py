@@ -433,6 +433,24 @@ def test_the_smallest_study_names_videos(tmp_path: Path) -> None:
     assert (study.phases, study.labels) == ((), ())
 
 
+def test_a_session_may_be_a_sound_or_a_transcript_alone(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("video,audio,transcript\nv/a.mp4,,\n,s/b.wav,t/b2.vtt\n,,t/c.vtt\n")
+    study = load_study(tmp_path)
+    assert list(study.sessions) == ["a", "b", "c"]
+    assert "named after its video or audio or transcript" in study.remarks[0]
+    assert [one.video for one in study.sessions.values()] == ["v/a.mp4", None, None]
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,transcript\na,p,t/c.vtt\n")
+    assert load_study(tmp_path).sessions["a"].transcript == "t/c.vtt"
+
+
+def test_a_session_without_any_recording_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video,openface\na,p,,of.csv\nb,q,b.mp4,\n")
+    (problem,) = problems(tmp_path)
+    assert problem == "sessions, row 2, video = '': a session has at least one file of video, audio, transcript"
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id\na,p\n")
+    assert "sessions: the column 'video' is missing" in problems(tmp_path)
+
+
 def test_a_video_whose_name_is_no_id_needs_one(tmp_path: Path) -> None:
     (tmp_path / "sessions.csv").write_text("video\nvideos/my film.avi\nx/a.avi\ny/a.avi\n")
     first, second = problems(tmp_path)
