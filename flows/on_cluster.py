@@ -47,12 +47,10 @@ def do_on_cluster(
 
     Args:
         units: in the order in which they should begin.
-        cluster: what to run on.
         task: does the units of a bundle, see :func:`unit_task`.
         admit: a block in which only workers that can do the units do them, given the cluster, the units and ``warn``;
             raises ClusterError where a worker that is there cannot.
         doubts: of the outcomes that workers say, those that this process does not find to be so, with the reason.
-        settled: called with every outcome that is final.
         warn: called, from another thread, with a line about a worker that joined while the run goes on and takes no
             units.
 

@@ -192,10 +192,6 @@ def extract_file(
 
     Args:
         storage: a feature store of this recording alone; no other process may extract into it meanwhile.
-        source: the recording.
-        settings: of all extractors.
-        features: which; they have to exist.
-        progress: called with what is being extracted.
 
     Returns:
         The outcome of each, by feature, in the order in which they ran.
@@ -230,11 +226,7 @@ class _Ended:
 
 
 class InThisProcess(Executor[Outcome]):
-    """Units that are done in this process, one after the other, when they are submitted.
-
-    Args:
-        progress: called with the name of each unit before it is done.
-    """
+    """Units that are done in this process, one after the other, when they are submitted."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress

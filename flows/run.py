@@ -182,7 +182,6 @@ def conclude(run: Run, outcomes: Sequence[Outcome], warn: Callable[[str], None] 
     """Write the tables of what is published by now, and say what the run did.
 
     Args:
-        run: a planned run.
         outcomes: of the units that were due.
         warn: called with everything that is odd about the clips.
     """
@@ -223,13 +222,7 @@ def write_tables(run: Run) -> tuple[ClipIndex, str]:
 
 
 def end_state(result: object, *, good: bool, in_part: bool) -> State:
-    """The state that a run ends in; its message is the result as text, its data the result.
-
-    Args:
-        result: what the run did.
-        good: nothing failed.
-        in_part: not all failed.
-    """
+    """The state that a run ends in; its message is the result as text, its data the result."""
     from prefect.states import Completed, Failed  # a second, which a run without a flow does not wait for
 
     if good:

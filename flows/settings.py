@@ -94,7 +94,6 @@ def load_settings(path: Path | None, sections: Mapping[str, Any] = MappingProxyT
     """The settings of the TOML file at ``path``; paths in it are relative to its folder. None gives the defaults.
 
     Args:
-        path: the file.
         sections: by name, sections whose keys replace those of the file; paths in them are relative to the current
             folder.
 

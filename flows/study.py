@@ -45,9 +45,6 @@ _REFUSALS = (
 def extract_study(request: ExtractionRequest) -> State:
     """Bring the features of a study up to date.
 
-    Args:
-        request: which study, to where, and how much of it.
-
     Returns:
         Completed; PartialSuccess where some features failed; Failed where all that were attempted did, or where what
         was asked for cannot be done. Its data is a :class:`flows.run.RunResult`, or None.
@@ -63,12 +60,7 @@ def extract_session(session_id: str, request: ExtractionRequest) -> State:
 
 @flow(name="extract-study", persist_result=False)
 def go_on(request: ExtractionRequest, run_id: str) -> State:
-    """Go on with a run that this process has planned; see :func:`extract_study`.
-
-    Args:
-        request: of the run, for people who look at the server.
-        run_id: see :func:`flows.run.registered`.
-    """
+    """Go on with a run that this process has planned; see :func:`extract_study`."""
     return _ended(lambda: registered_run(run_id))
 
 

@@ -61,9 +61,7 @@ def anchor_paths(model: type[BaseModel], section: Mapping[str, Any], folder: Pat
     """A section with relative paths in it made absolute.
 
     Args:
-        model: of the section.
         section: what a file says, unchecked.
-        folder: of the file.
     """
     paths = [name for name, field in model.model_fields.items() if field.annotation in (Path, Path | None)]
     return {**section, **{name: str(folder / section[name]) for name in paths if isinstance(section.get(name), str)}}

@@ -76,9 +76,7 @@ def propose_clocks(
 
     Args:
         study: from :func:`read_unsynchronised`.
-        session_ids: which sessions.
         replace: measure clocks as well that have rows already.
-        progress: called with what is being listened to.
     """
     for session_id in session_ids:
         own: SoundBands | str | None = None

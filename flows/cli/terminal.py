@@ -107,9 +107,7 @@ def need(module: str, extra: str, distribution: str = "storyframes") -> None:
     """End the command if a package is not installed that only this command needs.
 
     Args:
-        module: of the package.
         extra: of the distribution, which brings it; empty where the distribution itself does.
-        distribution: storyframes, or a plug-in.
     """
     if find_spec(module) is None:
         fail(f"this needs {module}: {install_line(extra, distribution)}", 2)

@@ -28,7 +28,6 @@ def admit_workers(connection: Connection, ask: Ask, warn: Callable[[str], None])
     """Ask the workers that are there, and while the block runs each that joins.
 
     Args:
-        connection: of the cluster.
         ask: what they are asked; sent to them.
         warn: called with each problem of a worker that joined later, once; from a thread of its own.
 

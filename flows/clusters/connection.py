@@ -27,7 +27,6 @@ def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
     """Refuse tasks that no worker can do: Dask would let them wait in silence.
 
     Args:
-        needs: the resources of every task.
         workers: the resources of every worker there is or will be.
 
     Raises:

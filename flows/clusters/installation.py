@@ -80,10 +80,8 @@ def plug_in_problems(installation: Installation, question: bytes, worker: Worker
     """Why this worker cannot do a plug-in's work; for :func:`flows.clusters.admission.admit_workers`.
 
     Args:
-        installation: of the flow.
         question: a pickled function without arguments that gives such reasons; only a worker that has the plug-in can
             read it.
-        worker: that is asked.
     """
     problems = installation.differences_here()
     try:

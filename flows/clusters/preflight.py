@@ -51,7 +51,6 @@ def only_able_workers(
     """Ask every worker whether it sees what it needs, now and while the block runs when it joins.
 
     Args:
-        connection: of the cluster.
         units: what they are going to do.
         warn: called with a line about a worker that joined later and cannot; it takes no units.
 

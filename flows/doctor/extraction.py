@@ -28,7 +28,6 @@ def look_at_extraction(settings: Settings, *, asked: bool) -> Iterator[Finding]:
     """What is here; a feature that a configuration asks for and that cannot be extracted is a fault.
 
     Args:
-        settings: of all extractors.
         asked: whether a configuration says which features have to work.
     """
     requested = selected_extractors(build_extractors(settings, ""), settings.features)

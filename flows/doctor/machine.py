@@ -29,10 +29,6 @@ _FOR_DEVELOPERS = {"dev", "docs"}
 def examine(store: str | None = None, config: Path | None = None) -> list[Finding]:
     """All findings, in the order in which they are shown; without the pipeline one of them says so.
 
-    Args:
-        store: a feature store to look at as well.
-        config: its features have to work.
-
     Raises:
         SettingsError: the configuration cannot be used.
     """

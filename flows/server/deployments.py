@@ -30,7 +30,6 @@ def deploy(folder: Path, alerts_block: str | None) -> list[str]:
     """Make or change the deployments and the automations of a folder; gives the automations' names.
 
     Args:
-        folder: with prefect.yaml and automations/.
         alerts_block: id of the notification block that alerts go through; None leaves the alerts as they are.
 
     Raises:

@@ -73,8 +73,6 @@ def build_clip_index(
     """Cut the study into clips; what is wrong with one session costs its clips alone.
 
     Args:
-        study: a valid study.
-        spec: how clips are cut.
         store: the study's features; None makes the index from the tables and the recordings' headers.
         rules: by scheme, how its labels meet clips; ``label_rule_faults`` finds no fault in them.
     """
@@ -265,9 +263,6 @@ def update_clip_index(
     """Bring the store's clip index up to date: sessions are read where something of them changed since it was made.
 
     Args:
-        study: a valid study.
-        spec: how clips are cut.
-        store: the study's features.
         rules: by scheme, how its labels meet clips.
         anew: read all sessions, so that damage in one that did not change is found as well.
 

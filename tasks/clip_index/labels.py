@@ -119,7 +119,6 @@ def add_labels(index: pd.DataFrame, study: Study, rules: Mapping[str, LabelRule]
 
     Args:
         index: windows, with session_id, target, start_s and stop_s.
-        study: whose labels.
         rules: by scheme; a scheme without a rule has the defaults.
     """
     index = index.copy(deep=False)
@@ -230,7 +229,6 @@ def meet(values: np.ndarray, spans: Spans, start: np.ndarray, stop: np.ndarray, 
         values: (labels,) in the order in which their parts begin, and of those that begin together, end.
         spans: (labels, 2) their parts.
         start, stop: (windows,) int64 microseconds; the latter is not in the window.
-        within: the rule.
     """
     if within is Within.LAST:
         touches = _held(spans, start, stop) > 0

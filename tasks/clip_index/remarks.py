@@ -27,7 +27,6 @@ def why_none(
         sessions: those that are not excluded.
         phases: of these sessions; all of a session where the study has no phases.
         windows: how many were found, labelled or not.
-        spec: how clips are cut.
         signals: says what is known of a session's recording.
     """
     if not sessions:

@@ -98,8 +98,6 @@ def find_windows(
     """The windows of sessions; one that cannot be read costs its own alone.
 
     Args:
-        study: the study.
-        spec: how clips are cut.
         store: the study's features; None makes the windows from the tables alone.
         phases: of the sessions that are wanted.
         header_fps: by session whose frame times are not known, frames per second as its recording's header has them.

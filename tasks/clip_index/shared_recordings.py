@@ -55,7 +55,6 @@ def find_shared_recordings(study: Study, digests: DigestCache | None = None) -> 
     """The recordings that several sessions of a study name; a file that cannot be read is compared by its path alone.
 
     Args:
-        study: of valid rows.
         digests: SHA-256 of its files as a store knows them, also of files that are not on this machine any more.
     """
     uses: dict[str, list[Use]] = {}

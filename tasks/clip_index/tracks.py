@@ -37,7 +37,6 @@ def without_frames(study: Study, known: Collection[str], track: str) -> Iterator
     """Sessions without the frames of another track that are to be cut into clips, and why they have none.
 
     Args:
-        study: the study.
         known: the sessions of which it is known when these frames are.
         track: whose frames; the sessions' own may come from the tables alone.
     """
@@ -77,8 +76,6 @@ def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Ma
     Float32; missing in sessions of which it is not known when the track recorded.
 
     Args:
-        windows: the windows.
-        study: the study.
         recorded: by session and track, from when to when it recorded, where that is known.
     """
     windows = windows.copy(deep=False)

@@ -38,7 +38,6 @@ def check_tools(settings: ExtractorsSettings, only: Iterable[str] | None) -> Non
     """Refuse, before any work, what cannot be done here.
 
     Args:
-        settings: of all extractors.
         only: the features asked for; None for those of the settings.
 
     Raises:

@@ -22,7 +22,6 @@ def load_plug_ins(
     """The extractors of plug-ins that can be used, and by entry point, why others cannot.
 
     Args:
-        built_in: the project's own.
         check_name: raises :class:`PlugInError` for a feature that cannot have its name.
     """
     classes: dict[tuple[Scope, str], type[Extractor[Any]]] = {(cls.scope, cls.spec.name): cls for cls in built_in}

@@ -213,7 +213,6 @@ def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
     """Why a feature cannot be extracted, as a sentence for the user.
 
     Args:
-        feature: that was asked for.
         models: the names of the configuration's sections ``[[embed]]``.
     """
     features = [*registered(), *models]
@@ -262,8 +261,6 @@ def build_extractors(
     """The extractors of a session (or of the stories), by feature, in the order in which they run.
 
     Args:
-        settings: of all extractors.
-        session_id: the session, or ``stories``.
         may_download: see :attr:`Extractor.may_download`.
     """
     classes = extractor_classes(settings, _scope(session_id))

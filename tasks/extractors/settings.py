@@ -46,7 +46,6 @@ class ExtractorSettings(StrictSettings):
 
         Args:
             section: its content in the configuration file, unchecked.
-            folder: of the file.
         """
         return anchor_paths(cls, section, folder)
 

@@ -40,8 +40,6 @@ def compare_stores(
     """Compare the current versions of two stores.
 
     Args:
-        a, b: the stores.
-        tolerances: what may differ.
         features: only these; all otherwise. ``openface`` is that of every track, ``openface@child_b`` of one.
         progress: called with ``session/feature`` before each.
 

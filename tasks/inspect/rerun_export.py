@@ -45,9 +45,6 @@ def export_recording(
     """Write the session's recording to ``out``.
 
     Args:
-        store: its features.
-        session_id: the session.
-        tracks: those to export.
         out: the ``.rrd`` file, replaced when the new one is complete.
         progress: called with (frames done, number of frames) of a track.
 

@@ -101,9 +101,6 @@ class ShownFrames:
 
     What does not decode is left out; the caller compares with the header and decides whether that is allowed.
 
-    Args:
-        path: the video.
-
     Attributes:
         stream: PyAV's video stream.
         format: FFmpeg's name of the container.

@@ -170,7 +170,6 @@ class OpenCVFrames:
     """OpenCV's pictures of a video, in order, as they are stored.
 
     Args:
-        path: the video.
         codec: FFmpeg's name of its codec, for messages.
 
     Raises:

@@ -106,8 +106,6 @@ def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow
     """Whether frames are missing that the header promises.
 
     Args:
-        path: the video.
-        header: of this video.
         frames: after the last frame was read.
         allow_truncated: missing frames are no error.
 

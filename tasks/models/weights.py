@@ -134,7 +134,6 @@ def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: No
     """Download the model, check it, and put it in its place; does nothing where it is there.
 
     Args:
-        model: which.
         progress: called with (bytes so far, bytes in all).
 
     Raises:

@@ -58,13 +58,7 @@ class Forecast:
 
 
 def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: int) -> Forecast:
-    """What the rates come to for these recordings on so many processors.
-
-    Args:
-        rates: as measured.
-        recordings: of every track of every session.
-        workers: processors.
-    """
+    """What the rates come to for these recordings on so many processors."""
     known = [one.length_s for one in recordings if one.length_s > 0]
     mean = sum(known) / len(known) if known else 0.0
     lengths = {
@@ -142,9 +136,6 @@ def measure_study(
 
     Args:
         study: a valid study with a session.
-        settings: of all extractors.
-        seconds: of each sample.
-        progress: called with what is being measured.
         fault: called with whose file cannot be used, and why.
 
     Raises:

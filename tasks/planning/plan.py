@@ -67,10 +67,7 @@ def plan_extraction(
     """Compare what the study asks for with what the store has.
 
     Args:
-        study: a valid study.
         store: the feature store, or its location, where one is made if there is none.
-        settings: of all extractors.
-        selection: what is asked for.
         progress: called with (session_id, number, how many) before each session: a first run reads every input once.
         cpus: processors that one worker can have; a network gets several of them where sessions are few.
         rules: by scheme, of which raters its curves are features.
@@ -205,9 +202,7 @@ def expected_versions(
     Nothing is written anywhere, and no model is downloaded.
 
     Args:
-        study: a valid study.
         storage: the feature store; the digests of files that have not changed come from it.
-        settings: of all extractors.
         rules: by scheme, of which raters its curves are features.
     """
     digests = DigestCache(storage, INPUTS, study.root)

@@ -62,12 +62,7 @@ def measure_rates(
     the work itself. Files and values lie in a temporary folder, which is removed.
 
     Args:
-        study: a valid study.
-        session_id: whose recording is measured on.
         settings: of all extractors; what is missing is replaced by what costs the same, where there is such a thing.
-        seconds: of the longer sample.
-        progress: called with what is being measured.
-        track: which of its recordings.
 
     Raises:
         SampleError: no sample can be cut of the recording.

@@ -36,7 +36,6 @@ class Sample:
 
         Args:
             kind: which input it is.
-            path: the file.
             frames: of the sample's video; the rows of a table that has one for each.
 
         Raises:

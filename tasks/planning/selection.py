@@ -37,9 +37,6 @@ def check_selection(
     """Refuse a selection that names what does not exist.
 
     Args:
-        study: the study.
-        settings: of all extractors.
-        selection: what is asked for.
         curves: the features that the study's curves are.
 
     Raises:

@@ -41,9 +41,6 @@ class StudySources:
     """The files of every session and track of a study, with the extractors that are asked for of them.
 
     Args:
-        study: a valid study.
-        settings: of all extractors.
-        selection: what is asked for.
         rules: by scheme, of which raters its curves are features.
         digests: of files that have not changed.
         may_download: whether an extractor may download the model that its fingerprint needs.
@@ -74,7 +71,6 @@ class StudySources:
         """The files of each track that is asked for, and the extractors by feature, in the order in which they run.
 
         Args:
-            session_id: a session, or the stories.
             stored_curves: by session and track, the curves of labels that the store has: the outcome of one that the
                 study does not have any more says so.
         """
@@ -161,7 +157,6 @@ def input_file(path: Path, name: str = "", digest: Callable[[Path], str] = sha25
     """A file as an extractor is given it.
 
     Args:
-        path: where it is.
         name: by which messages call it; the file's own name where empty.
         digest: gives its SHA-256.
 

@@ -62,7 +62,6 @@ def read_captions(path: Path, speaker_prefixes: bool | None = None) -> Captions:
     """The captions at ``path``; WebVTT where its name ends with ``.vtt``, else SRT.
 
     Args:
-        path: the file.
         speaker_prefixes: whether "Name: " at the beginning of a cue is its speaker; None decides by the whole file.
 
     Raises:

@@ -224,8 +224,6 @@ def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool
     """Add these clocks to the study's table of clocks, and the names of new ones to its table of tracks.
 
     Args:
-        root: the study's folder.
-        measured: the clocks.
         replace: replace the rows that the table has for them.
 
     Raises:

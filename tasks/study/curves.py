@@ -43,7 +43,6 @@ def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
     """The curve at ``path``.
 
     Args:
-        path: .csv or .parquet.
         scheme: of the curve, for its minimum and maximum.
 
     Raises:

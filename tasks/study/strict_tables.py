@@ -67,7 +67,6 @@ def read_table(path: Path, *, has_text: bool = False) -> Table:
     """The table at ``path``, CSV or Parquet by its suffix.
 
     Args:
-        path: the file.
         has_text: one of its columns has prose, whose commas and line breaks are easily left unquoted.
     """
     try:

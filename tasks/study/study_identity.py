@@ -40,8 +40,6 @@ def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> 
     """Check that the store is of this study, and record the study as it is now.
 
     Args:
-        storage: the store.
-        study: a valid study.
         replace: it replaces the study of which the store was made.
 
     Raises:

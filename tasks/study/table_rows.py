@@ -293,7 +293,6 @@ class TableRows:
         """Report rows whose last column has a value that another table does not have (of two columns: in this session).
 
         Args:
-            table: of the rows.
             columns: one, or ``session_id`` and another.
             other: the table that should have the value, in columns of the same names.
             hint: ask whether a similar name is meant.

@@ -74,7 +74,6 @@ def read_transcript(path: Path, *, allow_malformed: bool = False, speaker_prefix
     """The transcript at ``path``; the suffix says the format and, for JSON, the keys.
 
     Args:
-        path: .json, .vtt or .srt.
         allow_malformed: read what can be read. An utterance without valid times is left out; a word's times are
             interpolated where they are invalid, outside its utterance, or an end without a start.
         speaker_prefixes: of captions, whether "Name: " at the beginning of a cue is its speaker and no text; None

@@ -122,7 +122,6 @@ def running_tool(
 
     Args:
         command: with an absolute path first.
-        folder: where it runs.
         timeout_s: how long the caller waits for it in total; time in which the caller does not wait is not counted.
         environment: all of its environment.
         reaper: kills the process group when this process is killed.

@@ -89,7 +89,6 @@ def audio_shape(folder: Path | None, config: Mapping[str, Any], where: str) -> A
 
     Args:
         folder: with the processor's configuration.
-        config: the model's.
         where: begins the sentence of an error.
 
     Raises:

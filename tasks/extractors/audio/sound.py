@@ -34,9 +34,7 @@ class SoundExtractor(Extractor[S]):
         """Write the feature's arrays.
 
         Args:
-            source: the session's files.
             clock: of its video's frames; None if it has no video.
-            out: where the arrays go.
 
         Raises:
             NoAudioError: there is no sound.
@@ -58,7 +56,6 @@ def read_sound(source: Source, rate: int) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
 
     Args:
-        source: the session's files.
         rate: samples per second to decode at.
 
     Raises:
@@ -74,7 +71,6 @@ class Sound:
 
     Args:
         blocks: of the sound. The first is read at once, so that a session without sound ends before a model is loaded.
-        rate: samples per second.
 
     Attributes:
         start_s: of the first sample, on the recording's clock.
@@ -126,8 +122,6 @@ class FrameMeans:
 
     Args:
         frame_time: (T,) seconds, ascending; a frame lasts until the next one, the last until ``end_s``.
-        end_s: seconds.
-        columns: of a row.
     """
 
     def __init__(self, frame_time: np.ndarray, end_s: float, columns: int) -> None:
@@ -182,10 +176,7 @@ class FrameRows:
     """An array with a row for each frame: the means of the feature's rows over each frame.
 
     Args:
-        clock: of the frames.
         columns: of a row; empty where a row is one number.
-        out: where the array is written.
-        array: its name.
     """
 
     def __init__(self, clock: Clock, columns: Sequence[str], out: FeatureWriter, array: str = PER_FRAME) -> None:

@@ -87,8 +87,6 @@ class SoundRows:
     measured wherever two windows meet: both have the first row that the later one gives.
 
     Args:
-        encoder: the loaded network.
-        shape: of its model.
         chunk_s: seconds of a window whose rows are kept; None for a model whose window is of one length.
         context_s: seconds beside a chunk.
         moments: mean and variance of the whole signal.

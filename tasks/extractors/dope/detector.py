@@ -20,10 +20,6 @@ class DopeDetector:
     Memory does not grow with the number of frames; those of one call go through the network
     ``settings.frames_at_once`` at a time.
 
-    Args:
-        checkpoint: a model file, see :func:`tasks.extractors.dope.checkpoint.load_checkpoint`.
-        settings: how to run it.
-
     Raises:
         ValueError: the settings contradict the file's options.
         RuntimeError: torch cannot use the device.

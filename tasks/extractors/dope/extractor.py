@@ -90,13 +90,7 @@ class Dope(FrameExtractor[DopeSettings]):
 
 
 class PoseWriter:
-    """Detects poses in frames and writes them.
-
-    Args:
-        detector: for the frames.
-        settings: which frames, and whose poses.
-        out: the feature's arrays.
-    """
+    """Detects poses in frames and writes them."""
 
     def __init__(self, detector: DopeDetector, settings: DopeSettings, out: FeatureWriter) -> None:
         self.on_gpu = detector.device.type != "cpu"

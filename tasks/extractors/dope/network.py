@@ -97,9 +97,6 @@ class DopeNetwork(nn.Module):
     """The network of one model file.
 
     Args:
-        weights: of the file.
-        options: sizes and thresholds.
-        layers: its layers, in torch or OpenVINO.
         boxes_per_pass: boxes whose features are in memory at once.
         roi_border: the features of a box beyond the feature map.
     """

@@ -101,7 +101,6 @@ class OpenVinoLayers:
 
     Args:
         weights: of the model; not used after this call.
-        eps: of batch normalisation.
         precision: in what the layers compute; inputs and outputs are float32.
 
     Raises:

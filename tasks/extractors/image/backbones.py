@@ -146,12 +146,7 @@ def _create_timm(config: Mapping[str, Any], section: str) -> Any:
 
 
 class TorchvisionBackbone(Backbone):
-    """A classification model of torchvision; its own pool is what goes into its last linear layer.
-
-    Args:
-        name: of the model.
-        model: with its weights.
-    """
+    """A classification model of torchvision; its own pool is what goes into its last linear layer."""
 
     foldable = True
 
@@ -246,10 +241,6 @@ class TransformersBackbone(Backbone):
 
     Its own pool is what it gives as a picture's features: ``get_image_features`` where it has that, else
     ``pooler_output``.
-
-    Args:
-        model: with its weights.
-        section: of the configuration, for messages.
 
     Raises:
         ExtractionError: it takes no pictures.

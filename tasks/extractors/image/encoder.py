@@ -75,7 +75,6 @@ class Encoder:
         """With its preprocessing.
 
         Args:
-            precision: of the network.
             row: the shape of the rows that it has to give, if that is known.
 
         Raises:

@@ -60,7 +60,6 @@ def open_engine(model: PreparedEncoder, settings: NetworkSettings) -> Engine:
     """The engine that the settings name, ready.
 
     Args:
-        model: what it computes.
         settings: resolved.
 
     Raises:
@@ -78,10 +77,7 @@ class TorchEngine:
     the batch where another was faster.
 
     Args:
-        model: which network.
-        precision: in what it computes.
         batch_size: None for what suits.
-        device: where.
 
     Raises:
         ExtractionError: there is no such device here, or the weights are damaged.
@@ -143,8 +139,6 @@ class OpenVinoEngine:
     sessions in two threads of one process do not wait for each other, and nothing of a session stays behind.
 
     Args:
-        model: which network.
-        precision: in what it computes.
         batch_size: None for what suits.
         cpus: processors to use; each computes a batch of its own, with one thread.
 
@@ -182,8 +176,6 @@ def compile_network(
     """A network of OpenVINO's ready to compute, in this precision or not at all.
 
     Args:
-        section: of the configuration, for messages.
-        precision: in what it computes.
         convert: gives the network; called once it is known that it can be computed.
         threads: processors to use.
         streams: how many batches are computed at once, each by its share of the threads.

@@ -27,7 +27,6 @@ class Faces:
         """The face of a frame, (side, side, 3) uint8, black beyond the frame; None where there is none in it.
 
         Args:
-            frame: its number.
             rgb: (height, width, 3) uint8.
         """
         height, width = rgb.shape[:2]
@@ -54,7 +53,6 @@ def read_faces(
         feature: whose landmarks, as it is called in the store.
         margin: added on each side, in sides of the square around the landmarks.
         frames: of the session's clock.
-        section: of the configuration, for messages.
         fingerprint: that the landmarks have to have; empty for any.
 
     Raises:

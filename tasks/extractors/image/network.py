@@ -57,7 +57,6 @@ class Readout(torch.nn.Module):
     """Normalised images in, rows out: the chosen layers, pooled and concatenated.
 
     Args:
-        backbone: the model.
         layers: of it, from 0 to ``backbone.layers``.
         pool: what is made of a layer's tokens.
     """
@@ -82,9 +81,6 @@ class Readout(torch.nn.Module):
 
 def read_out(backbone: Backbone, layers: Sequence[int], pool: Pool, section: str) -> Readout:
     """The readout of the layers, negative ones counted from the end.
-
-    Args:
-        section: of the configuration, for messages.
 
     Raises:
         ExtractionError: the model has no such layer or cannot be pooled so.
@@ -189,9 +185,7 @@ def trial_row(network: EmbeddingNetwork, size: tuple[int, int], section: str) ->
     """The shape of the network's rows: two passes of one image have to give the same one.
 
     Args:
-        network: to be tried.
         size: (height, width) pixels of its images.
-        section: of the configuration, for messages.
 
     Raises:
         ExtractionError: the model cannot be read out so, gives no row, or something else each time.
@@ -221,7 +215,6 @@ def load_state(model: torch.nn.Module, path: Path) -> None:
     """Load the weights of a file, which must be all of the model's and no others, without running code in the file.
 
     Args:
-        model: on the processor, float32.
         path: ``.safetensors``, or what torch saved, of which only tensors are read.
 
     Raises:

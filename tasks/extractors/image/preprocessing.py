@@ -40,7 +40,6 @@ class Cropper(ABC):
     Args:
         shorter_side: pixels to which the shorter side of a frame is resized.
         size: (height, width) pixels of the images, which fit into the resized frame.
-        interpolation: see :class:`Interpolation`.
     """
 
     def __init__(
@@ -107,7 +106,6 @@ def of_torchvision(preset: Any, precision: Precision) -> Preprocessing:
     """What torchvision's transforms for classification do.
 
     Args:
-        preset: ``weights.transforms()``.
         precision: of the network; see :func:`cropper_class`.
     """
     (side,), (shorter,) = set(preset.crop_size), set(preset.resize_size)
@@ -121,7 +119,6 @@ def of_timm(config: Mapping[str, Any], precision: Precision) -> Preprocessing:
 
     Args:
         config: timm's data configuration of the model (``resolve_model_data_config``).
-        precision: of the network.
     """
     import_torchvision()
     from timm.data import create_transform

@@ -31,8 +31,6 @@ class EmbeddingWriter:
     """Takes frames, appends their rows in the same order.
 
     Args:
-        images: frames in, images of the network's size out, of all frames or some.
-        engine: images in, rows out.
         values: where they go; frames without an image have its fill.
         mask: where it goes which frames have an image.
     """
@@ -110,9 +108,6 @@ class ImageWriter(EmbeddingWriter):
     """Takes the frames of a session, writes ``values`` and, if the feature has one, the mask ``valid``.
 
     Args:
-        preprocessing: the model's own.
-        engine: images in, rows out.
-        out: where the arrays go.
         every: embed each frame whose number is a multiple of it.
         faces: embed these in place of whole frames.
     """

@@ -45,7 +45,6 @@ def read_openface_csv(path: Path, frames: int, time: np.ndarray | None = None) -
     Both separators are read: ``", "`` (2.0.x, names with a leading space) and ``","`` (2.2.x).
 
     Args:
-        path: the file.
         frames: T, the number of frames of the video that decode.
         time: (T,) seconds at which they are shown, which the timestamps may follow as well; None where unknown.
 

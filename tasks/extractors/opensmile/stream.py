@@ -36,9 +36,6 @@ _FULL_S = 0.02  # pause before offering sound again to an engine that has enough
 class DescriptorStream:
     """The low-level descriptors of a mono signal at 16 kHz.
 
-    Args:
-        feature_set: which.
-
     Attributes:
         columns: the descriptors' names.
         samples: fed so far.

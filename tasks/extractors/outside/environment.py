@@ -122,7 +122,6 @@ def install_environment(requirements: Requirements, python: Path | None = None) 
     """Make the environment, or find that it exists; another process that does the same is waited for.
 
     Args:
-        requirements: what it is made of.
         python: the interpreter to make it with; this one without it.
 
     Raises:

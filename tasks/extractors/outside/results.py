@@ -62,10 +62,7 @@ def store_results(
     """Check the files in ``folder`` and append them to ``out``, a block of rows at a time.
 
     Args:
-        folder: where the program wrote.
-        spec: what it promised to write.
         frames: of the session, by its clock.
-        out: where the rows go.
         streamed: whether the program was sent the frames, and so has to say that it has read them all.
         python: the version of Python that it has to have run with, which is part of the fingerprint; empty for any.
 

@@ -159,8 +159,6 @@ def outside_session(
     """A program at work on one session; it, and all it wrote, is gone at the end of the block.
 
     Args:
-        assignment: what it has to do.
-        runtime: where it runs.
         attempt: a name that is this attempt's alone.
         frames: what it will be sent; None where it reads files only.
 

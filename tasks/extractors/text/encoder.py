@@ -41,7 +41,6 @@ def chunks(text: str, tokenizer: Any, most_pieces: int) -> list[Chunk]:
     """The text in as few chunks as can be, cut between words; one chunk where the model reads it whole.
 
     Args:
-        text: any text.
         tokenizer: a fast tokenizer of transformers.
         most_pieces: of a chunk. Only a single word that has more is cut inside.
     """
@@ -89,10 +88,7 @@ class TextEncoder(ABC):
     """A loaded model of texts.
 
     Args:
-        settings: the section.
-        tokenizer: of transformers.
         limit: word pieces that the model reads at once, with its marks.
-        shape: of its rows.
 
     Attributes:
         limit: the same, or ``max_pieces`` of the section if that is less.

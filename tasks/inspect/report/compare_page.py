@@ -19,11 +19,6 @@ _DRAWN = 40
 def write_comparison(comparison: Comparison, name_a: str, name_b: str, out: Path) -> None:
     """Write the comparison as a site into ``out``.
 
-    Args:
-        comparison: of A with B.
-        name_a, name_b: their names on the page.
-        out: a new or empty folder, or an older report.
-
     Raises:
         ReportError: ``out`` holds something else.
         OSError: it cannot be written.

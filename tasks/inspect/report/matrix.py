@@ -82,7 +82,6 @@ def build_matrix(
 
     Args:
         session_ids: the study's sessions in its order; other sessions of the store come after them.
-        entries: of the store.
         expected: the versions that an extraction would make now.
     """
     stored = {(entry.session_id, entry.feature): entry for entry in entries}

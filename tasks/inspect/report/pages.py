@@ -54,9 +54,7 @@ def render(template: str, package: str = _TEMPLATES, **values: Any) -> str:
     """A page from a template and its values; every string is escaped.
 
     Args:
-        template: its file.
         package: with the template in its folder ``templates``; a plug-in's templates may extend those of the report.
-        values: of the template.
     """
     return _environment(package).get_template(template).render(made_at=now()[:16].replace("T", " ") + " UTC", **values)
 

@@ -50,10 +50,7 @@ def build_report(
     """Write the site into ``out``; an older report is replaced when the new one is complete.
 
     Args:
-        study: a valid study.
-        store: its features.
         settings: of all extractors, for which versions are stale and how captions are read.
-        out: a new or empty folder, or an older report.
         options: without them the report contains no text and no pictures of the recordings.
         progress: called with (session_id, number, number of sessions) before each session.
 
@@ -136,11 +133,6 @@ def _named(sessions: list[str]) -> str:
 
 def _write_plug_in_pages(context: ReportContext, site: Path, name: str) -> tuple[dict[str, str], list[str]]:
     """Write the pages of all plug-ins into the folder ``plug-ins`` of a site.
-
-    Args:
-        context: what they are made of.
-        site: the site's folder.
-        name: of the study, for the link back.
 
     Returns:
         By file the title of each page; and for each page that could not be made, a sentence.

@@ -40,9 +40,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     """Everything of a track over time, in seconds of its own recording; None where nothing can be drawn.
 
     Args:
-        curves: of the track.
         table: its phases, clips and utterances.
-        key: the chart's id on the page.
     """
     rows = [row for part in (_spoken_rows(curves, table), _face_rows(curves), _sound_rows(curves)) for row in part]
     rows += [*_change_rows(curves), *_pose_rows(curves), *_other_rows(curves), *_heat_rows(curves)]

@@ -86,11 +86,7 @@ def read_timetable(
     """The timetable of a track, and why its transcript cannot be read.
 
     Args:
-        study: a valid study.
-        session_id: the session.
-        device: the track's; None where the study has no such track.
         index: the clip index; None where the track has no clips.
-        speaker_prefixes: ``[transcript] speaker_prefixes``.
         with_text: whether utterances may be on the page.
     """
     table = Timetable(_phases(study, session_id, device), _clips(index, session_id))
