@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from storyframes.features import FEATURES
-from storyframes.label_curves import is_label_curve
-from storyframes.spec import FACE_PART, MAIN_ARRAY, Axis, FeatureSpec
+from storyframes.spec import FACE_PART, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve
 
 _FACE_2D = "face_2d"
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from storyframes.spec import ArraySpec, Axis, FeatureSpec
-from storyframes.tracks import MAIN, feature_and_track
+from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, feature_and_track
 
 __all__ = [
     "AUDIO_HOP_S",

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from storyframes.spec import LABEL_PATTERN, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import LABEL_PREFIX, ArraySpec, Axis, FeatureSpec
 from storyframes.times import nearest_rows, ticks, tolerance
 
-PREFIX = "label."
-MOST_CHARACTERS = 64 - len(PREFIX)
+MOST_CHARACTERS = 64 - len(LABEL_PREFIX)
 """The longest name of a scheme: the feature's name is a folder of the store."""
 
 
@@ -116,34 +115,9 @@ def mixed(left: np.ndarray, right: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.where(share > 0, left + share * (right - left), left).astype(left.dtype)
 
 
-def of_scheme(scheme: str) -> str:
-    """The feature of a scheme's curves.
-
-    Example:
-        >>> of_scheme("valence")
-        'label.valence'
-    """
-    return f"{PREFIX}{scheme}"
-
-
-def is_label_curve(feature: str) -> bool:
-    """Whether a feature, without the track in its name, is a curve."""
-    return LABEL_PATTERN.fullmatch(feature) is not None
-
-
-def column_of(feature: str) -> str:
-    """The column of the clip index that says whether a session has the feature; the name is valid in a filter.
-
-    Example:
-        >>> column_of("openface"), column_of("label.valence")
-        ('has_openface', 'has_label_valence')
-    """
-    return f"has_{feature.replace('.', '_')}" if is_label_curve(feature) else f"has_{feature}"
-
-
 def curve_spec(feature: str) -> FeatureSpec:
     """The specification of a curve's feature."""
-    scheme = feature.removeprefix(PREFIX)
+    scheme = feature.removeprefix(LABEL_PREFIX)
     return FeatureSpec(
         feature,
         f"the label {scheme!r} at every moment, as the study's curves have it",

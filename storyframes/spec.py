@@ -1,5 +1,8 @@
 """The specification of a feature: its arrays, what a row of each stands for, and the names of columns and joints.
 
+A feature of a track other than ``main`` is called ``<feature>@<track>`` in the store, and a label's curve
+``label.<scheme>``.
+
 A specification may come from anybody's plug-in, and its names become folders of the store, columns of tables and words
 of a filter. So it is checked when it is made, and an error says what is wrong with it.
 """
@@ -15,7 +18,8 @@ from enum import StrEnum
 import numpy as np
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
-LABEL_PATTERN = re.compile(r"label\.[A-Za-z0-9][A-Za-z0-9._-]{0,57}")  # of a curve (storyframes.label_curves)
+LABEL_PREFIX = "label."
+LABEL_PATTERN = re.compile(r"label\.[A-Za-z0-9][A-Za-z0-9._-]{0,57}")
 _RESERVED = frozenset("vision audio words sentence story stories label index aux con nul prn".split()) | {
     f"{device}{number}" for device in ("com", "lpt") for number in range(10)
 }  # what clip inputs and their fields are called, and devices on Windows, where no folder can have such a name
@@ -24,6 +28,10 @@ FACE_PART = "face"
 """The column of the face, in an array with a column for each part of a person."""
 MAIN_ARRAY = "values"
 """The array that is used where none is named."""
+MAIN = "main"
+"""The track of the files that the table of sessions names."""
+TRACK_SIGN = "@"
+"""Between feature and track. No feature, session or track has it in its name."""
 
 
 class SpecError(ValueError):
@@ -58,6 +66,52 @@ class Axis(StrEnum):
 def may_be_called(name: str) -> bool:
     """Whether a feature may have this name: it has the form of one and no other meaning."""
     return NAME_PATTERN.fullmatch(name) is not None and name not in _RESERVED
+
+
+def of_track(feature: str, track: str) -> str:
+    """How a feature of a track is called in the store: its folder is ``<session>/<feature>@<track>``.
+
+    Example:
+        >>> of_track("openface", "child_b"), of_track("openface", "main")
+        ('openface@child_b', 'openface')
+    """
+    return feature if track == MAIN else f"{feature}{TRACK_SIGN}{track}"
+
+
+def feature_and_track(name: str) -> tuple[str, str]:
+    """What a feature of the store is, and of which track.
+
+    Example:
+        >>> feature_and_track("openface@child_b"), feature_and_track("openface")
+        (('openface', 'child_b'), ('openface', 'main'))
+    """
+    feature, _, track = name.partition(TRACK_SIGN)
+    return feature, track or MAIN
+
+
+def of_scheme(scheme: str) -> str:
+    """The feature of a scheme's curves (:mod:`storyframes.label_curves`).
+
+    Example:
+        >>> of_scheme("valence")
+        'label.valence'
+    """
+    return f"{LABEL_PREFIX}{scheme}"
+
+
+def is_label_curve(feature: str) -> bool:
+    """Whether a feature, without the track in its name, is a curve."""
+    return LABEL_PATTERN.fullmatch(feature) is not None
+
+
+def column_of(feature: str) -> str:
+    """The column of the clip index that says whether a session has the feature; the name is valid in a filter.
+
+    Example:
+        >>> column_of("openface"), column_of("label.valence")
+        ('has_openface', 'has_label_valence')
+    """
+    return f"has_{feature.replace('.', '_')}" if is_label_curve(feature) else f"has_{feature}"
 
 
 @dataclass(frozen=True)
@@ -132,7 +186,7 @@ class FeatureSpec:
         return "\n".join([*lines, f"  mask: {self.mask or 'none'}"])
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and LABEL_PATTERN.fullmatch(self.name)):
+        if not (isinstance(self.name, str) and is_label_curve(self.name)):
             _check_name(self.name, "a feature's name")
         if self.name in _RESERVED:
             raise SpecError(f"no feature can be called {self.name!r}: that name has a meaning of its own")

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from storyframes.features import CLOCK
-from storyframes.spec import Axis
+from storyframes.spec import Axis, of_track
 from storyframes.store.layout import ZARR_JSON, current_path, open_storage
 from storyframes.store.maintenance import is_intact
 from storyframes.store.publish import FeatureWriter, PublishError, record_attempt
@@ -27,7 +27,6 @@ from storyframes.store.record_status import FeatureStatus, read_status
 from storyframes.store.records import CURRENT, Current, RecordError, Status
 from storyframes.store.storage import FileInfo, Storage, StorageError, may_pass
 from storyframes.store.storage.files import sha256_file
-from storyframes.tracks import of_track
 from tasks.extractors.base import ExtractionError, Extractor, Fingerprint, MissingInputError, Source
 from tasks.extractors.frame_pass import FrameExtractor, contained, run_frame_pass
 from tasks.extractors.registry import ExtractorsSettings, build_extractor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 from tasks.media.container import RecordingError
 from tasks.media.sound_bands import SoundBands, read_bands
 from tasks.media.sync import Match, SyncError, match_sound

@@ -41,9 +41,9 @@ def show(
     Times are in seconds of the track's own recording.
     """
     from flows.cli.tables.session import session_json, session_tables
+    from storyframes.spec import MAIN, feature_and_track
     from storyframes.store import record_status
     from storyframes.store.feature_store import FeatureStore
-    from storyframes.tracks import MAIN, feature_and_track
     from tasks.inspect.read_curves import has_curves, read_curves
 
     with usage_errors():
@@ -83,8 +83,8 @@ def view(
     """
     need("av", "pipeline,view")
     need("rerun", "view")
+    from storyframes.spec import MAIN
     from storyframes.store.feature_store import FeatureStore
-    from storyframes.tracks import MAIN
     from tasks.inspect.read_curves import has_curves
     from tasks.inspect.rerun_export import ExportedTrack, export_recording
     from tasks.media.container import RecordingError

@@ -20,8 +20,8 @@ from prefect.artifacts import (
 )
 
 from flows.run import RunResult
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.records import Status
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import counted, human_time, markdown_table, plain_markdown
 
 _FAILURES_SHOWN = 50

@@ -9,7 +9,7 @@ import pandas as pd
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import WINDOW_COLUMNS, SessionSignals, windows_of
-from storyframes.label_curves import column_of
+from storyframes.spec import column_of
 
 COLUMNS: Mapping[str, str] = {
     "clip_id": "str",

@@ -19,9 +19,9 @@ from storyframes.clips.inputs import MASK, Clip, ClipInput, ClipSource
 from storyframes.clips.named_inputs import open_input
 from storyframes.clips.readers import Batch, FeatureReader, Field, InputReader, PaddedRows
 from storyframes.clips.splits import SplitSpec
+from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.tracks import MAIN
 
 NO_STORY = ""
 

@@ -39,9 +39,8 @@ from storyframes.clips.row_finders import (
     timed_sound,
 )
 from storyframes.features import CLOCK
-from storyframes.label_curves import CurveRule, is_label_curve
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
-from storyframes.tracks import feature_and_track, of_track
+from storyframes.label_curves import CurveRule
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, is_label_curve, of_track
 
 _AXES = (Axis.FRAME, Axis.AUDIO_FRAME, Axis.WORD, Axis.UTTERANCE, Axis.MOMENT)  # what a clip can be cut from
 

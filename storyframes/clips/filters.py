@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from storyframes.clips.inputs import MASK, ClipInput
 from storyframes.clips.named_inputs import RATING, STORY_FEATURE, needed_features
-from storyframes.label_curves import column_of
+from storyframes.spec import column_of
 from storyframes.store.feature_store import FeatureStore
 
 _PLACE = "\0place"  # no filter can name this column

@@ -19,9 +19,9 @@ from storyframes.clips.inputs import Clip, ClipInput, ClipSource
 from storyframes.clips.window_spec import nominal_rate
 from storyframes.features import CLOCK
 from storyframes.label_curves import NEAREST, Between, CurveRule
+from storyframes.spec import of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import PER_SECOND, ROUNDING, TrackClock, grid_points, ticks, usual_rate, usual_step
-from storyframes.tracks import of_track
 
 LENGTHS = 0.05
 """Share by which clips on one grid may differ in length: frames come irregularly, and some are lost."""

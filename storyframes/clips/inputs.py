@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from storyframes.spec import Axis
+from storyframes.spec import MAIN, Axis, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSIONS_OWN, StoredClocks, TrackClock, track_clock
-from storyframes.tracks import MAIN, feature_and_track, of_track
 
 ERROR, MASK = "error", "mask"
 

@@ -43,10 +43,8 @@ from storyframes.clips.readers import (
 )
 from storyframes.clips.row_finders import IndexedSound, refuse_speakers
 from storyframes.features import CLOCK, STORIES, VISION
-from storyframes.label_curves import is_label_curve, of_scheme
-from storyframes.spec import MAIN_ARRAY, Axis, FeatureSpec
+from storyframes.spec import MAIN, MAIN_ARRAY, Axis, FeatureSpec, is_label_curve, of_scheme, of_track
 from storyframes.store.feature_store import FeatureStore
-from storyframes.tracks import MAIN, of_track
 
 RATING = "empathy"
 """The column of the clip index that ``label`` gives."""

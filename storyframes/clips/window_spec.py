@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 
 DEFAULT_WINDOW, DEFAULT_STRIDE, DEFAULT_STRIDE_S = 120, 15, 1.0
 

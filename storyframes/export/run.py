@@ -12,13 +12,13 @@ from storyframes.export.formats import ExportError, Format, Write, writer
 from storyframes.export.readme import Exported, readme
 from storyframes.export.whole_folder import MANIFEST, seal, whole_folder
 from storyframes.features import STORIES, in_order
+from storyframes.spec import MAIN, feature_and_track, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes, stored_clocks
 from storyframes.store.storage import StorageError
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.tables import Table, tables_of
-from storyframes.tracks import MAIN, feature_and_track, of_track
 
 README = "README.md"
 Progress = Callable[[str, str], None]

@@ -25,9 +25,9 @@ from typing import Any
 import pandas as pd
 
 from storyframes.features import STORIES
-from storyframes.label_curves import PREFIX, is_label_curve
 from storyframes.release.released_features import ReleasedFeature
 from storyframes.release.settings import ReleaseError, ReleaseSettings
+from storyframes.spec import LABEL_PREFIX, is_label_curve
 from storyframes.store import table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, STUDY
@@ -206,10 +206,10 @@ def _check_raters(settings: ReleaseSettings, raters: Mapping[str, str]) -> None:
     """Refuse labels and curves of one rater, whose id is in their names, unless the configuration allows them."""
     if settings.allow_rater_ids:
         return
-    of_features = [feature for feature in settings.features if feature.removeprefix(PREFIX) in raters]
+    of_features = [feature for feature in settings.features if feature.removeprefix(LABEL_PREFIX) in raters]
     for name in (*(label for label in settings.labels if label in raters), *of_features):
         raise ReleaseError(
-            f"{name!r} has the id of the rater {raters[name.removeprefix(PREFIX)]!r} in its name: take it off the "
-            'list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
+            f"{name!r} has the id of the rater {raters[name.removeprefix(LABEL_PREFIX)]!r} in its name: take it off "
+            'the list, release the mean of all raters (raters = "mean" in the [labels] section of the study\'s '
             "configuration), or set allow_rater_ids = true if this id tells nobody who it is"
         )

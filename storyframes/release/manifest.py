@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from storyframes.label_curves import is_label_curve
 from storyframes.release.ids import KEY
 from storyframes.release.settings import ReleaseError
-from storyframes.spec import MAIN_ARRAY
+from storyframes.spec import MAIN_ARRAY, is_label_curve
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS
 from storyframes.store.storage import StorageError

@@ -8,9 +8,9 @@ import pandas as pd
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
 from storyframes.features import FEATURES
-from storyframes.label_curves import column_of
 from storyframes.release.ids import Key
 from storyframes.release.settings import ReleaseError, ReleaseSettings
+from storyframes.spec import column_of
 
 EMPATHY = "empathy"
 _HARMLESS = (

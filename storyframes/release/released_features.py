@@ -16,9 +16,9 @@ from typing import Any
 
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, ColumnTable
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
-from storyframes.label_curves import curve_spec, is_label_curve
+from storyframes.label_curves import curve_spec
 from storyframes.release.settings import ReleaseError
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, is_label_curve
 
 MEASURED = "measured"
 """The name in a release of the mask of a feature that is not built in."""

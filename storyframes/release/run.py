@@ -17,7 +17,7 @@ from storyframes.release.manifest import STORE, write_manifest
 from storyframes.release.released_clips import check_labels, number_ids, released_clips
 from storyframes.release.released_features import ReleasedFeature, Sensitive, released_feature, sensitivity
 from storyframes.release.settings import ReleaseError, ReleaseSettings
-from storyframes.spec import Axis
+from storyframes.spec import MAIN, Axis, feature_and_track
 from storyframes.store import catalogue, clip_table, table_files
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, create_store
@@ -25,7 +25,6 @@ from storyframes.store.storage import Storage
 from storyframes.store.storage.files import flush_folder, flush_tree
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import scratch_beside
-from storyframes.tracks import MAIN, feature_and_track
 
 _STORIES = f"{STORIES}/"
 _LONGEST_S = 1_000_000  # a recording of eleven days

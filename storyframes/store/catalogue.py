@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from storyframes.spec import MAIN, TRACK_SIGN
 from storyframes.store.layout import CATALOGUE, ID_PATTERN, VERSION_PATTERN, StoreError
 from storyframes.store.record_index import RecordIndex
 from storyframes.store.record_status import (
@@ -34,7 +35,6 @@ from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
 from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
-from storyframes.tracks import MAIN, SIGN
 
 if TYPE_CHECKING:  # take half a second to import, and reading records needs neither
     import numpy as np
@@ -309,10 +309,10 @@ def check_rows(table: pa.Table) -> None:
         if wrong := [name for name in CHECKED if table.schema.field(name).type != pa.string()]:
             raise InvalidError(f"the column {wrong[0]!r} is no text")
         _check_pattern(pc.unique(table["session_id"]), ID_PATTERN.pattern, "is no session")
-        names = rf"{ID_PATTERN.pattern}({SIGN}{ID_PATTERN.pattern})?|{re.escape(WHOLE_SESSION)}"
+        names = rf"{ID_PATTERN.pattern}({TRACK_SIGN}{ID_PATTERN.pattern})?|{re.escape(WHOLE_SESSION)}"
         features = pc.unique(table["feature"])
         _check_pattern(features, names, "is no feature")
-        main = features.filter(pc.match_substring_regex(features, rf"(?i){SIGN}{MAIN}\z"))
+        main = features.filter(pc.match_substring_regex(features, rf"(?i){TRACK_SIGN}{MAIN}\z"))
         _refuse(main, f"is a feature of the track {MAIN}, which is called without it")
         session, feature, version, path = (table[name].filter(table["version"].is_valid()) for name in CHECKED)
         _check_pattern(version, VERSION_PATTERN.pattern, "is no version")

@@ -15,7 +15,7 @@ import numpy as np
 import zarr
 
 from storyframes.features import FEATURES, STORIES, STORY_FEATURES
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN, MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
 from storyframes.store.layout import ZARR_JSON, StoreError
 from storyframes.store.records import StoredArray
 from storyframes.store.storage import Storage, StorageError
@@ -26,7 +26,6 @@ from storyframes.store.validation import (
     parse_json,
     shard_name,
 )
-from storyframes.tracks import MAIN, feature_and_track
 
 OWN_ATTRIBUTES = frozenset(
     {"session_id", "feature", "track", "about", "mask", "face", "groups", "stamps", "provenance"}

@@ -17,7 +17,7 @@ import pandas as pd
 import zarr
 
 from storyframes.features import STORIES, VISION, in_order
-from storyframes.spec import FeatureSpec
+from storyframes.spec import MAIN, FeatureSpec, feature_and_track, of_track
 from storyframes.store.caches import ChunkCache, CopyFolder
 from storyframes.store.catalogue import parse_arrays
 from storyframes.store.description import Version, read_attributes, read_descriptions
@@ -29,7 +29,6 @@ from storyframes.store.rows import Kept, Rows, open_rows
 from storyframes.store.shards import ShardLayout
 from storyframes.store.snapshot import Snapshot
 from storyframes.store.storage import Storage
-from storyframes.tracks import MAIN, feature_and_track, of_track
 
 MOST_OPEN = 16_384  # arrays; Linux lets a process map 65,530 files, and a study of 20,000 sessions has more
 CACHE_BYTES = 256 * 2**20  # of memory; twice what the blocks of SessionBlockSampler need at its own size

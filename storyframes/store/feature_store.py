@@ -15,13 +15,12 @@ import pandas as pd
 
 from storyframes.features import STORIES, in_order
 from storyframes.installation import install_line
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track, of_track
 from storyframes.store.clip_table import to_frame
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
 from storyframes.store.table_files import parse_table, read_table
 from storyframes.store.tables import DEVICE, MASK, STORY_ID, TIME, Table, chosen_table, flat_arrays, named_columns
-from storyframes.tracks import feature_and_track, of_track
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from storyframes.spec import ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN, ArraySpec, Axis, FeatureSpec, of_track
 from storyframes.store.description import describe_array, describe_feature
 from storyframes.store.layout import attempt_path, current_path, make_feature_groups, new_version
 from storyframes.store.records import (
@@ -37,7 +37,6 @@ from storyframes.store.records import (
 )
 from storyframes.store.shards import CHUNK_ROWS, ZSTD_LEVEL, Compression, ShardWriter, WrittenShard
 from storyframes.store.storage import Storage
-from storyframes.tracks import MAIN, of_track
 
 
 class PublishError(Exception):

@@ -13,8 +13,8 @@ import numpy as np
 
 from storyframes.array_roles import CLOCKS, FRAME_ROW
 from storyframes.features import CLOCK, STORIES
-from storyframes.label_curves import NEAREST, Between, CurveRule, is_label_curve
-from storyframes.spec import Axis
+from storyframes.label_curves import NEAREST, Between, CurveRule
+from storyframes.spec import MAIN, Axis, feature_and_track, is_label_curve, of_track
 from storyframes.store.clip_table import clocks_of
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import CLIPS, StoreError
@@ -31,7 +31,6 @@ from storyframes.times import (
     track_clock,
     usual_step,
 )
-from storyframes.tracks import MAIN, feature_and_track, of_track
 
 
 def stored_clocks(store: FeatureReader) -> StoredClocks:

@@ -18,11 +18,10 @@ import numpy as np
 from storyframes.array_roles import CLOCKS, FRAME_ROW, PER_FRAME, SPEAKER, MaskRule, mask_rule, value_names
 from storyframes.features import STORIES
 from storyframes.label_curves import mixed
-from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec
+from storyframes.spec import MAIN_ARRAY, ArraySpec, Axis, FeatureSpec, feature_and_track
 from storyframes.store.feature_reader import FeatureReader
 from storyframes.store.layout import StoreError
 from storyframes.store.session_times import SessionTimes
-from storyframes.tracks import feature_and_track
 
 POINT, TIME, END, MASK, STORY_ID = "point", "time", "end", "mask", "story_id"
 DEVICE = "device_"

@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from storyframes.tracks import MAIN, SIGN, feature_and_track, of_track
+from storyframes.spec import MAIN, TRACK_SIGN, feature_and_track, of_track
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 VERSION_PATTERN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}", re.ASCII)
@@ -91,7 +91,7 @@ def check_names(session_id: Any, feature: Any) -> None:
     if not isinstance(session_id, str) or not isinstance(feature, str):
         raise InvalidError(f"{shown(session_id)} and {shown(feature)} are to be the names of a session and a feature")
     kind, track = feature_and_track(feature)
-    if SIGN in feature and track.lower() == MAIN:
+    if TRACK_SIGN in feature and track.lower() == MAIN:
         raise InvalidError(f"{shown(feature)}: the features of the track {MAIN!r} are called without it, {shown(kind)}")
     for name in (session_id, kind, track):
         if not ID_PATTERN.fullmatch(name):

@@ -23,6 +23,7 @@ from storyframes.clips.windows import (
     write_windows,
 )
 from storyframes.features import FEATURES, in_order
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.clip_table import check_replaceable, to_table
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS, INPUTS
@@ -30,7 +31,6 @@ from storyframes.store.storage import Storage
 from storyframes.store.storage.files import write_atomically
 from storyframes.store.table_files import replace_table, to_parquet
 from storyframes.times import SOUND_FITS_S
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.clip_index.label_rules import LabelRule, indexed_schemes
 from tasks.clip_index.labels import (
     add_labels,

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from storyframes.clips.clip_index import COLUMNS, weight_column
-from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule, column_of, of_scheme
+from storyframes.label_curves import MOST_CHARACTERS, Between, CurveRule
+from storyframes.spec import column_of, of_scheme
 from tasks.clip_index.tracks import coverage_columns
 from tasks.study.labels import EMPATHY, Label, Scheme, SchemeType, did_you_mean
 from tasks.study.load import Study

@@ -20,11 +20,10 @@ from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import WINDOW_COLUMNS, WINDOW_TYPE, WINDOWS_SCHEMA, PhaseRow, SessionSignals, windows_of
 from storyframes.face_tracking import face_rule, may_track_a_face
 from storyframes.features import CLOCK, FEATURES, in_order
-from storyframes.spec import Axis
+from storyframes.spec import MAIN, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.times import stored_clock
-from storyframes.tracks import MAIN, of_track
 from tasks.clip_index.tracks import Span, other_tracks, recorded_s
 from tasks.study.load import Study
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import AUDIO_HOP_S, CLOCK
+from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s, stored_clock
-from storyframes.tracks import MAIN, of_track
 from tasks.study.load import Study
 
 Span = tuple[float, float]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 import storyframes
 from storyframes.features import FeatureSpec
-from storyframes.label_curves import PREFIX
+from storyframes.spec import LABEL_PREFIX
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
 from tasks.extractors.settings import CommonSettings, ExtractorSettings
@@ -274,7 +274,7 @@ class Extractor(ABC, Generic[S]):
     def _curve(self, source: Source) -> CurveFiles:
         if self.name not in source.curves:
             raise MissingInputError(
-                f"the study names no curve {self.name.removeprefix(PREFIX)!r} for this session (any more)"
+                f"the study names no curve {self.name.removeprefix(LABEL_PREFIX)!r} for this session (any more)"
             )
         return source.curves[self.name]
 

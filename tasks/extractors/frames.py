@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 
 from storyframes.features import FEATURES
+from storyframes.spec import of_track
 from storyframes.store.description import open_array
 from storyframes.store.publish import FeatureWriter
 from storyframes.store.record_status import read_status
 from storyframes.store.records import Caveat
 from storyframes.times import last_frame_end_s, ticks, usual_rate
-from storyframes.tracks import of_track
 from tasks.extractors.base import ALL, ExtractionError, Extractor, ExtractorSettings, Input, Source, Tolerance
 from tasks.media.container import RecordingError
 from tasks.media.recording import read_frame_times

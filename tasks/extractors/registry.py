@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, create_model, model_validator
 
 from storyframes.features import STORIES
-from storyframes.label_curves import is_label_curve
 from storyframes.plug_ins import PlugInError
-from storyframes.spec import may_be_called
+from storyframes.spec import is_label_curve, may_be_called
 from tasks.extractors.audio.extractor import AudioEmbedding, AudioSettings
 from tasks.extractors.base import Extractor, Scope
 from tasks.extractors.dope.extractor import Dope
@@ -105,6 +104,9 @@ def _all() -> tuple[type[Extractor[Any]], ...]:
     return (*BUILT_IN, *_plug_ins()[0])
 
 
+_NO_SECTION = ExtractorSettings()  # of an extractor without settings of its own, such as a label's curve
+
+
 class _Sections(StrictSettings):
     """The configuration of extraction; every extractor's own section comes to these.
 
@@ -138,7 +140,7 @@ class _Sections(StrictSettings):
                 return model
         if feature not in {cls.spec.name for cls in _all()} and not is_label_curve(feature):
             raise KeyError(feature)
-        return ExtractorSettings()
+        return _NO_SECTION
 
     def with_section(self, feature: str, section: ExtractorSettings) -> Self:
         """The same with another section for one feature."""

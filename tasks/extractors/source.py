@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from storyframes.label_curves import NEAREST, CurveRule
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 from tasks.study.labels import Scheme
 
 

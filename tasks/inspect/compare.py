@@ -15,12 +15,11 @@ import numpy as np
 
 from storyframes.array_roles import value_names
 from storyframes.features import CLOCK, STORIES
-from storyframes.spec import Axis
+from storyframes.spec import Axis, feature_and_track, of_track
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.records import Current
-from storyframes.tracks import feature_and_track, of_track
 from tasks.extractors.base import Tolerance
 from tasks.inspect.comparison import ColumnDifference, Comparison, ComparisonError, Mismatch, WorstRow
 from tasks.inspect.stored_feature import StoredFeature

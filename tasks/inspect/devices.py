@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
-from storyframes.tracks import MAIN
 from tasks.study.load import Study
 from tasks.study.rows import Person, Track
 

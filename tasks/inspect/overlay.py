@@ -17,10 +17,9 @@ import cv2
 import numpy as np
 
 from storyframes.features import BODY_JOINTS, CLOCK, HAND_JOINTS
-from storyframes.spec import MAIN_ARRAY, Axis
+from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.storage.files import write_atomically
-from storyframes.tracks import MAIN, of_track
 from tasks.extractors.dope.joints import BODY_BONES, HAND_BONES
 from tasks.inspect.stored_feature import StoredFeature
 from tasks.media.recording import read_frames

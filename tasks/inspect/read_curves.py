@@ -13,10 +13,9 @@ import numpy as np
 
 from storyframes.face_tracking import face_landmarks, face_rule
 from storyframes.features import CLOCK, COMPARE_2016_COLUMNS, in_order
-from storyframes.spec import MAIN_ARRAY, Axis
+from storyframes.spec import MAIN, MAIN_ARRAY, Axis, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import last_frame_end_s
-from storyframes.tracks import MAIN, of_track
 from tasks.inspect.array_curves import read_array_curves, read_heat_map, row_change
 from tasks.inspect.session_curves import ACTION_UNITS, FaceCurves, SessionCurves, Utterances
 from tasks.inspect.stored_feature import StoredFeature

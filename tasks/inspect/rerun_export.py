@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 import rerun as rr
 
+from storyframes.spec import MAIN
 from storyframes.store.feature_store import FeatureStore
 from storyframes.times import SESSION_CLOCK, Clock
-from storyframes.tracks import MAIN
 from tasks.inspect.overlay import picture_points
 from tasks.inspect.read_curves import read_curves
 from tasks.inspect.session_curves import ACTION_UNITS, SessionCurves

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from storyframes.features import OPENFACE_COLUMNS
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 
 ACTION_UNITS = tuple(column for column in OPENFACE_COLUMNS if column.startswith("AU") and column.endswith("_r"))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 from tasks.clip_index.label_rules import LabelRule, label_rule_faults
 from tasks.clip_index.labels import sessions_of_several_persons
 from tasks.clip_index.shared_recordings import find_shared_recordings

@@ -13,8 +13,8 @@ from typing import Any
 
 from storyframes.array_roles import value_names
 from storyframes.features import STORIES
+from storyframes.spec import feature_and_track
 from storyframes.store.feature_store import FeatureStore
-from storyframes.tracks import feature_and_track
 from tasks.extractors.base import ALL, Scope, Tolerance
 from tasks.extractors.registry import registered
 from tasks.inspect.comparison import ComparisonError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from storyframes.features import CLOCK
-from storyframes.tracks import MAIN, of_track
+from storyframes.spec import MAIN, of_track
 from tasks.extractors.base import Input
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
 from tasks.planning.rates import Rate, measure_rates

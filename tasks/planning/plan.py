@@ -13,12 +13,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from storyframes.label_curves import is_label_curve
+from storyframes.spec import feature_and_track, is_label_curve, of_track
 from storyframes.store.layout import INPUTS, create_store
 from storyframes.store.record_status import FeatureStatus, scan
 from storyframes.store.records import Status
 from storyframes.store.storage import FileInfo, Storage, StorageError
-from storyframes.tracks import feature_and_track, of_track
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extract import ExtractionUnit, Outcome, current_if_sound, done, explain, failed
 from tasks.extractors.base import Extractor, Source

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from storyframes.features import CLOCK
+from storyframes.spec import MAIN, of_track
 from storyframes.store.layout import create_store
 from storyframes.store.records import Status
 from storyframes.store.shards import CHUNK_ROWS
 from storyframes.store.storage.scratch import scratch_folder
-from storyframes.tracks import MAIN, of_track
 from tasks.extract import ExtractionUnit, Outcome, extract
 from tasks.extractors.base import InputFile, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractors

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storyframes.features import CLOCK, STORIES
-from storyframes.label_curves import PREFIX
-from storyframes.tracks import MAIN
+from storyframes.spec import LABEL_PREFIX, MAIN
 from tasks.extractors.base import Extractor, Input, Scope
 from tasks.extractors.registry import ExtractorsSettings, registered, unknown_feature
 from tasks.study.load import Study
@@ -53,14 +52,14 @@ def check_selection(
         models = [model.name for model in settings.embed]
         features = {*registered(), *registered(Scope.STORIES), *models, *curves}
         for feature in selection.only:
-            if feature.startswith(PREFIX) and feature not in features:
+            if feature.startswith(LABEL_PREFIX) and feature not in features:
                 raise SelectionError(_unknown_curve(study, feature, curves))
             if feature not in features:
                 raise SelectionError(unknown_feature(feature, models))
 
 
 def _unknown_curve(study: Study, feature: str, curves: list[str]) -> str:
-    scheme = study.schemes.get(feature.removeprefix(PREFIX))
+    scheme = study.schemes.get(feature.removeprefix(LABEL_PREFIX))
     why = "; the scheme is private, and its curves stay out of the store" if scheme and scheme.private else ""
     return f"there is no feature {feature!r}{why}; the study's curves are {', '.join(curves) or 'none'}"
 

@@ -12,9 +12,9 @@ from typing import Any
 from av.stream import Disposition
 
 from storyframes.features import STORIES
-from storyframes.label_curves import NEAREST, CurveRule, of_scheme
+from storyframes.label_curves import NEAREST, CurveRule
+from storyframes.spec import MAIN, of_scheme
 from storyframes.store.storage.files import sha256_file
-from storyframes.tracks import MAIN
 from tasks.clip_index.label_rules import LabelRule, curves_by_column
 from tasks.extractors.base import Extractor, Input, InputFile, MissingInputError, Source
 from tasks.extractors.registry import ExtractorsSettings, build_extractor, build_extractors

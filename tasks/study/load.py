@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from storyframes.spec import MAIN
 from storyframes.times import SESSION_CLOCK, Clock
-from storyframes.tracks import MAIN
 from tasks.study.label_rows import curves_of, labels_of, raters_of, schemes_of
 from tasks.study.labels import Label, Scheme
 from tasks.study.problems import Problem, StudyError

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from storyframes.spec import MAIN
 from storyframes.times import ABSURD_PPM, Clock
-from storyframes.tracks import MAIN
 from tasks.study.labels import did_you_mean
 from tasks.study.problems import Problem, shown_value
 from tasks.study.rows import TIMED_FILES, Person, Track, spoken_name

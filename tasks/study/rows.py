@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN, why_no_session
-from storyframes.tracks import MAIN
 from tasks.study.labels import RaterKind, SchemeType
 
 _DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")

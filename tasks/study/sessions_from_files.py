@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from storyframes.spec import MAIN
 from storyframes.store.storage.files import write_atomically
-from storyframes.tracks import MAIN
 from tasks.media.container import RecordingError
 from tasks.media.video_header import Streams, read_streams
 from tasks.study.csv_text import csv_bytes

@@ -26,8 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from storyframes.store.storage.files import sha256_file
-from storyframes.store.storage.locks import ProcessIdentity
+from storyframes.store.storage.files import ProcessIdentity, sha256_file
 from tasks.tools.tool_process import RunningTool, ToolResult, reaper, running_tool, thread_environment
 
 _OWNER_LABEL = "io.storyframes.owner"

@@ -12,7 +12,7 @@ from flows.run import open_run, planned
 from storyframes.store.records import Status
 from tasks.extract import extract
 
-MOST_WITH_PLANNING = 46
+MOST, MOST_WITH_PLANNING = 30, 41
 
 
 def test_a_session_comes_from_planning_to_its_current_version_in_few_files(small_study: Path, tmp_path: Path) -> None:
@@ -31,4 +31,5 @@ def test_a_session_comes_from_planning_to_its_current_version_in_few_files(small
     section = (ROOT / "docs/design.md").read_text().split("### A resnet50 frame to Zarr\n")[1].split("\n#")[0]
     listed = re.findall(r"^\| `([\w/]+\.py)`", section, re.M)
     assert sorted(extracting) == sorted(listed), described(extracting)
+    assert len(extracting) <= MOST, described(extracting)
     assert len(planning | extracting) <= MOST_WITH_PLANNING, described(planning)

@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from storyframes.store.storage import StorageError, locks
+from storyframes.store.storage import StorageError, files
 
 ROOT = Path(__file__).parents[2]
-_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.storage.locks import locked\n"
+_HOLD = "import sys, time; from pathlib import Path; from storyframes.store.storage.files import locked\n"
 _HOLD += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(1000)"
 
 
@@ -29,7 +29,7 @@ def holder(path: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "WAIT_S", 0.2)
+    monkeypatch.setattr(files, "WAIT_S", 0.2)
 
 
 def test_a_stopped_holder_is_named_by_the_command_that_waited(store_root: Path, demo_study: Path, impatient) -> None:
@@ -53,17 +53,17 @@ def test_a_running_holder_is_named_and_one_that_is_elsewhere(tmp_path: Path, imp
     lock = tmp_path / "lock"
     process = holder(lock)
     try:
-        with pytest.raises(StorageError, match=f"by process {process.pid}, which is running"), locks.locked(lock):
+        with pytest.raises(StorageError, match=f"by process {process.pid}, which is running"), files.locked(lock):
             pass
         boot, namespace, pid, started = lock.read_text().split(":")
         for text in (f"another:{namespace}:{pid}:{started}", f"{boot}:1:{pid}:{started}", "", "nonsense"):
             lock.write_text(text)
-            with pytest.raises(StorageError, match="of another machine or container"), locks.locked(lock):
+            with pytest.raises(StorageError, match="of another machine or container"), files.locked(lock):
                 pass
     finally:
         process.kill()
         process.communicate()
-    with locks.locked(lock):
+    with files.locked(lock):
         assert lock.read_text().split(":")[2] == str(os.getpid())
 
 
@@ -79,10 +79,10 @@ def test_a_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path: Path, m
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with locks.held(lock):
+    with files.held(lock):
         assert lock.stat().st_ino == opened[-1]
     assert len(opened) == 2
     made = os.open(lock, os.O_CREAT | os.O_RDWR)
     opened.clear()
-    assert not locks.lock_new_file(made)
+    assert not files.lock_new_file(made)
     os.close(made)

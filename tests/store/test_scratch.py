@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from storyframes.store.storage.locks import ProcessIdentity
+from storyframes.store.storage.files import ProcessIdentity
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside, scratch_folder, sweep
 
 PURPOSES = ["openface", "version", "prefect", "plan", "check", "dask"]

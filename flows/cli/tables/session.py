@@ -12,8 +12,8 @@ from rich.table import Table
 from flows.cli.tables.finite_json import finite_json
 from flows.cli.tables.status import STYLE, entry_json
 from storyframes.features import in_order
+from storyframes.spec import MAIN
 from storyframes.store.record_status import FeatureStatus
-from storyframes.tracks import MAIN
 from tasks.inspect.formatting import counted, human_bytes, measured_rows
 from tasks.inspect.quality import Quality, QualityFinding, check_quality
 from tasks.inspect.session_curves import SessionCurves, summarize_curves

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from storyframes.features import STORIES, in_order
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import human_bytes, human_time, measured_rows, measured_share
 
 if TYPE_CHECKING:

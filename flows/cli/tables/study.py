@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from storyframes.clips.splits import SPLITS
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 from tasks.inspect.formatting import counted, human_time
 from tasks.study.labels import Label
 from tasks.study.load import Problem, Study

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.maintenance import Finding, Removal, is_intact
 from storyframes.store.record_status import read_status
 from storyframes.store.storage import Storage
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import human_bytes
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from storyframes.spec import feature_and_track
 from storyframes.store.catalogue import compact
 from storyframes.store.description import OWN_ATTRIBUTES, Version, open_array, read_attributes, read_descriptions
 from storyframes.store.layout import CLIPS, STUDY, StoreError, current_path
@@ -17,7 +18,6 @@ from storyframes.store.records import Current, RecordError, unseal
 from storyframes.store.shards import Compression
 from storyframes.store.storage import Storage
 from storyframes.store.table_files import parse_table, read_table, replace_table
-from storyframes.tracks import feature_and_track
 
 _ROWS = 6_000  # rows copied at a time: memory does not grow with a session's length
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storyframes.features import STORIES
-from storyframes.label_curves import PREFIX, column_of
+from storyframes.spec import LABEL_PREFIX, column_of
 from storyframes.store.catalogue import CHECKED, check_rows
 from storyframes.store.layout import CATALOGUE, CLIPS, STUDY, ZARR_JSON, StoreError, current_path
 from storyframes.store.records import CURRENT, RecordError, unseal
@@ -156,8 +156,8 @@ def _named_by_clips(storage: Storage) -> Iterator[tuple[str, str]]:
     for column in table.schema:
         if column.name.startswith(column_of("")) and pa.types.is_boolean(column.type):
             name = column.name.removeprefix(column_of(""))
-            curve = PREFIX.replace(".", "_")
-            feature = f"{PREFIX}{name.removeprefix(curve)}" if name.startswith(curve) else name
+            curve = LABEL_PREFIX.replace(".", "_")
+            feature = f"{LABEL_PREFIX}{name.removeprefix(curve)}" if name.startswith(curve) else name
             for session in pc.unique(table["session_id"].filter(table[column.name])).to_pylist():
                 yield str(session), feature
 

@@ -19,13 +19,15 @@ from storyframes.store.storage.files import (
     check_path,
     flush_folder,
     flush_tree,
+    held,
+    if_free,
     irregular,
     is_in_place,
+    locked,
     open_regular,
     sha256_file,
     write_atomically,
 )
-from storyframes.store.storage.locks import held, if_free, locked
 from storyframes.store.validation import MOST_JSON_BYTES
 
 LOCK_SUFFIX = ".lock"

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storyframes.store.storage.locks import ProcessIdentity
+from storyframes.store.storage.files import ProcessIdentity
 
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
 _SEPARATOR = "."  # a colon would end a path in the lists that some tools read

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -206,6 +207,7 @@ def load_torchvision(name: str, weights: Path | None, section: str) -> Torchvisi
     return TorchvisionBackbone(name, model.eval())
 
 
+@cache
 def preset(name: str, which: str, section: str) -> Any:
     """The transforms that torchvision publishes with the weights that are called ``which`` (``IMAGENET1K_V1``).
 

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
+from storyframes.spec import of_track
 from storyframes.store.publish import FeatureWriter
-from storyframes.tracks import of_track
 from tasks.extractors.base import ALL, Cost, Source, Tolerance
 from tasks.extractors.embed.extractor import Embedding, column_names, layer_groups, layer_numbers
 from tasks.extractors.embed.local_model import LocalModel

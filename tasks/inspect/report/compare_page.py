@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 
-from storyframes.tracks import SIGN
+from storyframes.spec import TRACK_SIGN
 from tasks.inspect.comparison import ColumnDifference, Comparison
 from tasks.inspect.report.chart import BLUE, ORANGE, Chart, label
 from tasks.inspect.report.pages import new_site, render
@@ -75,6 +75,6 @@ def _charts(different: list[ColumnDifference]) -> list[Chart]:
         )
         beyond = sum(not column.same for column in columns)
         alt = f"{beyond} columns of {feature} are beyond their tolerance (hatched); the first {len(drawn)} are drawn."
-        key = feature.replace("/", "-").replace(SIGN, "-")
+        key = feature.replace("/", "-").replace(TRACK_SIGN, "-")
         charts.append(Chart(f"columns-{key}", feature, alt, figure, height=120 + 20 * len(drawn)))
     return charts

@@ -11,12 +11,12 @@ from types import MappingProxyType
 import pandas as pd
 
 from storyframes.features import CLOCK, STORIES
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store import record_status
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
 from storyframes.store.record_status import FeatureStatus
 from storyframes.store.records import Current
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.clip_index.label_rules import LabelRule
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.report.label_facts import LabelColumn, SchemeFacts, label_columns, scheme_facts

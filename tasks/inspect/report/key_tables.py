@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from storyframes.tracks import feature_and_track
+from storyframes.spec import feature_and_track
 from tasks.inspect.formatting import human_bytes, markdown_table, plain_markdown
 from tasks.inspect.report.facts import StudyFacts
 from tasks.inspect.report.matrix import CellState

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from storyframes.features import STORIES, in_order
+from storyframes.spec import MAIN, feature_and_track
 from storyframes.store.record_status import WHOLE_SESSION, FeatureStatus
 from storyframes.store.records import Status
-from storyframes.tracks import MAIN, feature_and_track
 from tasks.inspect.formatting import measured_rows, without_folders
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from storyframes.features import CLOCK
+from storyframes.spec import MAIN, of_track
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import StoreError
-from storyframes.tracks import MAIN, of_track
 from tasks.clip_index.label_rules import LabelRule
 from tasks.inspect.devices import Device, devices_of
 from tasks.inspect.formatting import without_folders

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from storyframes.tracks import MAIN
+from storyframes.spec import MAIN
 from tasks.extractors.text.speech import speaker_labels
 from tasks.inspect.devices import Device
 from tasks.inspect.report.label_facts import value_text

@@ -10,7 +10,7 @@ import typer
 
 from flows import interruption
 from flows.cli.terminal import ConfigOption, StoreArgument, console, error_console, fail, need, refused_if
-from storyframes.label_curves import is_label_curve
+from storyframes.spec import is_label_curve
 from storyframes_empathy import DISTRIBUTION
 
 if TYPE_CHECKING:

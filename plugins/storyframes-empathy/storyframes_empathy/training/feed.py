@@ -25,8 +25,7 @@ from torch import Tensor
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.loader import ClipLoader
 from storyframes.clips.samplers import ClipSampler
-from storyframes.store.storage.files import TEMPORARY_SUFFIX
-from storyframes.store.storage.locks import if_free, lock_new_file
+from storyframes.store.storage.files import TEMPORARY_SUFFIX, if_free, lock_new_file
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import covering

@@ -10,7 +10,7 @@ import pandas as pd
 
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
-from storyframes.label_curves import of_scheme
+from storyframes.spec import of_scheme
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 

@@ -19,8 +19,7 @@ from storyframes.clips.filters import filter_clips, lacking_clips, parse_filter
 from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
 from storyframes.clips.splits import SPLITS, SplitSpec
 from storyframes.features import CLOCK, STORIES
-from storyframes.label_curves import PREFIX, is_label_curve
-from storyframes.spec import MAIN_ARRAY, Axis
+from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, Axis, is_label_curve
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
@@ -209,7 +208,7 @@ class _Study:
     def _features_by_modality(self, sessions: Sequence[str], stored: set[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for feature in sorted(stored - {CLOCK}):
-            if not feature.startswith(PREFIX):
+            if not feature.startswith(LABEL_PREFIX):
                 session = next(name for name in sessions if self.store.has(name, feature))
                 values = self.store.spec(session, feature).arrays.get(MAIN_ARRAY)
                 if values is not None and values.axis in MODALITY_OF:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from storyframes.store.storage.files import write_atomically
-from storyframes.store.storage.locks import locked
+from storyframes.store.storage.files import locked, write_atomically
 from storyframes_empathy.training.settings import ModelName
 
 STATE = "state.json"

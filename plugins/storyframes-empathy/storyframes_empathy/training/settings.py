@@ -16,8 +16,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from storyframes.clips.inputs import ERROR, MASK, ClipInput
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
-from storyframes.label_curves import is_label_curve
-from storyframes.spec import Axis
+from storyframes.spec import Axis, is_label_curve
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
 from tasks.strict_settings import StrictSettings
 

@@ -18,7 +18,7 @@ from storyframes.clips.oversampling import OversamplingSampler, PaperOrderOversa
 from storyframes.clips.samplers import ClipSampler, UniformSampler
 from storyframes.clips.splits import SPLITS, SplitSpec
 from storyframes.features import STORIES
-from storyframes.label_curves import is_label_curve
+from storyframes.spec import is_label_curve
 from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import storyframes
 from storyframes.clips.dataset import ClipDataset
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.locks import WAIT_S
+from storyframes.store.storage.files import WAIT_S
 from storyframes_empathy.scores.predictions import FILE, write_predictions
 from storyframes_empathy.scores.run_record import Run, RunError, ScoreScale, TrainLabels, read_run, write_run
 from storyframes_empathy.training.inputs import Part, open_parts, rows_of

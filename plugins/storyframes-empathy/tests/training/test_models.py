@@ -16,7 +16,7 @@ from support.synthetic_features import StudySpec, SyntheticStudy, write_features
 from storyframes.clips.dataset import ClipDataset
 from storyframes.features import FEATURES
 from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.locks import lock_new_file
+from storyframes.store.storage.files import lock_new_file
 from storyframes_empathy.training.feed import open_bank
 from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.amer import attended
