@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from storyframes.spec import MAIN
@@ -104,13 +104,13 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
     files = {column: _find(root, column, glob, remarks) for column, glob in globs.items()}
     first = next(iter(files))
     columns = _columns(root, first, files[first], remarks)
-    recordings = [path for path, column in columns.items() if column != "transcript" or first == "transcript"]
+    recordings = [path for path, column in columns.items() if column != "transcript"] or list(columns)
     if not recordings:
-        raise FilesError(f"--{_option(first)} {globs[first]}: finds neither a video nor a sound in {root}")
+        raise FilesError(f"--{_option(first)} {globs[first]}: finds no video, sound or transcript in {root}")
     stems = [(_stem(path), path.parent) for path in recordings]
     is_deep = len({stem for stem, _ in stems}) < len({*stems}) or "/" in (names or "")
     keys = _keys(recordings, globs[first], is_deep)
-    named = read_names(keys, names, remarks)
+    named = _ids_of_their_own(read_names(keys, names, remarks), remarks)
     sessions = _sessions(recordings, keys, named, columns, names)
     texts = [path for path in columns if path not in recordings]
     others = {column: (files[column], globs[column]) for column in list(files)[1:]}
@@ -166,6 +166,17 @@ def _columns(root: Path, first: str, paths: Sequence[PurePosixPath], remarks: li
     if left_out := [str(path) for path in paths if path not in columns]:
         remarks.append(f"neither recordings nor transcripts, left out: {listed(left_out, _NAMED)}")
     return columns
+
+
+def _ids_of_their_own(named: Sequence[Named], remarks: list[str]) -> list[Named]:
+    """The names, where sessions of several participants are called alike (``first``, ``2``) with both in the id."""
+    people: dict[str, set[str]] = {}
+    for name in named:
+        people.setdefault(name.session_id, set()).add(name.participant_id)
+    if all(len(of_session) == 1 for of_session in people.values()):
+        return list(named)
+    remarks.append("several participants have sessions of one name: session ids are participant-session")
+    return [replace(name, session_id=f"{name.participant_id}-{name.session_id}") for name in named]
 
 
 def _sessions(

@@ -77,6 +77,19 @@ def test_a_pattern_tells_participant_session_and_date(tmp_path: Path) -> None:
     assert (made.sessions, made.participants, made.remarks) == (3, 2, ())
 
 
+def test_sessions_that_several_participants_call_alike_have_both_in_their_ids(tmp_path: Path) -> None:
+    root = folder_of(tmp_path, "v/anna_1.mp4", "v/anna_2.mp4", "v/ben_1.mp4")
+    made = make(root, names="{participant}_{session}")
+    assert table(root)[1:] == ["anna-1,anna,v/anna_1.mp4", "anna-2,anna,v/anna_2.mp4", "ben-1,ben,v/ben_1.mp4"]
+    assert made.remarks == ("several participants have sessions of one name: session ids are participant-session",)
+
+
+def test_transcripts_alone_are_a_study(tmp_path: Path) -> None:
+    root = folder_of(tmp_path, "media/chat1.vtt", "media/chat2.vtt")
+    make_sessions(root, {"recording": "media/*"})
+    assert table(root)[1:] == ["chat1,chat1,,media/chat1.vtt", "chat2,chat2,,media/chat2.vtt"]
+
+
 def test_folders_count_where_names_alone_are_not_enough(tmp_path: Path) -> None:
     root = folder_of(tmp_path, "v/anna/1.mp4", "v/ben/1.mp4", "a/ben/1.wav")
     make(root, "v/*/*.mp4", audio="a/*/*.wav")

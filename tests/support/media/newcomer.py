@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from binascii import crc32
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -82,7 +84,9 @@ def speak(path: Path, sentence: str, seconds: float = SECONDS) -> Path:
 def record(folder: Path, made: Made, voice: Path, seconds: float = SECONDS) -> Path:
     """One recording of a moving pattern, 96 x 80 as it is stored, and a voice."""
     path = folder / made.name
-    picture = [f"testsrc2=size=96x80:rate={made.rate}:duration={seconds}"] if made.video else []
+    look = crc32(made.name.encode())  # no two recordings are the same
+    pattern = f"testsrc2=size=96x80:rate={made.rate}:duration={seconds}"
+    picture = [f"{pattern},hue=h={look % 360}:b={look // 360 % 100 / 50 - 1}"] if made.video else []
     options: list[str | Path] = []
     for source in picture:
         options += ["-f", "lavfi", "-i", source]
@@ -102,19 +106,30 @@ def record(folder: Path, made: Made, voice: Path, seconds: float = SECONDS) -> P
     return path
 
 
-def make_recordings(folder: Path) -> Path:
+def write_captions(path: Path, speakers: Sequence[str], seconds: float = SECONDS) -> Path:
+    """Captions as Zoom writes them: a line of each speaker, one after another."""
+    step = seconds / len(speakers)
+    cues = [
+        f"{number + 1}\n{_cue_time(number * step)} --> {_cue_time((number + 0.9) * step)}\n{speaker}: {words}\n"
+        for number, (speaker, words) in enumerate(zip(speakers, cycle(SENTENCES), strict=False))
+    ]
+    path.write_text("\n".join(["WEBVTT\n", *cues]))
+    return path
+
+
+def _cue_time(seconds: float) -> str:
+    return f"00:00:{seconds:06.3f}"
+
+
+def make_recordings(folder: Path, seconds: float = SECONDS) -> Path:
     """The folder of twelve sessions, with Zoom's captions beside its recording."""
     folder.mkdir(parents=True)
-    voices = [speak(folder.parent / f"voice{number}.wav", text) for number, text in enumerate(SENTENCES)]
+    voices = [speak(folder.parent / f"voice{number}.wav", text, seconds) for number, text in enumerate(SENTENCES)]
     for number, made in enumerate(RECORDINGS):
-        record(folder, made, voices[number % len(voices)])
+        record(folder, made, voices[number % len(voices)], seconds)
     for voice in voices:
         voice.unlink()
-    (folder / "p03_zoom.vtt").write_text(
-        "WEBVTT\n\n1\n00:00:01.000 --> 00:00:03.500\nAda Lovelace: my grandmother taught me\n\n"
-        "2\n00:00:03.500 --> 00:00:06.000\nAlan T: how to bake bread\n\n"
-        "3\n00:00:07.000 --> 00:00:09.000\nAda Lovelace: when I was six\n"
-    )
+    write_captions(folder / "p03_zoom.vtt", ("Ada Lovelace", "Alan T", "Ada Lovelace"), seconds)
     return folder
 
 

@@ -79,8 +79,8 @@ def plan_training(
     problems += study.take_inputs(clips)
     named = modalities or study.with_features
     problems += [
-        f"no session has a feature of {name} ({what}): 'storyframes run STUDY STORE' with one in its 'features', or "
-        f"train --modalities {'+'.join(study.with_features) or '…'}"
+        f"no session has a feature of {name} ({what}): name one in 'features' and 'storyframes extract STUDY STORE', "
+        f"or train --modalities {'+'.join(study.with_features) or '…'}"
         for name, what in (("v", "pictures"), ("a", "sound"), ("t", "text"))
         if name in named and name not in study.with_features
     ]
@@ -197,7 +197,7 @@ class _Study:
         self.with_features = tuple(found)
         if found:
             return []
-        return ["no session with a label has a feature to learn from: 'storyframes run STUDY STORE' extracts them"]
+        return ["no session with a label has a feature to learn from: 'storyframes extract STUDY STORE' extracts them"]
 
     def _is_stored(self, part: InputSettings, stored: set[str]) -> bool:
         try:
