@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from flows.cli.terminal import LOOK, ConfigOption, JsonOption, console, error_console, fail, show_json, usage_errors
+
+if TYPE_CHECKING:
+    from tasks.models.weights import ModelFile
 
 models_app = typer.Typer(help="The model files that extractors need.", no_args_is_help=True, **LOOK)
 
@@ -19,11 +22,11 @@ def models_list(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the model files, with a configuration its [[embed]] models too: which are here, for what, their licence."""
     from flows.cli.tables.machine import model_rows, models_table
     from flows.settings import load_settings
-    from tasks.models import weights
+    from tasks.extractors.registry import model_files
 
     with usage_errors():
         settings = load_settings(config)
-    rows = list(model_rows(list(weights.MODELS.values()), settings.embed))
+    rows = list(model_rows(list(model_files().values()), settings.embed))
     if json:
         show_json([asdict(row) for row in rows])
     else:
@@ -41,20 +44,21 @@ def models_fetch(
     """Download models: by name, or all that a configuration's features need. Files are checked where a sum is known."""
     from tasks.extractors.base import ExtractionError
     from tasks.extractors.embed.sources import fetch_source, is_source
-    from tasks.models import weights
+    from tasks.extractors.registry import model_files
 
     if not names and config is None:
         fail("name what to fetch, or a configuration with --config", 2)
+    files = model_files()
     for name in names or ():
-        if name not in weights.MODELS and not is_source(name):
+        if name not in files and not is_source(name):
             fail(
-                f"there is no model {name!r}; there are {', '.join(weights.MODELS)}, and hf:OWNER/NAME, timm:NAME and "
+                f"there is no model {name!r}; there are {', '.join(files)}, and hf:OWNER/NAME, timm:NAME and "
                 "torchvision:NAME@WEIGHTS",
                 2,
             )
     for name in names or ():
-        if name in weights.MODELS:
-            _fetch_file(name)
+        if name in files:
+            _fetch_file(files[name])
             continue
         try:
             with error_console().status(f"fetching {escape(name)}"):
@@ -67,20 +71,20 @@ def models_fetch(
         _fetch_for(config)
 
 
-def _fetch_file(name: str) -> None:
+def _fetch_file(model: ModelFile) -> None:
     from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
     from tasks.models import weights
 
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=error_console()) as bars:
-        bar = bars.add_task(name, total=None)
+        bar = bars.add_task(model.name, total=None)
 
         def show(done: int, total: int, bars: Progress = bars, bar: TaskID = bar) -> None:
             bars.update(bar, completed=done, total=total)
 
         try:
-            path = weights.fetch(weights.MODELS[name], show)
+            path = weights.fetch(model, show)
         except weights.WeightsError as error:
             bars.stop()
             fail(str(error), 1)

@@ -13,7 +13,7 @@ from flows.doctor.findings import Finding, State
 from flows.settings import Settings
 from tasks.extractors.availability import ExtractorState, overview
 from tasks.extractors.openface.extractor import Backend
-from tasks.extractors.registry import broken, build_extractors
+from tasks.extractors.registry import broken, build_extractors, model_files
 from tasks.inspect.formatting import human_bytes
 from tasks.models import weights
 from tasks.models.libraries import torchvision_mismatch
@@ -68,9 +68,10 @@ def _faces(settings: Settings, can: list[str]) -> Iterator[Finding]:
 
 
 def _models() -> Iterator[Finding]:
-    here = [model.name for model in weights.MODELS.values() if weights.find(model)]
+    models = model_files().values()
+    here = [model.name for model in models if weights.find(model)]
     yield Finding("models", State.HERE, ", ".join(here) or "none")
-    for model in weights.MODELS.values():
+    for model in models:
         if model.name in here:
             continue
         size = f" ({human_bytes(model.bytes)})" if model.bytes else ""

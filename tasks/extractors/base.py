@@ -24,6 +24,7 @@ from storyframes.store.publish import FeatureWriter
 from storyframes.store.records import canonical_json
 from tasks.extractors.settings import CommonSettings, ExtractorSettings
 from tasks.extractors.source import CurveFiles, ExtractionError, Input, InputFile, MissingInputError, Source
+from tasks.models.weights import ModelFile
 
 __all__ = [
     "ALL",
@@ -168,6 +169,7 @@ class Extractor(ABC, Generic[S]):
         run: see :class:`Run`.
         private: somebody's words can be in an error of it, although no input holds any (speech recognition).
         libraries: distributions whose versions are noted beside the values.
+        published: the model files that ``storyframes models`` lists for it.
         tolerance: by column or array, or :data:`ALL`, how far two extractions may differ; without it not at all.
         distribution: name and version of the plug-in that it comes with, empty for the project's own. Set by the
             registry, and part of the fingerprint.
@@ -198,6 +200,7 @@ class Extractor(ABC, Generic[S]):
     run: ClassVar[Run] = Run.INLINE
     private: ClassVar[bool] = False
     libraries: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[tuple[ModelFile, ...]] = ()
     tolerance: ClassVar[Mapping[str, Tolerance]] = {}
     distribution: ClassVar[str] = ""
     may_download: bool = True

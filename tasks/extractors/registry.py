@@ -31,6 +31,7 @@ from tasks.extractors.sbert import Sbert, StorySbert
 from tasks.extractors.settings import CommonSettings, ExtractorSettings, RecordingSettings, TranscriptSettings
 from tasks.extractors.text.extractor import StoryTextEmbedding, TextEmbedding
 from tasks.extractors.text.model import TextSettings
+from tasks.models.weights import MODELS, ModelFile
 from tasks.strict_settings import StrictSettings
 
 BUILT_IN: tuple[type[Extractor[Any]], ...] = (
@@ -98,6 +99,11 @@ def registered(scope: Scope = Scope.SESSION) -> dict[str, type[Extractor[Any]]]:
     has the former.
     """
     return {cls.spec.name: cls for cls in _all() if cls.scope is scope}
+
+
+def model_files() -> dict[str, ModelFile]:
+    """The published model files that there are, by name: storyframes' own and those of plug-ins."""
+    return MODELS | {model.name: model for cls in _all() for model in cls.published}
 
 
 def _all() -> tuple[type[Extractor[Any]], ...]:

@@ -22,6 +22,7 @@ from support.tools.outside_programs import (
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes.store.publish import FeatureWriter
+from storyframes.store.storage.files import sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from tasks.extractors.base import CommonSettings, ExtractionError, Input
 from tasks.extractors.outside.environment import Requirements, install_environment
@@ -123,6 +124,45 @@ assert mode == 0o700, oct(mode)
 
 def test_its_folder_is_private(extract: Extract) -> None:
     assert extract(SHADES + LOOK)["seen"].all()
+
+
+def test_a_program_has_no_network(extract: Extract, tmp_path: Path) -> None:
+    """Neither has what it starts; sockets of this machine and pipes are left."""
+    tried = tmp_path / "tried.json"
+    code = f"""
+import json, socket, subprocess, sys
+def tried(family):
+    try:
+        socket.socket(family).close()
+    except PermissionError:
+        return "refused"
+    return "made"
+socket.socketpair()
+code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
+child = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+families = [socket.AF_INET, socket.AF_INET6, socket.AF_PACKET, socket.AF_UNIX]
+with open({str(tried)!r}, "w") as file:
+    json.dump([*map(tried, families), child.stderr.splitlines()[-1].partition(":")[0]], file)
+"""
+    extract(SHADES + code)
+    assert json.loads(tried.read_text()) == ["refused", "refused", "refused", "made", "PermissionError"]
+
+
+def test_a_model_file_reaches_the_program_and_the_fingerprint(
+    ground: Ground, tmp_path: Path, environment: Requirements
+) -> None:
+    weights = [tmp_path / "a.bin", tmp_path / "b.bin"]
+    for number, path in enumerate(weights):
+        path.write_bytes(bytes([number]))
+    told = tmp_path / "told"
+    code = SHADES + f"open({str(told)!r}, 'wb').write(open(job.inputs['weights'], 'rb').read())"
+    digests = []
+    for number, path in enumerate(weights):
+        plug_in = frames_plug_in(tmp_path, code, environment, model_files=lambda self, path=path: {"weights": path})
+        ground.extract(plug_in)
+        assert told.read_bytes() == bytes([number])
+        digests.append(plug_in(OutsideSettings(), CommonSettings()).models()["weights"])
+    assert digests == [sha256_file(path) for path in weights]
 
 
 @pytest.mark.parametrize(("code", "said"), FAULTS.values(), ids=FAULTS)

@@ -1,35 +1,48 @@
 """mediapipe: body pose, face mesh and hands of one person in every frame (Lugaresi et al., 2019).
 
-One feature, because MediaPipe Holistic computes all of it in one pass: the body first, and from it where the face and
-the hands are.
+One feature, because MediaPipe's Holistic Landmarker computes all of it in one pass: the body first, and from it where
+the face and the hands are. Version 2 runs on MediaPipe's Tasks; version 1 ran on its solutions, which newer releases
+do not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND, PARTS, SIDES
-from tasks.extractors.base import Cost, Run
+from tasks.extractors.base import Cost, ExtractionError, Run
 from tasks.extractors.outside.environment import Requirements
 from tasks.extractors.outside.extractor import OutsideFrameExtractor
 from tasks.extractors.outside.settings import OutsideSettings
+from tasks.models.weights import ModelFile, find
 
 _HERE = Path(__file__).parent
-_PIXELS = {"columns": ("x", "y"), "units": "pixels"}
+HOLISTIC = ModelFile(
+    name="mediapipe-holistic",
+    filename="holistic_landmarker.task",
+    url="https://storage.googleapis.com/mediapipe-models/holistic_landmarker/holistic_landmarker/float16/latest/"
+    "holistic_landmarker.task",
+    sha256="",
+    bytes=0,
+    license="Apache-2.0 (Google)",
+    about="mediapipe; get it by hand (no checksum is published)",
+)
+_PIXELS: Mapping[str, Any] = {"columns": ("x", "y"), "units": "pixels"}
 _MASK = "1 where {} was found, 0 elsewhere"
 
 
-def _frames(about: str, shape: tuple[int, ...], dims: tuple[str, ...], **more) -> ArraySpec:  # type: ignore[no-untyped-def]
+def _frames(about: str, shape: tuple[int, ...], dims: tuple[str, ...], **more: Any) -> ArraySpec:
     return ArraySpec(Axis.FRAME, "float32", about, shape, dims, **more)
 
 
 SPEC = FeatureSpec(
     name="mediapipe",
-    about="MediaPipe Holistic: body pose, face mesh and hands of one person, followed and smoothed from frame to frame",
+    about="MediaPipe's Holistic Landmarker: body pose, face mesh and hands of one person, followed from frame to frame",
     arrays={
         "found": ArraySpec(Axis.FRAME, "uint8", _MASK.format("anything of a person"), fill=0),
         "parts": ArraySpec(
@@ -73,18 +86,21 @@ class MediaPipeSettings(OutsideSettings):
     """``[mediapipe]``
 
     Attributes:
-        model_complexity: 1, the body model that comes with mediapipe; it would fetch the others from the network.
-        static_image_mode: look for the person anew in every frame, instead of following.
-        smooth_landmarks: smooth the body over time, as if the video had 30 frames a second; not with static_image_mode.
-        min_detection_confidence: 0..1, from where on a person is believed to be there.
-        min_tracking_confidence: 0..1, below which a person who is followed is looked for anew.
+        model: path of the bundle of models, where it is not in this user's cache ("storyframes models list").
+        static_image_mode: look for the person anew in every frame, instead of following and smoothing.
+        min_face_detection_confidence, min_pose_detection_confidence: 0..1, from where on one is believed to be there.
+        min_face_presence_confidence, min_pose_presence_confidence: 0..1, below which one who is followed is looked for
+            anew.
+        min_hand_landmarks_confidence: 0..1, from where on a hand is believed to be there.
     """
 
-    model_complexity: Literal[1] = 1
+    model: Path | None = None
     static_image_mode: bool = False
-    smooth_landmarks: bool = True
-    min_detection_confidence: float = Field(default=0.5, ge=0, le=1)
-    min_tracking_confidence: float = Field(default=0.5, ge=0, le=1)
+    min_face_detection_confidence: float = Field(default=0.5, ge=0, le=1)
+    min_face_presence_confidence: float = Field(default=0.5, ge=0, le=1)
+    min_pose_detection_confidence: float = Field(default=0.5, ge=0, le=1)
+    min_pose_presence_confidence: float = Field(default=0.5, ge=0, le=1)
+    min_hand_landmarks_confidence: float = Field(default=0.5, ge=0, le=1)
 
 
 class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
@@ -92,18 +108,35 @@ class MediaPipe(OutsideFrameExtractor[MediaPipeSettings]):
 
     spec = SPEC
     Settings = MediaPipeSettings
-    version = 1
+    version = 2
     run = Run.VENV
     program = _HERE / "program"
     requirements = Requirements(
         name="mediapipe",
         pins=_HERE / "requirements.txt",
-        pythons=("3.11", "3.12"),
-        probe="from mediapipe.python.solutions.holistic import Holistic; Holistic().close()",
+        pythons=("3.11", "3.12", "3.13"),
+        probe="from mediapipe.tasks.python.vision import HolisticLandmarker",
     )
     libraries: ClassVar[tuple[str, ...]] = ("opencv-python-headless", "av")
+    published = (HOLISTIC,)
 
     @property
     def cost(self) -> Cost:
         """As measured (docs/mediapipe.md): 28 ms of a processor for each frame of 640 x 480."""
         return Cost(cpu_s_per_s=0.5, start_s=2.0)
+
+    def value_settings(self) -> Mapping[str, Any]:
+        """The section without the model's path: its digest decides values."""
+        return {name: value for name, value in super().value_settings().items() if name != "model"}
+
+    def model_files(self) -> Mapping[str, Path]:
+        """The bundle of models."""
+        path = self.settings.model or find(HOLISTIC)
+        if path is None:
+            raise ExtractionError(
+                f"{HOLISTIC.filename} is not on this machine: its makers publish no checksum, so it is not downloaded "
+                f"here; get {HOLISTIC.url} and put it at {HOLISTIC.path}, or set [mediapipe] model = its path"
+            )
+        if not path.is_file():
+            raise ExtractionError(f"[mediapipe] model = {str(path)!r} does not exist")
+        return {"model": path}

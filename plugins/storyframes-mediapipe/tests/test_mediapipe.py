@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from pydantic import ValidationError
 from storyframes_mediapipe.extractor import SPEC, MediaPipe, MediaPipeSettings
 from storyframes_mediapipe.landmarks import BODY, FACE, HAND
 from support.commands import storyframes
@@ -19,7 +19,7 @@ from support.studies import extract_session, one_session_study
 
 import storyframes as reader
 from storyframes.testing import check_extractor
-from tasks.extractors.base import CommonSettings, InputFile, Source
+from tasks.extractors.base import CommonSettings, ExtractionError, InputFile, Source
 from tasks.extractors.openface.csv_output import read_openface_csv
 from tasks.extractors.openface.tool import cut_clip
 from tasks.extractors.registry import registered
@@ -59,20 +59,23 @@ def clip(tmp_path_factory: pytest.TempPathFactory, demo_study: Path) -> Path:
     return one_session_study(folder / "study", folder / "clip.avi")
 
 
-def directly(python: Path, frames: np.ndarray, folder: Path, *before: str) -> dict[str, np.ndarray]:
-    """What MediaPipe says of frames where nobody of us is between."""
-    np.save(folder / "frames.npy", frames)
-    command = [*before, str(python), "-I", str(HERE / "direct.py"), str(folder / "frames.npy"), str(folder / "out.npz")]
+def directly(python: Path, bundle: Path, frames: np.ndarray, folder: Path) -> dict[str, np.ndarray]:
+    """What MediaPipe says of frames of 15 a second where nobody of us is between."""
+    milliseconds = np.round(np.arange(len(frames)) / 15 * 1000).astype(int)
+    paths = [folder / name for name in ("frames.npy", "milliseconds.npy", "out.npz")]
+    np.save(paths[0], frames)
+    np.save(paths[1], milliseconds)
+    command = [str(python), "-I", str(HERE / "direct.py"), str(bundle), *map(str, paths)]
     subprocess.run(command, check=True, capture_output=True, cwd=folder, env={"HOME": str(folder)})
-    with np.load(folder / "out.npz") as found:
+    with np.load(paths[2]) as found:
         return dict(found)
 
 
 def test_the_values_are_mediapipes_to_the_bit(
-    extracted: dict[str, np.ndarray], rgb: np.ndarray, python: Path, tmp_path: Path
+    extracted: dict[str, np.ndarray], rgb: np.ndarray, python: Path, bundle: Path, tmp_path: Path
 ) -> None:
     """Two processes, one of which is fed through a pipe: so it is deterministic as well."""
-    found = directly(python, rgb, tmp_path)
+    found = directly(python, bundle, rgb, tmp_path)
     assert len(rgb) == len(extracted["found"]) == FRAMES
     for name, direct in found.items():
         np.testing.assert_array_equal(extracted[name], direct.astype(np.float32), err_msg=name)
@@ -81,9 +84,9 @@ def test_the_values_are_mediapipes_to_the_bit(
 
 
 def test_swapped_channels_would_show(
-    extracted: dict[str, np.ndarray], rgb: np.ndarray, python: Path, tmp_path: Path
+    extracted: dict[str, np.ndarray], rgb: np.ndarray, python: Path, bundle: Path, tmp_path: Path
 ) -> None:
-    swapped = directly(python, np.ascontiguousarray(rgb[:30, ..., ::-1]), tmp_path)
+    swapped = directly(python, bundle, np.ascontiguousarray(rgb[:30, ..., ::-1]), tmp_path)
     assert np.nanmax(np.abs(swapped["face_2d"] - extracted["face_2d"][:30])) > 0.1
 
 
@@ -115,7 +118,7 @@ def test_the_face_is_where_openface_saw_it(extracted: dict[str, np.ndarray], dem
         apart = np.linalg.norm(extracted["face_2d"][:, FACE.index(name)] - theirs, axis=1)[both]
         assert np.median(apart) < 8, (name, np.median(apart))
         assert np.percentile(apart, 95) < 16, name
-    right, left = (extracted["face_2d"][both, FACE.index(f"{side}_iris_0"), 0] for side in ("right", "left"))
+    right, left = (extracted["face_2d"][both, FACE.index(f"mesh_{corner}"), 0] for corner in (33, 263))
     assert (right < left).all()  # the person's own right eye is on the left of the picture
 
 
@@ -127,11 +130,11 @@ def ask(python: Path, code: str) -> object:
 def test_the_names_are_mediapipes(python: Path) -> None:
     code = """
 import json
-from mediapipe.python.solutions import face_mesh, hands, pose
-irises = [sorted({point for edge in edges for point in edge})
-          for edges in (face_mesh.FACEMESH_RIGHT_IRIS, face_mesh.FACEMESH_LEFT_IRIS)]
-print(json.dumps([[mark.name.lower() for mark in pose.PoseLandmark], [mark.name.lower() for mark in hands.HandLandmark],
-                  irises]))
+from mediapipe.tasks.python.vision import FaceLandmarksConnections as face, PoseLandmark
+from mediapipe.tasks.python.vision.hand_landmarker import HandLandmark
+irises = [sorted({point for edge in edges for point in (edge.start, edge.end)})
+          for edges in (face.FACE_LANDMARKS_RIGHT_IRIS, face.FACE_LANDMARKS_LEFT_IRIS)]
+print(json.dumps([[mark.name.lower() for mark in PoseLandmark], [mark.name.lower() for mark in HandLandmark], irises]))
 """
     body, hand, (right, left) = ask(python, code)  # type: ignore[misc]
     assert tuple(body) == BODY
@@ -141,24 +144,23 @@ print(json.dumps([[mark.name.lower() for mark in pose.PoseLandmark], [mark.name.
 
 
 def test_each_hand_goes_to_its_own_place(python: Path) -> None:
-    """No hand is in the demo's pictures: here MediaPipe's own messages are filled."""
+    """No hand is in the demo's pictures: here MediaPipe's own landmarks are filled."""
     code = """
 import json, sys
 from types import SimpleNamespace
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from holistic import rows_of
-from mediapipe.framework.formats import landmark_pb2
+from mediapipe.tasks.python.components.containers.landmark import NormalizedLandmark
 def hand(x):
-    marks = [landmark_pb2.NormalizedLandmark(x=x, y=number / 21, z=-x) for number in range(21)]
-    return landmark_pb2.NormalizedLandmarkList(landmark=marks)
+    return [NormalizedLandmark(x=x, y=number / 21, z=-x) for number in range(21)]
 def rows(left, right):
-    nothing = dict(pose_landmarks=None, pose_world_landmarks=None, face_landmarks=None)
+    nothing = dict(pose_landmarks=[], pose_world_landmarks=[], face_landmarks=[])
     return rows_of(SimpleNamespace(left_hand_landmarks=left, right_hand_landmarks=right, **nothing), 640, 480)
-for row in (rows(hand(.25), None), rows(None, hand(.5)), rows(hand(.25), hand(.5))):
+for row in (rows(hand(.25), []), rows([], hand(.5)), rows(hand(.25), hand(.5))):
     print(row["parts"], row["hands_2d"][:, 20], row["hands_z"][:, 3])
 both = rows(hand(.25), hand(.5))
-one = rows(None, hand(.5))
+one = rows([], hand(.5))
 print(json.dumps([both["parts"].tolist(), both["hands_2d"][:, 20].tolist(), both["hands_z"][:, 3].tolist(),
                   one["parts"].tolist(), np.isnan(one["hands_2d"]).all(axis=(1, 2)).tolist(), int(one["found"])]))
 """
@@ -175,24 +177,47 @@ def test_every_parameter_is_in_the_fingerprint_and_reaches_mediapipe(clip: Path,
     def digest(**settings: object) -> str:
         return MediaPipe(MediaPipeSettings(**settings), CommonSettings()).fingerprint(source).digest
 
-    other = {"static_image_mode": True, "smooth_landmarks": False}
-    other |= {"min_detection_confidence": 0.4, "min_tracking_confidence": 0.4}
+    confidences = [name for name in MediaPipeSettings.model_fields if name.startswith("min_")]
+    other = {"static_image_mode": True} | dict.fromkeys(confidences, 0.4)
     changed = {digest(**{name: value}) for name, value in other.items()}
-    assert len(changed | {digest()}) == 5
+    assert len(changed | {digest()}) == 7
     assert digest(cpus=2, timeout_s=7) == digest()
     values = []
-    for number, settings in enumerate(({}, {"static_image_mode": True}, {"smooth_landmarks": False})):
+    for number, settings in enumerate(({}, {"static_image_mode": True})):
         root = tmp_path / str(number)
         extract_session(clip, root, "frames", "mediapipe", session_id="s1", mediapipe=settings)
         values.append(arrays(root, "s1")["body_2d"])
     assert not np.array_equal(values[0], values[1])
-    assert not np.array_equal(values[0], values[2])
 
 
-@pytest.mark.parametrize("complexity", [0, 2])
-def test_models_that_do_not_come_with_it_are_refused(complexity: int) -> None:
-    with pytest.raises(ValidationError, match="model_complexity"):
-        MediaPipeSettings(model_complexity=complexity)
+def test_the_bundle_may_be_anywhere_and_its_content_decides(tmp_path: Path, python: Path, bundle: Path) -> None:
+    def plug_in(model: Path) -> MediaPipe:
+        return MediaPipe(MediaPipeSettings(model=model), CommonSettings())
+
+    copy, other = tmp_path / "copy.task", tmp_path / "other.task"
+    shutil.copyfile(bundle, copy)
+    other.write_bytes(bundle.read_bytes() + b"x")
+    source = Source("s1", {"video": InputFile(Path("v"), "v", "0" * 64, 0, 0)})
+    here, moved, changed = (plug_in(path).fingerprint(source).digest for path in (bundle, copy, other))
+    assert here == moved != changed
+    with pytest.raises(ExtractionError, match=r"\[mediapipe\] model = .*gone.task' does not exist"):
+        plug_in(tmp_path / "gone.task").check_tool()
+
+
+def test_without_the_bundle_one_sentence_says_where_to_get_it(
+    tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "storyframes").mkdir()
+    (tmp_path / "storyframes/environments").symlink_to(python.parents[2])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(ExtractionError, match=r"get https://.*/holistic_landmarker\.task and put it at .*/models/"):
+        MediaPipe(MediaPipeSettings(), CommonSettings()).check_tool()
+    listed = storyframes("models", "list", "--json", environment=os.environ)
+    (model,) = (model for model in json.loads(listed.stdout) if model["model"] == "mediapipe-holistic")
+    refused = storyframes("models", "fetch", "mediapipe-holistic", environment=os.environ)
+    assert refused.returncode == 1
+    assert "its authors publish no checksum" in refused.stderr
+    assert model["licence"] in refused.stderr
 
 
 EXTRACT = """
@@ -206,11 +231,11 @@ assert outcomes["mediapipe"].status == "done", outcomes["mediapipe"].reason
 
 
 def test_it_keeps_the_contract_of_extractors(tmp_path: Path, demo_study: Path, python: Path) -> None:
-    """Damaged and missing inputs, fingerprints, another process, flat memory. There is only one model_complexity."""
+    """Damaged and missing inputs, fingerprints, another process, flat memory. Where the bundle is decides nothing."""
     short, long = tmp_path / "short.avi", tmp_path / "long.avi"
     for path, seconds in ((short, 2.0), (long, 8.0)):
         cut_clip(demo_study / "videos/p01-s01.avi", path, seconds)
-    decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model_complexity")
+    decides_nothing = ("cpus", "timeout_s", "timeout_s_per_video_s", "model")
     check_extractor(MediaPipe, short, longer=long, decides_nothing=decides_nothing)
 
 

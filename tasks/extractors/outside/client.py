@@ -17,10 +17,13 @@ arrays as ``NAME.npy`` (version 1.0, C order, little-endian) and ``results.json`
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import platform
 import runpy
+import struct
 import sys
 from collections.abc import Iterator
 from io import FileIO
@@ -38,7 +41,7 @@ class Job:
 
     Attributes:
         settings: the plug-in's own, by name.
-        inputs: the session's files that the plug-in declares, by kind: absolute paths.
+        inputs: the session's files that the plug-in declares, by kind, and its model files, by name: absolute paths.
         frame_count, width, height: of the frames; 0 where the plug-in takes none.
         frame_times: path of a ``.npy``, (T,) float64: the second at which each frame of the session is shown.
         threads: how many this program may use.
@@ -147,10 +150,43 @@ class _ArrayFile:
 job: Job
 
 
+# Of each machine: the kernel's name of it (AUDIT_ARCH_*), and the numbers of socket() and io_uring_setup().
+_SYSTEM_CALLS = {"x86_64": (0xC000003E, 41, 425), "aarch64": (0xC00000B7, 198, 425)}
+
+
+def close_network() -> None:
+    """Take the network from this process and all that it starts: only sockets of this machine (AF_UNIX) can be made.
+
+    Libraries report to their makers (MediaPipe 1.2 opens a connection with every use), and a recording's frames are
+    in this process. The filter is the kernel's (seccomp), needs no rights and cannot be taken back.
+    """
+    known = _SYSTEM_CALLS.get(platform.machine())
+    if known is None:
+        raise SystemExit(f"the network cannot be closed on {platform.machine()}: run this feature on another machine")
+    machine, socket, io_uring_setup = known
+    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
+    refuse, allow = (0x00050000 | 13, 0x7FFF0000)  # EACCES
+    # (code, jumps if so, jumps if not, operand); the call's number is at 0, the machine at 4, its arguments from 16
+    program = [
+        (load, 0, 0, 4), (equal, 0, 7, machine),
+        (load, 0, 0, 0), (at_least, 5, 0, 0x40000000), (equal, 4, 0, io_uring_setup), (equal, 0, 2, socket),
+        (load, 0, 0, 16), (equal, 0, 1, 1),
+        (give, 0, 0, allow), (give, 0, 0, refuse),
+    ]  # fmt: skip
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
+    header = ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_seccomp, filter_mode, header, 0, 0):
+        raise SystemExit(f"the network cannot be closed: {os.strerror(ctypes.get_errno())}")
+
+
 def main() -> None:
     """Run the program, and write the record if it comes to its end."""
     global job
-    program, manifest = sys.argv[1:]
+    program, manifest, *options = sys.argv[1:]
+    if "--no-network" in options:
+        close_network()
     # The frames are ours alone: what the program starts, or a library that reads, gets an empty input.
     stream = os.fdopen(os.dup(0), "rb", buffering=0)
     empty = os.open(os.devnull, os.O_RDONLY)

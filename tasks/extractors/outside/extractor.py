@@ -60,10 +60,23 @@ class OutsideExtractor(Extractor[S]):
         """The section without what decides no value."""
         return self.settings.model_dump(mode="json", exclude=set(DECIDE_NO_VALUE))
 
+    def model_files(self) -> Mapping[str, Path]:
+        """Files that the program opens besides the session's, by name: ``job.inputs[name]``; none by default.
+
+        Their digests are part of every fingerprint, their paths are not.
+
+        Raises:
+            ExtractionError: one is not here; the message says how to get it.
+        """
+        return {}
+
     def models(self) -> Mapping[str, str]:
-        """The digests of what runs: the program's files, and its environment's pins or its image."""
+        """The digests of what runs: the program's files, its model files, and its environment's pins or its image."""
         runtime = self.runtime
         digests = {"program": program_digest(self.program)} if self.program else {}
+        files = self.model_files()
+        known = model_digests(files.values())
+        digests |= {name: known[path] for name, path in files.items()}
         if isinstance(runtime, ContainerRuntime):
             return {**digests, "image": runtime.image.digest}
         return {**digests, "requirements": self.requirements.sha256}
@@ -73,12 +86,13 @@ class OutsideExtractor(Extractor[S]):
         return {"python": self.runtime.environment.python} if isinstance(self.runtime, VenvRuntime) else {}
 
     def check_tool(self) -> None:
-        """Look for the environment or the image; see :meth:`Extractor.check_tool`.
+        """Look for the environment or the image, and the model files; see :meth:`Extractor.check_tool`.
 
         Raises:
-            ExtractionError: it is not here; the message says what makes it.
+            ExtractionError: one is not here; the message says what makes it.
         """
         self.runtime  # noqa: B018 - raises where it is missing
+        self.model_files()
 
     def extract(self, source: Source, out: FeatureWriter) -> None:
         """Run the program on the session's files and store what it wrote."""
@@ -115,7 +129,7 @@ class OutsideExtractor(Extractor[S]):
     ) -> Iterator[OutsideSession]:
         """The program at work on a session; see :func:`outside_session`. The video that it opens is upright."""
         kinds = [kind for kind in self.inputs if not (frames and kind == Input.VIDEO)]
-        inputs = {str(kind): self.file(source, kind).path for kind in kinds}
+        inputs = {str(kind): self.file(source, kind).path for kind in kinds} | dict(self.model_files())
         with ExitStack() as stack:
             if Input.VIDEO in inputs:
                 try:

@@ -63,7 +63,7 @@ class Runtime(ABC):
 
 @dataclass(frozen=True)
 class VenvRuntime(Runtime):
-    """The program in an environment of this machine."""
+    """The program in an environment of this machine, without its network."""
 
     environment: Environment  # its own
     program: Path  # a Python file, or a folder with a ``__main__.py``
@@ -76,6 +76,7 @@ class VenvRuntime(Runtime):
         self, folder: WorkFolder, inputs: Mapping[str, Path], name: str, timeout_s: float, *, takes_input: bool
     ) -> AbstractContextManager[RunningTool]:
         command = [str(self.environment.executable), "-I", str(CLIENT), str(self.program), str(folder.manifest)]
+        command.append("--no-network")
         home = str(folder.temporary)
         return running_tool(
             command,

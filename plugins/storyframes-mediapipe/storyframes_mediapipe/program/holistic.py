@@ -1,14 +1,42 @@
-"""MediaPipe Holistic, and its results as rows of arrays."""
+"""MediaPipe's Holistic Landmarker, and its results as rows of arrays."""
 
+import mediapipe
 import numpy as np
-from mediapipe.python.solutions.holistic import Holistic
+from mediapipe.tasks.python import BaseOptions
+from mediapipe.tasks.python.vision import HolisticLandmarker, HolisticLandmarkerOptions, RunningMode
 
 BODY, FACE, HAND = 33, 478, 21
 
 
-def open_holistic(settings):
-    """The solution as the settings say; the mesh always has the irises."""
-    return Holistic(refine_face_landmarks=True, **settings)
+class Holistic:
+    """Landmarks of pictures that come in order.
+
+    Args:
+        model: path of the bundle, ``holistic_landmarker.task``.
+        settings: of the plug-in, by name.
+    """
+
+    def __init__(self, model, settings):
+        options = dict(settings)
+        self._follows = not options.pop("static_image_mode")
+        mode = RunningMode.VIDEO if self._follows else RunningMode.IMAGE
+        base = BaseOptions(model_asset_path=model)
+        self._landmarker = HolisticLandmarker.create_from_options(
+            HolisticLandmarkerOptions(base_options=base, running_mode=mode, **options)
+        )
+        self._last_ms = -1
+
+    def process(self, rgb, second):
+        """The result for a frame, (height, width, 3) uint8, that is shown at this second of the recording."""
+        picture = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(rgb))
+        if not self._follows:
+            return self._landmarker.detect(picture)
+        # It counts whole milliseconds, and each has to be later than the last.
+        self._last_ms = max(round(second * 1000), self._last_ms + 1)
+        return self._landmarker.detect_for_video(picture, self._last_ms)
+
+    def close(self):
+        self._landmarker.close()
 
 
 def rows_of(results, width, height):
@@ -23,7 +51,7 @@ def rows_of(results, width, height):
     hands = np.stack([_points(hand, HAND) for hand in (results.left_hand_landmarks, results.right_hand_landmarks)])
     size = np.array([width, height])
     parts = (results.pose_landmarks, results.face_landmarks, results.left_hand_landmarks, results.right_hand_landmarks)
-    found = np.array([part is not None for part in parts], np.uint8)
+    found = np.array([bool(part) for part in parts], np.uint8)
     return {
         "found": found.any().astype(np.uint8),
         "parts": found,
@@ -38,10 +66,10 @@ def rows_of(results, width, height):
 
 
 def _points(landmarks, count):
-    """(count, 4): x, y, z, visibility."""
-    if landmarks is None:
+    """(count, 4): x, y, z, visibility (NaN where a model has none)."""
+    if not landmarks:
         return np.full((count, 4), np.nan)
-    points = np.array([(point.x, point.y, point.z, point.visibility) for point in landmarks.landmark])
+    points = np.array([(point.x, point.y, point.z, point.visibility) for point in landmarks], float)
     if len(points) != count:
         raise ValueError(f"MediaPipe gave {len(points)} landmarks, not {count}")
     return points
