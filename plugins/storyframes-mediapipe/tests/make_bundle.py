@@ -1,8 +1,8 @@
 """A bundle of MediaPipe's own models for its Tasks: ``make_bundle.py OLD_WHEEL BUNDLE``, in the plug-in's environment.
 
 The published bundle is on a server that tests cannot count on. Wheels up to 0.10.21 have models of the same kinds for
-an older interface; here they get what Tasks ask of a model: how pixels are normalised, and one tensor with all 478 points
-of the face. The 468 points of the mesh are real. The ten of the irises are not: other numbers fill their place.
+an older interface; here they get what Tasks ask of a model: how pixels are normalised, and one tensor with all 478
+points of the face. The 468 of the mesh are real. The ten of the irises are not: other numbers fill their place.
 """
 
 import sys
