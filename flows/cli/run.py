@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from flows import interruption
 from flows.cli.tables.study import not_read
+from flows.cli.terminal import bars
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
 from flows.server.recent_runs import own_tag
@@ -126,16 +125,7 @@ class RunProgress(Progress):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("[dim]{task.fields[last]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._progress = bars(console)
         self._task = self._progress.add_task("starting", total=None, last="")
 
     def __enter__(self) -> Self:

@@ -14,7 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.tables.finite_json import finite_json
-from flows.cli.terminal import ConfigOption, JsonOption, console, error_console, fail, usage_errors
+from flows.cli.terminal import (
+    ConfigOption,
+    JsonOption,
+    console,
+    error_console,
+    fail,
+    listed,
+    progress_bar,
+    usage_errors,
+)
 from flows.doctor.findings import Finding, State
 from tasks.inspect.formatting import counted, human_bytes
 
@@ -28,18 +37,26 @@ def plan(
         int | None, typer.Option(min=1, help="How many processors will extract; without it those of this machine.")
     ] = None,
     seconds: Annotated[float, typer.Option(min=2, help="How much of the first recording is measured on.")] = 10,
-    config: Annotated[Path | None, typer.Option("--config", help="TOML file (docs/configuration.md).")] = None,
+    session: Annotated[list[str] | None, typer.Option(help="Only this session; repeat for more.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Only these features, with commas between them; repeat for more.")
+    ] = None,
+    track: Annotated[
+        list[str] | None, typer.Option(help="Only this track, main for the sessions' own files; repeat for more.")
+    ] = None,
+    config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Say how long a whole study will take here, and how much disk it needs.
 
-    The rates are measured now, on the first seconds of the first session whose files are all there, and of each other
-    track likewise, in a temporary folder that is removed; nothing is written to any feature store.
+    The rates are measured now, on the first seconds of a session whose files are all there, and of each other track
+    likewise, in a temporary folder that is removed; nothing is written to any feature store.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in a worker; read when torch is imported
     from flows.settings import load_settings
     from tasks.planning.forecast import forecast, measure_study
     from tasks.planning.sample import SampleError
+    from tasks.planning.selection import Selection
     from tasks.study.load import StudyFileError, load_study
 
     with usage_errors():
@@ -50,11 +67,11 @@ def plan(
     def fault(whose: str, reason: str) -> None:
         error_console().print(f"[yellow]{escape(whose)}:[/] {escape(reason)}")
 
-    with error_console().status("measuring") as spinner:
+    names = listed("--features", features) or None
+    selection = Selection(tuple(session) if session else None, names, tracks=tuple(track) if track else None)
+    with usage_errors(), progress_bar("measuring") as progress:
         try:
-            measured = measure_study(
-                loaded, settings, seconds, lambda what: spinner.update(f"measuring {escape(what)}"), fault
-            )
+            measured = measure_study(loaded, settings, seconds, progress, fault, selection)
         except (SampleError, StudyFileError) as error:
             fail(str(error), 1)
     result = forecast(measured.rates, measured.recordings, workers or len(os.sched_getaffinity(0)))

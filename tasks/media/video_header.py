@@ -11,6 +11,7 @@ from av.stream import Disposition
 
 from tasks.media.container import RecordingError, ShownFrame, ShownFrames, open_container
 
+_COUNTED_S = 60  # of a video, in which packets are counted
 _FEWEST_FPS, _MOST_FPS = 1, 240
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 
@@ -100,6 +101,43 @@ def read_rate(path: Path) -> tuple[float | None, float | None]:
     with ShownFrames(path) as frames:
         fps = _nominal_fps(frames)
         return (fps if _FEWEST_FPS <= fps <= _MOST_FPS else None), _promised(frames)[1]
+
+
+def estimated_frames(path: Path, length_s: float) -> float:
+    """How many frames a video of so many seconds has by its header, else by the packets of its first minute.
+
+    Decodes nothing. The rate that a Matroska or WebM states is not the one that a variable-rate recording has.
+
+    Raises:
+        RecordingError: it is empty, is no media file, or has no video.
+    """
+    with ShownFrames(path) as frames:
+        if promised := _promised(frames)[0]:
+            return promised
+        base = frames.stream.time_base
+    if base is None:
+        return 0.0
+    count, begin_s, last_s = 0, None, 0.0
+    with open_container(path) as container:
+        for packet in container.demux(video=0):
+            if packet.pts is None:
+                continue
+            last_s = float(packet.pts * base)
+            begin_s = last_s if begin_s is None else begin_s
+            count += 1
+            if last_s - begin_s > _COUNTED_S:
+                return count * max(length_s / (last_s - begin_s), 1.0)
+    return count
+
+
+def has_sound(path: Path) -> bool:
+    """Whether there is sound in a video.
+
+    Raises:
+        RecordingError: FFmpeg cannot read it.
+    """
+    with open_container(path) as container:
+        return bool(container.streams.audio)
 
 
 def check_promise(path: Path, header: VideoHeader, frames: ShownFrames, *, allow_truncated: bool) -> bool:

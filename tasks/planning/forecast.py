@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from storyframes.features import CLOCK
-from storyframes.spec import MAIN, of_track
-from tasks.extractors.base import Input
+from storyframes.spec import MAIN, feature_and_track, of_track
+from tasks.extractors.base import Extractor, Input
 from tasks.extractors.registry import ExtractorsSettings, build_extractors
+from tasks.media.container import RecordingError
+from tasks.media.video_header import estimated_frames, has_sound
 from tasks.planning.rates import Rate, measure_rates
 from tasks.planning.sample import SampleError
-from tasks.planning.selection import Selection, selected_extractors, selected_tracks, track_extractors
+from tasks.planning.selection import (
+    Selection,
+    check_selection,
+    possible_extractors,
+    selected_extractors,
+    selected_tracks,
+    track_extractors,
+)
 from tasks.planning.sources import track_length_s, unusable_files
 from tasks.study.load import Study, StudyFileError
+from tasks.study.rows import Track
 
+_EVERYTHING = Selection()
 _TASK_S = 0.2  # of a processor: what Prefect and Dask take for each task
 
 
@@ -26,6 +38,7 @@ class Recording:
     track: str  # its name
     length_s: float  # how long it is; 0 where that is not known, which counts as the mean of all others
     features: frozenset[str]  # that can be made of it, as they are called in the store
+    frames: float = 0.0  # how many; 0 where that is not known, which counts as the mean rate of all others
 
     @property
     def has_frames(self) -> bool:
@@ -61,15 +74,17 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
     """What the rates come to for these recordings on so many processors."""
     known = [one.length_s for one in recordings if one.length_s > 0]
     mean = sum(known) / len(known) if known else 0.0
-    lengths = {
-        rate.feature: [one.length_s or mean for one in recordings if rate.feature in one.features] for rate in rates
-    }
-    features = tuple(_of_feature(rate, lengths[rate.feature]) for rate in rates)
+    with_rate = [one for one in recordings if one.frames and one.length_s]
+    fps = sum(one.frames for one in with_rate) / sum(one.length_s for one in with_rate) if with_rate else 0.0
+    recordings = [replace(one, length_s=one.length_s or mean) for one in recordings]
+    recordings = [replace(one, frames=one.frames or fps * one.length_s * one.has_frames) for one in recordings]
+    of_feature = {rate.feature: [one for one in recordings if rate.feature in one.features] for rate in rates}
+    features = tuple(_of_feature(rate, of_feature[rate.feature]) for rate in rates)
     units = [
-        rate.task_s + _TASK_S + rate.cpu_s * length
+        rate.task_s + _TASK_S + rate.cpu_s * recording.length_s
         for rate in rates
         if not rate.reason
-        for length in lengths[rate.feature]
+        for recording in of_feature[rate.feature]
     ]
     pictures = sum(one.has_frames for one in recordings)
     if pictures < workers:  # then a recording's network gets several processors (tasks/planning/units.py)
@@ -80,7 +95,7 @@ def forecast(rates: Sequence[Rate], recordings: Sequence[Recording], workers: in
     return Forecast(
         sessions=sessions,
         tracks=len(recordings) - sessions,
-        recorded_s=sum(one.length_s or mean for one in recordings),
+        recorded_s=sum(one.length_s for one in recordings),
         workers=workers,
         wall_s=start_s + longest_worker(units, workers),
         cpu_s=sum(units) + start_s * min(workers, max(len(units), 1)),
@@ -97,12 +112,12 @@ def longest_worker(units: Iterable[float], workers: int) -> float:
     return max(busy)
 
 
-def _of_feature(rate: Rate, lengths: Sequence[float]) -> FeatureForecast:
+def _of_feature(rate: Rate, recordings: Sequence[Recording]) -> FeatureForecast:
     return FeatureForecast(
         rate.feature,
         60 * rate.cpu_s,
-        sum(rate.task_s + rate.cpu_s * length for length in lengths),
-        round(sum(rate.task_bytes + rate.bytes * length for length in lengths)),
+        sum(rate.task_s + rate.cpu_s * recording.length_s for recording in recordings),
+        round(sum(rate.stored_bytes(recording.length_s, recording.frames) for recording in recordings)),
         rate.reason,
     )
 
@@ -117,80 +132,121 @@ class MeasuredStudy:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A track of a session: what can be made of it, and the files of it that cannot be used."""
+    """A track of a session: the features that are asked for, and the files of it that cannot be used."""
 
     session_id: str
-    track: str
     features: tuple[str, ...]
     unusable: tuple[str, ...]
+    recording: Recording | None  # None where nothing can be made of it
 
 
 def measure_study(
     study: Study,
     settings: ExtractorsSettings,
     seconds: float,
-    progress: Callable[[str], None],
+    progress: Callable[[str, int, int], None],
     fault: Callable[[str, str], None],
+    selection: Selection = _EVERYTHING,
 ) -> MeasuredStudy:
-    """Measure every track's features on the first session whose files of it are all there.
+    """Measure every track's features on a session whose files of it are all there: the first with the most inputs.
+
+    A feature for which it has no input is measured on another session, which has.
 
     Args:
         study: a valid study with a session.
+        progress: called with (what is done, number, how many) before each recording's header and each measurement.
         fault: called with whose file cannot be used, and why.
+        selection: what is asked for; features that others need are measured as well.
 
     Raises:
         SampleError: of the sessions' own files no sample can be measured. What cannot be measured of another track has
             a rate with the reason.
+        SelectionError: a session, track or feature does not exist.
         StudyFileError: a file of the session that is measured cannot be used.
     """
+    check_selection(study, settings, selection)
+    if selection.only is not None:
+        settings = settings.model_copy(update={"features": selection.only})
     by_track: dict[str, list[_Candidate]] = {}
-    for one in _candidates(study, settings, fault):
-        by_track.setdefault(one.track, []).append(one)
+    for track, candidate in _candidates(study, settings, selection, progress, fault):
+        by_track.setdefault(track, []).append(candidate)
     rates = []
     for track, candidates in by_track.items():
-        wanted = dict.fromkeys(feature for one in candidates for feature in one.features)
-        whole = [one for one in candidates if not one.unusable]
+        names = dict.fromkeys(of_track(feature, track) for one in candidates for feature in one.features)
+        whole = [one for one in candidates if one.recording and not one.unusable]
         reason = "no session has all its files of this track"
-        measured: list[Rate] = []
-        if whole:
-            best = max(whole, key=lambda one: len(one.features))  # of equal ones the first
+        if track == MAIN and not whole:
+            raise SampleError("no session has all its files: there is nothing to measure on")
+        measured: dict[str, Rate] = {}
+        while whole:
+            best = max(whole, key=lambda one: len(_features(one) - measured.keys()))  # of equal ones the first
+            lacking = _features(best) - measured.keys()
+            if measured and not lacking:
+                break
+            of_these = settings.model_copy(update={"features": tuple(feature_and_track(name)[0] for name in lacking)})
             try:
-                measured = measure_rates(study, best.session_id, settings, seconds, progress, track)
-                reason = f"not of the track as {best.session_id} has it, on which it was measured"
+                found = measure_rates(
+                    study, best.session_id, of_these if measured else settings, seconds, progress, track
+                )
             except (SampleError, StudyFileError) as error:
                 if track == MAIN:
                     raise
                 reason = str(error)
-        elif track == MAIN:
-            raise SampleError("no session has all its files: there is nothing to measure on")
-        there = {rate.feature for rate in measured}
-        absent = [of_track(feature, track) for feature in wanted if of_track(feature, track) not in there]
-        rates += [*measured, *(Rate(name, reason=reason) for name in absent)]
-    recordings = [recording for candidates in by_track.values() for recording in _recordings(study, candidates)]
+                break
+            reason = f"not of the track as {best.session_id} has it, on which it was measured"
+            measured |= {rate.feature: rate for rate in found if rate.feature not in measured or not rate.reason}
+            whole.remove(best)
+        rates += [measured.get(name, Rate(name, reason=reason)) for name in names]
+    recordings = [one.recording for candidates in by_track.values() for one in candidates if one.recording]
     return MeasuredStudy(rates, recordings)
 
 
-def _candidates(study: Study, settings: ExtractorsSettings, fault: Callable[[str, str], None]) -> Iterator[_Candidate]:
+def _features(candidate: _Candidate) -> frozenset[str]:
+    return candidate.recording.features if candidate.recording else frozenset()
+
+
+def _candidates(
+    study: Study,
+    settings: ExtractorsSettings,
+    selection: Selection,
+    progress: Callable[[str, int, int], None],
+    fault: Callable[[str, str], None],
+) -> Iterator[tuple[str, _Candidate]]:
     extractors = selected_extractors(build_extractors(settings, ""), settings.features)
-    for session_id in study.sessions:
-        for track in selected_tracks(study, session_id, Selection()):
-            of_it = track_extractors(extractors, study, session_id, track, Selection())
-            if not of_it:
+    session_ids = [one for one in selection.session_ids or study.sessions if one in study.sessions]
+    for number, session_id in enumerate(session_ids, start=1):
+        progress(f"the header of {session_id}", number, len(session_ids))
+        for track in selected_tracks(study, session_id, selection):
+            of_track_ = track_extractors(extractors, study, session_id, track, selection)
+            if not of_track_:
                 continue
-            unusable = unusable_files(study, session_id, track, of_it.values())
+            unusable = unusable_files(study, session_id, track, of_track_.values())
             for reason in unusable.values():
                 fault(session_id if track == MAIN else f"{session_id}, track {track}", reason)
-            yield _Candidate(session_id, track, tuple(of_it), tuple(unusable))
+            files = study.tracks[session_id][track]
+            yield (
+                track,
+                _Candidate(
+                    session_id, tuple(of_track_), tuple(unusable), _recording(study, files, extractors, unusable)
+                ),
+            )
 
 
-def _recordings(study: Study, candidates: list[_Candidate]) -> Iterator[Recording]:
-    """The recordings of one track, but those of which nothing can be made."""
-    for one in candidates:
-        track = study.tracks[one.session_id][one.track]
-        if (Input.VIDEO if track.video else Input.AUDIO) in one.unusable:
-            continue
-        try:
-            length_s = track_length_s(study, track)
-        except StudyFileError:
-            length_s = 0.0
-        yield Recording(one.track, length_s, frozenset(of_track(feature, one.track) for feature in one.features))
+def _recording(
+    study: Study, track: Track, extractors: dict[str, Extractor[Any]], unusable: Container[str]
+) -> Recording | None:
+    """The recording of a track by its header, with the features for which it has the inputs."""
+    if (Input.VIDEO if track.video else Input.AUDIO) in unusable:
+        return None
+    possible = possible_extractors(extractors, track)
+    length_s = frames = 0.0
+    try:
+        length_s = track_length_s(study, track)
+        if track.video:
+            path = study.path(track.video)
+            frames = estimated_frames(path, length_s)
+            if not track.audio and not has_sound(path):
+                possible = {name: one for name, one in possible.items() if Input.AUDIO not in one.inputs}
+    except (StudyFileError, RecordingError):
+        pass  # its extraction says what is wrong
+    return Recording(track.name, length_s, frozenset(of_track(name, track.name) for name in possible), frames)

@@ -6,12 +6,15 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
 
 from storyframes.features import CLOCK
-from storyframes.spec import MAIN, of_track
-from storyframes.store.layout import create_store
-from storyframes.store.records import Status
-from storyframes.store.shards import CHUNK_ROWS
+from storyframes.spec import MAIN, Axis, FeatureSpec, of_track
+from storyframes.store.layout import create_store, current_path, open_storage
+from storyframes.store.records import Current, Status, StoredArray
+from storyframes.store.shards import ShardLayout
 from storyframes.store.storage.scratch import scratch_folder
 from tasks.extract import ExtractionUnit, Outcome, extract
 from tasks.extractors.base import InputFile, Source
@@ -24,6 +27,39 @@ from tasks.study.load import Study
 from tasks.study.rows import Track
 from tasks.tools.tool_process import reaper
 
+_SAMPLES = 3  # the short one twice, then the longer one
+
+
+@dataclass(frozen=True)
+class ArrayRate:
+    """What an array takes on the disk, where rows lie in whole chunks; recordings differ in frame rate and length."""
+
+    row_bytes: int
+    chunk_rows: int
+    per_second: float = 0.0  # rows for each second of the recording
+    per_frame: float = 0.0  # rows for each of its frames
+
+    @classmethod
+    def of_sample(cls, stored: StoredArray, axis: Axis, length_s: float, frames: int) -> Self:
+        """As measured on a sample of so many seconds and frames; a row stands for ``axis``."""
+        rows, row_bytes = stored.shape[0], _layout(stored).row_bytes
+        if frames and axis in (Axis.FRAME, Axis.FRAME_EDGE):
+            return cls(row_bytes, stored.chunk_rows, per_frame=rows / frames)
+        return cls(row_bytes, stored.chunk_rows, per_second=rows / length_s)
+
+    def stored_bytes(self, length_s: float, frames: float) -> int:
+        """The size of its file."""
+        rows = round(self.per_second * length_s + self.per_frame * frames)
+        return _file_bytes(StoredArray((rows, self.row_bytes), "uint8", self.chunk_rows))
+
+
+def _layout(stored: StoredArray) -> ShardLayout:
+    return ShardLayout(stored.shape, np.dtype(stored.dtype), stored.chunk_rows)
+
+
+def _file_bytes(stored: StoredArray) -> int:
+    return _layout(stored).file_bytes if stored.shape[0] else 0  # an array without rows has no file
+
 
 @dataclass(frozen=True)
 class Rate:
@@ -34,10 +70,13 @@ class Rate:
     # task_s, cpu_s: processor-seconds of a session: so many, and so many for each second of its recording
     task_s: float = 0.0
     cpu_s: float = 0.0
-    # task_bytes, bytes: on the disk: so many, and so many for each second
-    task_bytes: float = 0.0
-    bytes: float = 0.0
+    task_bytes: float = 0.0  # of a session's files that hold no rows: metadata
+    arrays: tuple[ArrayRate, ...] = ()
     reason: str = ""  # why it could not be measured; everything is 0 then
+
+    def stored_bytes(self, length_s: float, frames: float) -> float:
+        """What a recording of so many seconds and frames takes on the disk."""
+        return self.task_bytes + sum(array.stored_bytes(length_s, frames) for array in self.arrays)
 
 
 @dataclass(frozen=True)
@@ -46,6 +85,8 @@ class _Run:
 
     outcome: Outcome
     cpu_s: float
+    array_bytes: int
+    arrays: tuple[ArrayRate, ...]
 
 
 def measure_rates(
@@ -53,7 +94,7 @@ def measure_rates(
     session_id: str,
     settings: ExtractorsSettings,
     seconds: float,
-    progress: Callable[[str], None],
+    progress: Callable[[str, int, int], None],
     track: str = MAIN,
 ) -> list[Rate]:
     """What each feature costs here, from its first ``seconds`` and a quarter of them.
@@ -62,6 +103,7 @@ def measure_rates(
     the work itself. Files and values lie in a temporary folder, which is removed.
 
     Args:
+        progress: called with (what is measured, number, how many) before each.
         settings: of all extractors; what is missing is replaced by what costs the same, where there is such a thing.
 
     Raises:
@@ -78,12 +120,17 @@ def measure_rates(
         for number, sample_s in enumerate((short_s, short_s, long_s)):
             here = folder / str(number)
             here.mkdir()
-            runs.append(_extract_sample(study, files, settings, Sample(here, sample_s, length_s), progress))
+            runs.append(_extract_sample(study, files, settings, Sample(here, sample_s, length_s), progress, number))
     return [_rate(of_track(feature, track), [run[feature] for run in runs], short_s, long_s) for feature in runs[0]]
 
 
 def _extract_sample(
-    study: Study, track: Track, settings: ExtractorsSettings, sample: Sample, progress: Callable[[str], None]
+    study: Study,
+    track: Track,
+    settings: ExtractorsSettings,
+    sample: Sample,
+    progress: Callable[[str, int, int], None],
+    number: int,
 ) -> dict[str, _Run]:
     session_id, name = track.session_id, track.name
     of_session = selected_extractors(build_extractors(settings, session_id), settings.features)
@@ -92,25 +139,32 @@ def _extract_sample(
     store = create_store(sample.folder / "features").location
     files: dict[str, InputFile] = {}
     runs: dict[str, _Run] = {}
-    for feature, extractor in extractors.items():
+    for place, (feature, extractor) in enumerate(extractors.items(), start=1 + number * len(extractors)):
         frames = runs[CLOCK].outcome.rows if CLOCK in runs else 0  # the clock is the first
         for kind in named.keys() - files.keys():
             if kind in extractor.inputs:
                 files[kind] = sample.cut(kind, study.path(named[kind]), frames)
         whose = session_id if name == MAIN else f"{session_id}, track {name}"
-        progress(f"{feature}, {sample.seconds:.1f} s of {whose}")
+        progress(f"{feature}, {sample.seconds:.1f} s of {whose}", place, _SAMPLES * len(extractors))
         source = Source(session_id, dict(files), track=name, frameless=track.video is None)
-        runs[feature] = _measured(ExtractionUnit(store, source, (feature,), settings))
+        unit = ExtractionUnit(store, source, (feature,), settings)
+        runs[feature] = _measured(unit, extractor.spec, sample.seconds, frames)
     return runs
 
 
-def _measured(unit: ExtractionUnit) -> _Run:
+def _measured(unit: ExtractionUnit, spec: FeatureSpec, length_s: float, frames: int) -> _Run:
     cpu, wall = _cpu_s(), time.monotonic()
     (outcome,) = extract(unit)
     cpu, wall = _cpu_s() - cpu, time.monotonic() - wall
     cpus = price_of(unit.features, unit.settings, unit.session_id).needs.get("CPU", 0)
+    frames = outcome.rows if outcome.feature == of_track(CLOCK, unit.track) else frames
+    path = current_path(outcome.session_id, outcome.feature)
+    current = Current.parse(open_storage(unit.store).read(path), path)
+    stored = current.arrays if current else {}
+    rates = tuple(ArrayRate.of_sample(one, spec.arrays[name].axis, length_s, frames) for name, one in stored.items())
+    size = sum(map(_file_bytes, stored.values()))
     # A tool in a container is no child process here, and keeps its processors for as long as it runs.
-    return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu)
+    return _Run(outcome, max(cpu, wall * cpus) if cpus > 1 else cpu, size, rates)
 
 
 def _cpu_s() -> float:
@@ -124,20 +178,11 @@ def _rate(feature: str, runs: list[_Run], short_s: float, long_s: float) -> Rate
     if longer.outcome.status is not Status.DONE:
         return Rate(feature, reason=longer.outcome.reason)
     cpu_s = max(longer.cpu_s - warm.cpu_s, 0.0) / (long_s - short_s)
-    size = _bytes_per_s(warm.outcome, longer.outcome, long_s)
     return Rate(
         feature,
         start_s=max(cold.cpu_s - warm.cpu_s, 0.0),
         task_s=max(warm.cpu_s - cpu_s * short_s, 0.0),
         cpu_s=cpu_s,
-        task_bytes=max(warm.outcome.bytes - size * short_s, 0.0),
-        bytes=size,
+        task_bytes=longer.outcome.bytes - longer.array_bytes,
+        arrays=longer.arrays,
     )
-
-
-def _bytes_per_s(short: Outcome, longer: Outcome, long_s: float) -> float:
-    """The bytes of a row, and how many rows a second has; arrays are stored in whole chunks of rows."""
-    padded = [-(-outcome.rows // CHUNK_ROWS) * CHUNK_ROWS for outcome in (short, longer)]
-    if padded[0] == padded[1]:
-        return longer.bytes / long_s
-    return (longer.bytes - short.bytes) / (padded[1] - padded[0]) * longer.rows / long_s

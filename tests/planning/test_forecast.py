@@ -8,20 +8,26 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.media.newcomer import RECORDINGS, SENTENCES, record, speak
 from support.media.recordings import write_recording
 
+from tasks.extract import extract
 from tasks.extractors.base import Input
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.media.recording import read_frame_times
 from tasks.media.sound import read_audio
-from tasks.planning.forecast import Recording, forecast, longest_worker
-from tasks.planning.rates import Rate, measure_rates
+from tasks.planning.forecast import Recording, forecast, longest_worker, measure_study
+from tasks.planning.plan import plan_extraction
+from tasks.planning.rates import ArrayRate, Rate, measure_rates
 from tasks.planning.sample import Sample, SampleError, cut_recording, cut_table, cut_transcript
+from tasks.planning.selection import Selection, SelectionError
 from tasks.study.load import load_study
 from tasks.study.transcript import read_transcript
 
@@ -37,17 +43,29 @@ def sessions(rates: list[Rate], *lengths_s: float) -> list[Recording]:
 
 def test_the_sums() -> None:
     rates = [
-        Rate("frames", task_s=0.3, cpu_s=0.1, task_bytes=1000, bytes=10),
-        Rate("resnet50", start_s=5, task_s=0.8, cpu_s=1.0, bytes=100),
+        Rate("frames", task_s=0.3, cpu_s=0.1, task_bytes=1000, arrays=(ArrayRate(2, 50, per_frame=1),)),
+        Rate("resnet50", start_s=5, task_s=0.8, cpu_s=1.0, arrays=(ArrayRate(50, 1, per_second=2),)),
         Rate("dope", reason="there is no model"),
     ]
-    result = forecast(rates, sessions(rates, 100, 200, 0), workers=1)  # the third counts as 150
+    rate_of = {100: 5.0, 200: 20.0}
+    recordings = [
+        replace(one, frames=one.length_s * rate_of.get(one.length_s, 0)) for one in sessions(rates, 100, 200, 0)
+    ]
+    result = forecast(rates, recordings, workers=1)  # the third counts as 150 s with 15 frames a second
     assert (result.sessions, result.tracks, result.recorded_s) == (3, 0, 450)
     frames, resnet50, dope = result.features
-    assert (frames.cpu_s_per_minute, frames.cpu_s, frames.bytes) == (6, pytest.approx(45.9), 7500)
-    assert (resnet50.cpu_s_per_minute, resnet50.cpu_s, resnet50.bytes) == (60, pytest.approx(452.4), 45_000)
+    assert (frames.cpu_s_per_minute, frames.cpu_s, frames.bytes) == (
+        6,
+        pytest.approx(45.9),
+        3000 + 13_500 + 135 * 16 + 3 * 4,
+    )
+    assert (resnet50.cpu_s_per_minute, resnet50.cpu_s, resnet50.bytes) == (
+        60,
+        pytest.approx(452.4),
+        45_000 + 900 * 16 + 3 * 4,
+    )
     assert (dope.cpu_s, dope.bytes, dope.reason) == (0, 0, "there is no model")
-    assert result.bytes == 52_500
+    assert result.bytes == frames.bytes + resnet50.bytes
     assert result.wall_s == pytest.approx(result.cpu_s) == pytest.approx(45.9 + 452.4 + 5 + 6 * 0.2)
 
 
@@ -148,12 +166,50 @@ def test_every_input_of_a_recording_can_be_cut(demo_study: Path, tmp_path: Path,
 def test_rates_of_the_demo_study(demo_study: Path) -> None:
     study = load_study(demo_study)
     settings = ExtractorsSettings(features=("frames", "openface", "opensmile", "glove"))
-    rates = {rate.feature: rate for rate in measure_rates(study, "p01-s01", settings, 8, lambda _: None)}
+    rates = {rate.feature: rate for rate in measure_rates(study, "p01-s01", settings, 8, lambda *_: None)}
     assert list(rates) == ["frames", "openface", "opensmile", "glove"]
     assert rates["glove"].reason
-    assert rates["openface"].bytes == pytest.approx(15 * (714 * 4 + 1 + 4), rel=0.1)
-    assert rates["frames"].bytes == pytest.approx(15 * 8, rel=0.1)
+    assert rates["openface"].stored_bytes(0, 6000) == pytest.approx(6000 * (714 * 4 + 1 + 4), rel=0.01)
+    assert rates["frames"].stored_bytes(0, 6000) == pytest.approx(6000 * 8, rel=0.2)
     assert 0.001 < rates["opensmile"].cpu_s < 1
+
+
+NEWCOMERS = ("p01_phone.mp4", "p04_browser.webm", "p06_webcam.avi", "p07_screen.mkv", "p08_fast.mp4", "p09_slow.mp4")
+
+
+def test_the_disk_that_a_newcomers_study_needs(tmp_path: Path) -> None:
+    """Phones, browsers, a silent video and a sound alone, at 5 to 48 frames a second."""
+    media = tmp_path / "study"
+    media.mkdir()
+    voice = speak(tmp_path / "voice.wav", SENTENCES[0], 4)
+    for made in RECORDINGS:
+        if made.name in (*NEWCOMERS, "p10_voice.wav", "p12_silent.mp4"):
+            record(media, made, voice, 4)
+    rows = [f"{path.stem},{path.stem},{path.name}," for path in sorted(media.iterdir()) if path.suffix != ".wav"]
+    table = ["session_id,participant_id,video,audio", *rows, "p10_voice,p10_voice,,p10_voice.wav"]
+    (media / "sessions.csv").write_text("\n".join(table) + "\n")
+    study, settings = load_study(media), ExtractorsSettings(features=("frames", "opensmile"))
+
+    plan = plan_extraction(study, tmp_path / "features", settings, Selection())
+    stored: Counter[str] = Counter()
+    for outcome in (outcome for unit in plan.units for outcome in extract(unit)):
+        stored[outcome.feature] += outcome.bytes
+    assert len([unit for unit in plan.units if unit.features == ("opensmile",)]) == 8
+
+    done: list[tuple[str, int, int]] = []
+    measured = measure_study(study, settings, 3, lambda *step: done.append(step), lambda *_: None)
+    expected = {one.feature: one.bytes for one in forecast(measured.rates, measured.recordings, 1).features}
+    for feature, size in stored.items():
+        assert expected[feature] == pytest.approx(size, rel=0.1)
+    assert [step[1:] for step in done] == [(n, 8) for n in range(1, 9)] + [(n, 6) for n in range(1, 7)]
+    assert (done[0][0], done[-1][0]) == ("the header of p01_phone", "opensmile, 3.0 s of p01_phone")
+
+    some = Selection(session_ids=("p08_fast", "p09_slow"), only=("frames",))
+    measured = measure_study(study, settings, 3, lambda *_: None, lambda *_: None, some)
+    result = forecast(measured.rates, measured.recordings, 1)
+    assert (result.sessions, [one.feature for one in result.features]) == (2, ["frames"])
+    with pytest.raises(SelectionError, match="there is no session 'p99'"):
+        measure_study(study, settings, 3, lambda *_: None, lambda *_: None, Selection(session_ids=("p99",)))
 
 
 @pytest.mark.slow

@@ -382,7 +382,7 @@ def test_a_plan_measures_every_track_and_counts_its_recordings(study: Path, glov
         tracks.write("more,child_b,b.mkv,,,absent.csv,\nmore,lapel_a,,absent.wav,,,\n")
     faults: list[tuple[str, str]] = []
     settings = ExtractorsSettings(features=FEATURES_HERE, glove=glove)
-    measured = measure_study(load_study(study), settings, 1.0, lambda _: None, lambda *fault: faults.append(fault))
+    measured = measure_study(load_study(study), settings, 1.0, lambda *_: None, lambda *fault: faults.append(fault))
     assert faults == [
         ("more, track child_b", "absent.csv: the file does not exist"),
         ("more, track lapel_a", "absent.wav: the file does not exist"),
@@ -412,7 +412,7 @@ def test_a_track_that_cannot_be_measured_costs_the_forecast_nothing_else(study: 
     (study / "b.wav").write_bytes(b"no sound")
     (study / "ben.wav").unlink()
     settings = ExtractorsSettings(features=("frames", "opensmile"), glove=glove)
-    measured = measure_study(load_study(study), settings, 1.0, lambda _: None, lambda *_: None)
+    measured = measure_study(load_study(study), settings, 1.0, lambda *_: None, lambda *_: None)
     reasons = {rate.feature: rate.reason for rate in measured.rates}
     assert "b.wav" in reasons["opensmile@lapel_b"]
     assert reasons["opensmile@ben"] == "no session has all its files of this track"
