@@ -26,13 +26,13 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
-class PlugInSections(Mapping[str, BaseModel]):
+class PlugInSections(Mapping[str, Any]):
     """The sections of plug-ins by name; a plug-in is imported when its section is read."""
 
     # the sections that the file has, unvalidated; the others have their defaults
     content: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> BaseModel:
+    def __getitem__(self, name: str) -> Any:
         """The validated section.
 
         Raises:

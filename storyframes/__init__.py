@@ -24,8 +24,9 @@ What the columns are, here of OpenFace's 714:
 ('gaze_0_x', 'gaze_0_y', 'gaze_0_z')
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
 
 if TYPE_CHECKING:
     from storyframes.clips.dataset import ClipDataset
@@ -64,34 +65,17 @@ __all__ = [
     "extract",
 ]
 
-# Imported when first used: zarr, pandas and pyarrow take half a second, which an import of one module of the store, or
-# the command's help, does not need.
-_FROM = {
-    "ClipDataset": "clips.dataset",
-    "ClipInput": "clips.inputs",
-    "ClipLoader": "clips.loader",
-    "LeakingOversamplingSampler": "clips.oversampling",
-    "OversamplingSampler": "clips.oversampling",
-    "PaperOrderOversamplingSampler": "clips.oversampling",
-    "ClipSampler": "clips.samplers",
-    "SequentialSampler": "clips.samplers",
-    "SessionBlockSampler": "clips.samplers",
-    "UniformSampler": "clips.samplers",
-    "SplitSpec": "clips.splits",
-    "FEATURES": "features",
-    "Axis": "features",
-    "FeatureStore": "store.feature_store",
-    "ExtractedFile": "one_file",
-    "extract": "one_file",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FROM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "clips.dataset": "ClipDataset",
+        "clips.inputs": "ClipInput",
+        "clips.loader": "ClipLoader",
+        "clips.oversampling": "LeakingOversamplingSampler OversamplingSampler PaperOrderOversamplingSampler",
+        "clips.samplers": "ClipSampler SequentialSampler SessionBlockSampler UniformSampler",
+        "clips.splits": "SplitSpec",
+        "features": "FEATURES Axis",
+        "one_file": "ExtractedFile extract",
+        "store.feature_store": "FeatureStore",
+    },
+)

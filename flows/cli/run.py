@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -29,7 +29,7 @@ from tasks.inspect.formatting import counted
 if TYPE_CHECKING:
     from prefect.states import State
 
-
+R = TypeVar("R")
 _NOT_REACHED = "Failed to reach API"  # as Prefect says it
 _FIRST_WORD_S = 120
 
@@ -57,40 +57,50 @@ def run_extraction(request: ExtractionRequest, console: Console) -> RunResult:
 
 
 def _run_on_a_server(run: Run, progress: RunProgress) -> RunResult:
-    from flows.server.prefect_server import ServerLostError, prefect_server
+    def go_on(run_id: str) -> State:
+        from flows.study import go_on  # Prefect reads its environment when it is imported
 
-    keep_prefect_quiet()
+        return go_on(run.request, run_id, return_state=True)
+
+    from flows.server.prefect_server import ServerLostError
+
     try:
-        with registered(run) as run_id, prefect_server(progress.starting):
-            progress.starting("starting the run")
-            return _result(lambda: _go_on(run.request, run_id))
+        return run_flow(run, go_on, RunResult, progress.starting)
     except ServerLostError:
         return _without_server(run)
 
 
-def keep_prefect_quiet() -> None:
-    """A command's own progress says it better; a configured server still gets every line."""
+def run_flow(run: object, go_on: Callable[[str], State], result: type[R], starting: Callable[[str], None]) -> R:
+    """Run a flow in this process, on the Prefect server that is configured or on one for this command.
+
+    Args:
+        run: what the flow goes on with; ``flows.run.registered_run`` gives it.
+        go_on: runs the flow, given the run's id, and gives its end state. Prefect is imported there first.
+        result: the type of the flow's result.
+        starting: called with what is being started.
+
+    Raises:
+        ServerError: there is no Prefect server to use; nothing was started.
+        ServerLostError: the command's own server died again and again.
+        SystemExit: 1, with a message, where the flow itself broke.
+    """
+    # A command's own progress says it better; a configured server still gets every line.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")  # while the server is away: every event
+    from flows.server.prefect_server import prefect_server
 
-
-def _go_on(request: ExtractionRequest, run_id: str) -> State:
-    from flows.study import go_on  # Prefect reads its environment when it is imported
-
-    return go_on(request, run_id, return_state=True)
-
-
-def _result(run: Callable[[], State]) -> RunResult:
-    state = first_word_heard(run)
-    result = result_of(state)
-    if not isinstance(result, RunResult):
+    with registered(run) as run_id, prefect_server(starting):
+        starting("starting the run")
+        state = _first_word_heard(lambda: go_on(run_id))
+    ended = result_of(state)
+    if not isinstance(ended, result):
         from tasks.tools.disk_space import places_without_room
 
         sys.exit("\n".join([f"the run ended as {state.name}: {state.message}", *places_without_room()]))
-    return result
+    return ended
 
 
-def first_word_heard(run: Callable[[], State]) -> State:
+def _first_word_heard(run: Callable[[], State]) -> State:
     """Run a flow, marked as this process's; also where the server is about to be started anew.
 
     Raises:

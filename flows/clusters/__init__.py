@@ -6,3 +6,38 @@
 they can do the units: by ``installation`` whether they work with the same as the flow, and what ``preflight`` says that
 units of extraction need.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from flows.clusters.admission import admit_workers
+    from flows.clusters.connection import ClusterError, Connection
+    from flows.clusters.installation import Installation, plug_in_problems
+    from flows.clusters.preflight import blind_to, unreachable_from_here
+    from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
+
+__all__ = [
+    "ClusterError",
+    "ClusterSettings",
+    "ClusterSettingsError",
+    "Connection",
+    "Installation",
+    "admit_workers",
+    "blind_to",
+    "load_cluster",
+    "plug_in_problems",
+    "unreachable_from_here",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "admission": "admit_workers",
+        "connection": "ClusterError Connection",
+        "installation": "Installation plug_in_problems",
+        "preflight": "blind_to unreachable_from_here",
+        "settings": "ClusterSettings ClusterSettingsError load_cluster",
+    },
+)

@@ -6,6 +6,7 @@ from pydantic import Field
 from storyframes.features import ArraySpec, Axis, FeatureSpec
 from tasks.extractors.base import ExtractorSettings
 from tasks.extractors.frame_pass import FrameExtractor
+from tasks.media.recording import FrameBatch
 
 COLUMNS = ("brightness", "motion")
 
@@ -29,7 +30,7 @@ class Brightness(FrameExtractor[BrightnessSettings]):
     Settings = BrightnessSettings
     version = 1
 
-    def rows(self, batch):
+    def rows(self, batch: FrameBatch) -> np.ndarray:
         grey = batch.rgb.mean(axis=3, dtype=np.float32)
         before = grey[0] if batch.previous is None else batch.previous.mean(axis=2, dtype=np.float32)
         change = np.diff(grey, axis=0, prepend=before[None])

@@ -7,7 +7,7 @@ from pydantic import Field
 from flows.cli.terminal import ConfigOption, StoreArgument, console, usage_errors
 from flows.settings import load_settings
 from storyframes import FeatureStore
-from tasks.inspect.report.page import ReportPage, ReportTable
+from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
 from tasks.strict_settings import StrictSettings
 
 
@@ -17,7 +17,7 @@ class LightSettings(StrictSettings):
     dark_below: float = Field(default=40.0, ge=0, le=255)
 
 
-def dark_shares(store, settings):
+def dark_shares(store: FeatureStore, settings: LightSettings) -> dict[str, float]:
     """By session, the share of dark frames."""
     sessions = [session for session in store.sessions if "brightness" in store.features(session)]
     values = {session: store.read(session, "brightness")[:, 0] for session in sessions}
@@ -28,12 +28,12 @@ light = typer.Typer(help="How light recordings are.", no_args_is_help=True)
 
 
 @light.callback()
-def light_commands():
+def light_commands() -> None:
     """Without it a group of one command would be that command."""
 
 
 @light.command()
-def dark(store: StoreArgument, config: ConfigOption = None):
+def dark(store: StoreArgument, config: ConfigOption = None) -> None:
     """Show the share of dark frames of each session."""
     with usage_errors():
         settings = load_settings(config).sections["light"]
@@ -41,7 +41,7 @@ def dark(store: StoreArgument, config: ConfigOption = None):
             console().print(f"{session} {share:.2f}", markup=False)
 
 
-def light_page(context):
+def light_page(context: ReportContext) -> ReportPage | None:
     """The report's page about light; None where no session has the feature."""
     shares = dark_shares(context.store, context.sections["light"])
     table = ReportTable("Dark frames", ("session", "share"), [(name, f"{share:.2f}") for name, share in shares.items()])

@@ -9,3 +9,37 @@ which rows: those nearest to the points of a ``grid``, or those that ``row_finde
 
 Training: ``samplers`` and ``oversampling`` order clips, ``loader`` (``ClipLoader``) makes batches of torch tensors.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
+    from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
+    from storyframes.clips.readers import Field
+    from storyframes.clips.splits import SPLITS
+    from storyframes.clips.window_spec import WindowSpec
+
+__all__ = [
+    "SPLITS",
+    "STORY_FEATURE",
+    "Field",
+    "WindowSpec",
+    "complete_clips",
+    "filter_clips",
+    "lacking_clips",
+    "needed_features",
+    "parse_filter",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "filters": "complete_clips filter_clips lacking_clips parse_filter",
+        "named_inputs": "STORY_FEATURE needed_features",
+        "readers": "Field",
+        "splits": "SPLITS",
+        "window_spec": "WindowSpec",
+    },
+)

@@ -11,3 +11,44 @@ fetched from an object store by ``far_rows``, and kept in ``caches``. ``tables``
 Writing: ``publish``, through ``shards``. ``storage`` is where a store is: a folder, or an object store. ``maintenance``
 verifies it, removes garbage and makes archives.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from storyframes.store.feature_store import FeatureStore
+    from storyframes.store.layout import CLIPS, RunMark, StoreError, create_store, leave_mark, open_storage
+    from storyframes.store.publish import FeatureWriter
+    from storyframes.store.storage import StorageError
+    from storyframes.store.storage.files import if_free, lock_new_file, locked, write_atomically
+    from storyframes.store.storage.scratch import scratch_beside
+
+__all__ = [
+    "CLIPS",
+    "FeatureStore",
+    "FeatureWriter",
+    "RunMark",
+    "StorageError",
+    "StoreError",
+    "create_store",
+    "if_free",
+    "leave_mark",
+    "lock_new_file",
+    "locked",
+    "open_storage",
+    "scratch_beside",
+    "write_atomically",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "feature_store": "FeatureStore",
+        "layout": "CLIPS RunMark StoreError create_store leave_mark open_storage",
+        "publish": "FeatureWriter",
+        "storage": "StorageError",
+        "storage.files": "if_free lock_new_file locked write_atomically",
+        "storage.scratch": "scratch_beside",
+    },
+)

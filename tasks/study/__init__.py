@@ -9,3 +9,59 @@ first tables, by what ``recording_names`` reads in names, with ``first_settings`
 and ``importers`` reads the annotations of other programs into them.
 ``study_identity`` is what a feature store records of its study.
 """
+
+from typing import TYPE_CHECKING
+
+from storyframes.lazy import exports
+
+if TYPE_CHECKING:
+    from tasks.study.labels import Label, Scheme, SchemeType, did_you_mean
+    from tasks.study.load import Study, StudyFileError, load_study
+    from tasks.study.problems import StudyError, shown_value
+    from tasks.study.rows import spoken_name
+    from tasks.study.strict_tables import (
+        Fault,
+        decimal_commas,
+        is_empty,
+        read_table,
+        with_decimal_point,
+        without_empty_rows,
+    )
+    from tasks.study.study_identity import check_study_record
+    from tasks.study.transcript import TranscriptError, Utterance, read_transcript
+
+__all__ = [
+    "Fault",
+    "Label",
+    "Scheme",
+    "SchemeType",
+    "Study",
+    "StudyError",
+    "StudyFileError",
+    "TranscriptError",
+    "Utterance",
+    "check_study_record",
+    "decimal_commas",
+    "did_you_mean",
+    "is_empty",
+    "load_study",
+    "read_table",
+    "read_transcript",
+    "shown_value",
+    "spoken_name",
+    "with_decimal_point",
+    "without_empty_rows",
+]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "labels": "Label Scheme SchemeType did_you_mean",
+        "load": "Study StudyFileError load_study",
+        "problems": "StudyError shown_value",
+        "rows": "spoken_name",
+        "strict_tables": "Fault decimal_commas is_empty read_table with_decimal_point without_empty_rows",
+        "study_identity": "check_study_record",
+        "transcript": "TranscriptError Utterance read_transcript",
+    },
+)

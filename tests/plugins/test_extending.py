@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from storyframes.testing import check_extractor
 
 PAGE = (PLUG_INS.parent / "docs" / "extending.md").read_text()
 EXAMPLE = PLUG_INS / "storyframes-example"
+PACKAGES = ("storyframes", "storyframes.clips", "storyframes.store", "tasks.study", "flows.clusters")
 
 
 def blocks(language: str, of: str = PAGE) -> list[str]:
@@ -44,31 +46,52 @@ def test_the_plug_in_uses_every_door_in_two_files_of_under_ninety_lines() -> Non
     assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) < 90
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        path
-        for name in ("example", "mediapipe")
-        for path in PLUG_INS.glob(f"storyframes-{name}/**/*.py")
-        if "tests" not in path.parts
-    ],
-    ids=str,
-)
-def test_plug_ins_import_what_the_page_lists(path: Path) -> None:
-    section = PAGE[PAGE.index("## What a plug-in may import") : PAGE.index("## A program in an environment")]
-    public = set(re.findall(r"`((?:storyframes|tasks|flows)[\w.]*)`", section))
+def public_names() -> dict[str, set[str]]:
+    """By module or package, the names that the page lists."""
+    section = PAGE[PAGE.index("## What a plug-in may import") :].split("\n## ")[0]
+    listed = {}
+    for module, names in re.findall(r"^\| `([\w.]+)` \| (.+?) \|", section, re.MULTILINE):
+        names_of_all = getattr(import_module(module), "__all__", ()) if "everything in its `__all__`" in names else ()
+        listed[module] = {*names_of_all, *re.findall(r"`(\w+)`", names)} - {"__all__"}
+    return listed
+
+
+def imported_names(path: Path) -> Iterator[tuple[str, str]]:
+    """What a file imports of storyframes, tasks and flows: a module and a name in it."""
     for node in ast.walk(ast.parse(path.read_text())):
-        names = [node.module] if isinstance(node, ast.ImportFrom) else []
-        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        ours = {name for name in names if name and name.partition(".")[0] in ("storyframes", "tasks", "flows")}
-        assert ours <= public, f"docs/extending.md does not list {ours - public}"
+        if isinstance(node, ast.ImportFrom) and node.module:
+            pairs = [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            pairs = [(alias.name, "") for alias in node.names]
+        else:
+            continue
+        for module, name in pairs:
+            if module.partition(".")[0] in ("storyframes", "tasks", "flows"):
+                is_module = (PLUG_INS.parent / module.replace(".", "/") / f"{name}.py").is_file()
+                yield (f"{module}.{name}", "") if is_module else (module, name)
+
+
+@pytest.mark.parametrize("name", ["empathy", "example", "mediapipe"])
+def test_plug_ins_import_only_what_the_page_lists(name: str) -> None:
+    public = public_names()
+    paths = [path for path in PLUG_INS.glob(f"storyframes-{name}/**/*.py") if "tests" not in path.parts]
+    imports = {(module, name, path.name) for path in paths for module, name in imported_names(path)}
+    assert imports
+    private = [found for found in sorted(imports) if found[1] not in {"", *public.get(found[0], ())}]
+    assert private + [found for found in sorted(imports) if found[0] not in public] == []
 
 
 def test_what_the_page_lists_exists() -> None:
-    section = PAGE[PAGE.index("## What a plug-in may import") : PAGE.index("## A program in an environment")]
-    for module, names in re.findall(r"^\| `([\w.]+)` \| (.+?) \|", section, re.MULTILINE):
-        for name in re.findall(r"`(\w+)`", names):
-            assert hasattr(import_module(module), name), f"{module}.{name}"
+    for module, names in public_names().items():
+        assert names, module
+        assert {name for name in names if not hasattr(import_module(module), name)} == set(), module
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_exports_what_it_says(package: str) -> None:
+    module = import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+    assert {name for name in module.__all__ if not hasattr(module, name)} == set()
 
 
 def test_the_page_s_project_is_the_plug_in_s() -> None:

@@ -19,19 +19,25 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Failed, State
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.clusters.admission import admit_workers
-from flows.clusters.connection import ClusterError, Connection
-from flows.clusters.installation import Installation, plug_in_problems
-from flows.clusters.preflight import blind_to, unreachable_from_here
-from flows.clusters.settings import ClusterSettings, ClusterSettingsError, load_cluster
+from flows.clusters import (
+    ClusterError,
+    ClusterSettings,
+    ClusterSettingsError,
+    Connection,
+    Installation,
+    admit_workers,
+    blind_to,
+    load_cluster,
+    plug_in_problems,
+    unreachable_from_here,
+)
 from flows.interruption import heeded
 from flows.on_cluster import do_on_cluster, unit_task
 from flows.run import end_state, registered_run
 from flows.server.artifacts import ProgressArtifact
 from flows.settings import SettingsError, load_settings
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.layout import CLIPS, RunMark, StoreError, leave_mark, open_storage
-from storyframes.store.storage import StorageError
+from storyframes import FeatureStore
+from storyframes.store import CLIPS, RunMark, StorageError, StoreError, leave_mark, open_storage
 from storyframes_empathy.training.grid import PAPERS_MODALITIES, TrainingOutcome, TrainingUnit, grid, not_in_runs
 from storyframes_empathy.training.settings import (
     ModelName,

@@ -74,14 +74,11 @@ def benchmark(
 
 
 def _run(request: BenchmarkRequest) -> BenchmarkResult:
-    import sys
-
     from rich.markup import escape
 
     from flows import interruption
-    from flows.cli.run import first_word_heard, keep_prefect_quiet
-    from flows.run import registered, result_of
-    from flows.server.prefect_server import ServerLostError, prefect_server
+    from flows.cli.run import run_flow
+    from flows.server.prefect_server import ServerLostError
     from storyframes_empathy.benchmark import BenchmarkResult, go_on, prepare_benchmark
     from storyframes_empathy.commands.train import GOES_ON
     from storyframes_empathy.training.settings import TrainSettingsError
@@ -107,17 +104,16 @@ def _run(request: BenchmarkRequest) -> BenchmarkResult:
             fail(str(error), 2)
         due = len(prepared.units)
         shown.print(f"{counted(due, 'run')} asked for")
-        keep_prefect_quiet()
         try:
-            with prefect_server(lambda what: shown.print(f"[dim]{escape(what)} …")), registered(prepared) as run_id:
-                state = first_word_heard(lambda: go_on(request, run_id, return_state=True))
+            return run_flow(
+                prepared,
+                lambda run_id: go_on(request, run_id, return_state=True),
+                BenchmarkResult,
+                lambda what: shown.print(f"[dim]{escape(what)} …"),
+            )
         except ServerLostError:
             interruption.leave_at_once()
             fail(f"the command's own Prefect server died again and again: {GOES_ON}", 1)
-    result = result_of(state)
-    if not isinstance(result, BenchmarkResult):
-        sys.exit(f"the run ended as {state.name}: {state.message}")
-    return result
 
 
 def _how(outcome: TrainingOutcome) -> str:

@@ -54,7 +54,7 @@ def evaluate(
     need("pydantic", "", DISTRIBUTION)
     for module in ("plotly", "jinja2") if report else ():
         need(module, "report", DISTRIBUTION)
-    from storyframes.store.storage.files import write_atomically
+    from storyframes.store import write_atomically
     from storyframes_empathy.scores.evaluation import evaluate as evaluate_runs
     from storyframes_empathy.scores.run_record import Level, RunError
     from storyframes_empathy.scores.table_formats import Format, content, written

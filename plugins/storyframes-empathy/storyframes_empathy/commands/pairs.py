@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from flows.cli.terminal import LOOK, console, error_console, fail, need, usage_errors
+from flows.cli.terminal import LOOK, console, error_console, fail, need, show_json, usage_errors
 from storyframes_empathy import DISTRIBUTION
 from storyframes_empathy.commands.pairs_llm import check_out, score_llm
 from tasks.inspect.formatting import counted
@@ -28,7 +28,6 @@ def score(
 ) -> None:
     """Score pairs by the cosine of their texts' embeddings, on this machine. A language model: pairs score-llm."""
     need("sentence_transformers", "pipeline", DISTRIBUTION)
-    from flows.cli.tables.finite_json import finite_json
     from storyframes_empathy.pairs.score import score_pairs, write_table
     from storyframes_empathy.statistics.rating_table import TableFaultError
     from tasks.extractors.base import ExtractionError
@@ -43,7 +42,7 @@ def score(
         write_table(scored.table, out)
     if json:
         told = {"pairs": len(scored.table), "texts": scored.texts, "in_chunks": scored.in_chunks, "out": str(out)}
-        print(finite_json(told))  # noqa: T201
+        show_json(told)
     else:
         long = f", {scored.in_chunks} of them in chunks" if scored.in_chunks else ""
         pairs, texts = counted(len(scored.table), "pair"), counted(scored.texts, "text")
@@ -71,7 +70,6 @@ def finetune(
 ) -> None:
     """Train a sentence encoder further on labelled pairs, on this machine; 'pairs score --model' takes the folder."""
     need("sentence_transformers", "pipeline", DISTRIBUTION)
-    from flows.cli.tables.finite_json import finite_json
     from storyframes_empathy.pairs.finetune import FinetuneError, Loss, Recipe
     from storyframes_empathy.pairs.finetune import finetune as train
     from storyframes_empathy.pairs.table import Aspect, read_texts
@@ -93,7 +91,7 @@ def finetune(
         except (TableFaultError, FinetuneError, ExtractionError) as error:
             fail(str(error), 2)
     if json:
-        print(finite_json({"out": str(out), **record}))  # noqa: T201
+        show_json({"out": str(out), **record})
         return
     losses = ", ".join(f"{mean:.4g}" for mean in record["loss"])
     console().print(f"{counted(record['pairs'], 'pair')}, loss by epoch {losses}: {escape(str(out))}", soft_wrap=True)

@@ -168,6 +168,6 @@ def _record(service: Any, aspects: list[Any], summaries: bool, scores: dict[str,
 
 
 def _write_record(out: Path, record: dict[str, Any]) -> None:
-    from storyframes.store.storage.files import write_atomically
+    from storyframes.store import write_atomically
 
     write_atomically(out.with_name(f"{out.name}.run.json"), (json.dumps(record, indent=2) + "\n").encode())

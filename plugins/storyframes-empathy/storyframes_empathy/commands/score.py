@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from storyframes_empathy.scores.run_record import Run
     from storyframes_empathy.text.llm import Asked, Question
     from storyframes_empathy.text.samples import Samples
-    from tasks.study.load import Study
+    from tasks.study import Study
 
 score_app = typer.Typer(
     help="Score a study's texts; the predictions are files like a trained model's.", no_args_is_help=True
@@ -219,7 +219,7 @@ def _read(
     from storyframes import FeatureStore
     from storyframes_empathy.text.prompts import Prompt
     from storyframes_empathy.text.samples import SampleChoice, SampleError, read_samples
-    from tasks.study.load import load_study
+    from tasks.study import load_study
 
     chosen = prompt or next((one for one in Prompt if one in phase), "")
     if chosen not in set(Prompt):

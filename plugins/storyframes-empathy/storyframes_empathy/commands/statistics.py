@@ -43,7 +43,7 @@ def agreement(
     from storyframes_empathy.statistics.rating_table import TableFaultError
     from storyframes_empathy.statistics.ratings import read_ratings
     from storyframes_empathy.statistics.study_ratings import study_agreement
-    from tasks.study.load import load_study
+    from tasks.study import load_study
 
     raters = tuple(dict.fromkeys(only or ()))
     if len(raters) == 1:

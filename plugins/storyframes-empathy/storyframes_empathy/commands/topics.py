@@ -57,13 +57,12 @@ def topics(
 
     import pandas as pd
 
+    from storyframes import FeatureStore
     from storyframes.features import STORIES
-    from storyframes.store.feature_store import FeatureStore
     from storyframes_empathy.report.topics_page import TopicsPage, write_topics
     from storyframes_empathy.text.topics import Space, TopicError, find_topics, topic_terms
     from tasks.inspect.report.pages import ReportError, check_target
-    from tasks.study.load import load_study
-    from tasks.study.study_identity import check_study_record
+    from tasks.study import check_study_record, load_study
 
     if (model is None) != (base_url is None):
         fail("--model and --base-url go together: which model, and where", 2)

@@ -121,9 +121,8 @@ def _train_all(
     settings: TrainSettings,
     replace: bool,
 ) -> list[Outcome]:
-    from storyframes.store.feature_store import FeatureStore
-    from storyframes.store.layout import StoreError
-    from storyframes.store.storage import StorageError
+    from storyframes import FeatureStore
+    from storyframes.store import StorageError, StoreError
     from storyframes_empathy.commands.train_progress import TrainProgress
     from storyframes_empathy.scores.run_record import RunError
     from storyframes_empathy.training.opened import CannotTrainError

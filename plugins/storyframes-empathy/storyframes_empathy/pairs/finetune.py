@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
 from storyframes_empathy.pairs.metrics import THRESHOLD
 from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, PairTexts, Vector
 from tasks.extractors.sbert import SbertSettings, load_model, model_digests

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
 from storyframes_empathy.pairs.table import read_texts
 from tasks.extractors.sbert import SbertSettings, encode_whole
 

@@ -9,8 +9,7 @@ from storyframes_empathy.statistics.ratings import Level
 from storyframes_empathy.statistics.study_ratings import LeftOut, study_agreement
 from tasks.inspect.formatting import counted
 from tasks.inspect.report.page import ReportContext, ReportPage, ReportTable
-from tasks.study.labels import SchemeType
-from tasks.study.load import Study
+from tasks.study import SchemeType, Study
 
 _METRIC = {SchemeType.NOMINAL: "nominal", SchemeType.ORDINAL: "ordinal", SchemeType.INTERVAL: "interval"}
 _HEADINGS = (

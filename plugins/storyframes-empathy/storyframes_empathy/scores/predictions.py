@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
 from storyframes_empathy.scores.run_record import RECORD, Run, RunError, ScoreScale
 
 FILE = "predictions.parquet"

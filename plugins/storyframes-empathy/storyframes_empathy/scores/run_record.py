@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
 
 RECORD = "run.json"
 EMPATHY = "empathy"

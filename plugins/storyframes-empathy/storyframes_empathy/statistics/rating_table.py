@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.study.labels import did_you_mean
-from tasks.study.problems import shown_value
-from tasks.study.strict_tables import (
+from tasks.study import (
     Fault,
     decimal_commas,
+    did_you_mean,
     is_empty,
     read_table,
+    shown_value,
     with_decimal_point,
     without_empty_rows,
 )

@@ -16,8 +16,7 @@ import numpy as np
 from storyframes_empathy.statistics.agreement import Agreement, agreement
 from storyframes_empathy.statistics.choices import Categories
 from storyframes_empathy.statistics.ratings import Level, Ratings
-from tasks.study.labels import Label, Scheme, SchemeType
-from tasks.study.load import Study
+from tasks.study import Label, Scheme, SchemeType, Study
 
 _WITH_UNITS = (SchemeType.NOMINAL, SchemeType.ORDINAL, SchemeType.INTERVAL)
 

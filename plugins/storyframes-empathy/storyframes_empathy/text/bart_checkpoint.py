@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storyframes.store.storage.scratch import scratch_beside
+from storyframes.store import scratch_beside
 from storyframes_empathy.text.bart import BartError
 from tasks.models.libraries import import_torchvision
 

@@ -14,10 +14,15 @@ import pandas as pd
 from storyframes import FeatureStore
 from tasks.extractors.settings import TranscriptSettings
 from tasks.extractors.text.speech import speaker_labels
-from tasks.study.load import Study, StudyFileError
-from tasks.study.rows import spoken_name
-from tasks.study.study_identity import check_study_record
-from tasks.study.transcript import TranscriptError, Utterance, read_transcript
+from tasks.study import (
+    Study,
+    StudyFileError,
+    TranscriptError,
+    Utterance,
+    check_study_record,
+    read_transcript,
+    spoken_name,
+)
 
 WHOLE_SESSION = "session"  # the phase of a study without phases
 

@@ -22,16 +22,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.loader import ClipLoader
-from storyframes.clips.samplers import ClipSampler
-from storyframes.store.storage.files import TEMPORARY_SUFFIX, if_free, lock_new_file
+from storyframes import ClipDataset, ClipLoader, ClipSampler
+from storyframes.store import if_free, lock_new_file
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import covering
 
 BATCHED = 8
 """Windows that are prepared at once when a bank is made."""
+_TEMPORARY = ".tmp"
 Kind = Literal["float32", "bfloat16"]
 
 
@@ -169,7 +168,7 @@ def _make(
 def _temporary(path: Path) -> Iterator[Path]:
     """An empty file beside ``path``, removed if it was not renamed; its lock tells it from a killed process's."""
     while True:
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             if lock_new_file(descriptor):  # else somebody took it for a dead one's before it was locked
@@ -182,7 +181,7 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 def _remove_leavings(folder: Path) -> None:
     """Remove what processes left that were killed while they made a bank; what is being made is left alone."""
-    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+    for path in folder.glob(f".*{_TEMPORARY}"):
         # A file system without locks cannot tell whose it is: it stays.
         with contextlib.suppress(OSError), if_free(path) as abandoned:
             if abandoned:

@@ -124,9 +124,8 @@ _alone = threading.Lock()
 
 def train_unit(unit: TrainingUnit) -> TrainingOutcome:
     """Train a run of the grid, or go on with it, or find that it is done."""
-    from storyframes.store.feature_store import FeatureStore
-    from storyframes.store.layout import StoreError
-    from storyframes.store.storage import StorageError
+    from storyframes import FeatureStore
+    from storyframes.store import StorageError, StoreError
     from storyframes_empathy.scores.run_record import RunError
     from storyframes_empathy.training.opened import CannotTrainError
     from storyframes_empathy.training.runs import RunDiffersError, train_run

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.readers import Field
+from storyframes import ClipDataset
+from storyframes.clips import Field
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import Moments
 from storyframes_empathy.training.settings import TrainSettings

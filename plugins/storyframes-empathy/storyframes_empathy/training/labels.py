@@ -8,10 +8,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.inputs import ClipInput
+from storyframes import ClipDataset, ClipInput, FeatureStore
 from storyframes.spec import of_scheme
-from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 
 EMPATHY_RANGE, EMPATHY_SIMILAR = (1.0, 5.0), 3.0

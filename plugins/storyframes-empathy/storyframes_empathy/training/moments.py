@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.store.storage.files import write_atomically
+from storyframes import ClipDataset
+from storyframes.store import write_atomically
 
 SMALLEST = 1e-6
 """A smaller standard deviation is that of a constant: 1 is divided by instead."""

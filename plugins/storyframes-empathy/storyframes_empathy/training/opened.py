@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 from torch import nn
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.named_inputs import needed_features
-from storyframes.store.feature_store import FeatureStore
+from storyframes import ClipDataset, FeatureStore
+from storyframes.clips import needed_features
 from storyframes_empathy.training.feed import Feed, Loaded, open_bank
 from storyframes_empathy.training.inputs import Part, Preparation, open_parts, rows_of
 from storyframes_empathy.training.models.build import build

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from storyframes import Axis, FeatureStore, SplitSpec
 from storyframes.array_roles import FRAME_ROW, PER_FRAME
-from storyframes.clips.filters import filter_clips, lacking_clips, parse_filter
-from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
-from storyframes.clips.splits import SPLITS, SplitSpec
+from storyframes.clips import SPLITS, STORY_FEATURE, filter_clips, lacking_clips, needed_features, parse_filter
 from storyframes.features import CLOCK, STORIES
-from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, Axis, is_label_curve
-from storyframes.store.feature_store import FeatureStore
+from storyframes.spec import LABEL_PREFIX, MAIN_ARRAY, is_label_curve
 from storyframes_empathy.training.labels import numbers
 from storyframes_empathy.training.opened import CannotTrainError
 from storyframes_empathy.training.settings import MODALITIES, PRESETS, InputSettings, TrainSettings

@@ -15,15 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.samplers import ClipSampler
+from storyframes import ClipDataset, ClipSampler
 from storyframes_empathy.training.feed import Feed
 from storyframes_empathy.training.inputs import MOST
 from storyframes_empathy.training.models.parts import Sequences
 from storyframes_empathy.training.moments import Moments
 from storyframes_empathy.training.settings import PersonalitySettings
-from tasks.study.load import load_study
-from tasks.study.problems import StudyError
+from tasks.study import StudyError, load_study
 
 
 @dataclass(frozen=True)

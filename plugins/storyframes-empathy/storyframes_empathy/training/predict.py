@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.samplers import ClipSampler
+from storyframes import ClipDataset, ClipSampler
 from storyframes_empathy.training.feed import Feed
 from storyframes_empathy.training.settings import TrainSettings
 from storyframes_empathy.training.splits import Stories

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.store.storage.files import write_atomically
+from storyframes import ClipDataset
+from storyframes.store import write_atomically
 from storyframes_empathy.training.inputs import Preparation
 from storyframes_empathy.training.moments import each_row_once
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.named_inputs import STORY_FEATURE, needed_features
+from storyframes import ClipDataset, FeatureStore
+from storyframes.clips import STORY_FEATURE, needed_features
 from storyframes.features import STORIES
-from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.settings import TrainSettings
 from storyframes_empathy.training.splits import Splits
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from storyframes.store.storage.files import locked, write_atomically
+from storyframes.store import locked, write_atomically
 from storyframes_empathy.training.settings import ModelName
 
 STATE = "state.json"
@@ -107,8 +107,12 @@ def write_epochs(folder: Path, epochs: Sequence[Mapping[str, Any]]) -> None:
 
 
 @contextlib.contextmanager
-def held(folder: Path, wait_s: float = 0) -> Iterator[None]:
-    """The folder, made where it is not there, is this process's while the block runs; ``wait_s`` is waited for another.
+def held(folder: Path, wait_s: float | None = 0) -> Iterator[None]:
+    """The folder, made where it is not there, is this process's while the block runs.
+
+    Args:
+        folder: of a run.
+        wait_s: seconds to wait for another process; None waits as long as writing a table may take.
 
     Raises:
         StorageError: it is another's; the message says whose.

@@ -16,8 +16,8 @@ from safetensors.torch import save
 
 import storyframes
 import storyframes_empathy
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.files import write_atomically
+from storyframes import FeatureStore
+from storyframes.store import write_atomically
 from storyframes_empathy.scores.predictions import FILE as PREDICTIONS
 from storyframes_empathy.scores.predictions import write_predictions
 from storyframes_empathy.scores.run_record import RECORD, Run, ScoreScale, TrainLabels, write_run

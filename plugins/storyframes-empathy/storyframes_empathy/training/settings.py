@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from storyframes.clips.inputs import ERROR, MASK, ClipInput
-from storyframes.clips.window_spec import WindowSpec
+from storyframes import Axis, ClipInput
+from storyframes.clips import WindowSpec
 from storyframes.config_file import ConfigFileError, read_toml
-from storyframes.spec import Axis, is_label_curve
+from storyframes.spec import is_label_curve
 from storyframes_empathy.training.models.sizes import AmerSizes, EfLstmSizes, LfLstmSizes, TfnSizes
 from tasks.strict_settings import StrictSettings
 
@@ -53,7 +53,7 @@ class InputSettings(StrictSettings):
     rate: Annotated[float, Field(gt=0)] | None = None
     axis: Axis = Axis.FRAME
 
-    def clip_input(self, missing: str = ERROR) -> ClipInput:
+    def clip_input(self, missing: str = "error") -> ClipInput:
         return ClipInput(self.input, self.columns, self.axis, self.speakers, self.rate, missing=missing)
 
     @property
@@ -207,7 +207,7 @@ class TrainSettings(StrictSettings):
     @property
     def lack(self) -> str:
         """What clips are to have instead of an input that their session lacks, as :class:`ClipInput` calls it."""
-        return MASK if self.missing == "mask" else ERROR
+        return "mask" if self.missing == "mask" else "error"
 
     def deciding(self, modalities: Sequence[str] = MODALITIES) -> dict[str, Any]:
         """What decides the numbers of a run with these modalities, as JSON has it: not with which processor.

@@ -10,16 +10,19 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from storyframes.clips.dataset import ClipDataset
-from storyframes.clips.filters import complete_clips, filter_clips, lacking_clips, parse_filter
-from storyframes.clips.inputs import ClipInput
-from storyframes.clips.named_inputs import STORY_FEATURE
-from storyframes.clips.oversampling import OversamplingSampler, PaperOrderOversamplingSampler
-from storyframes.clips.samplers import ClipSampler, UniformSampler
-from storyframes.clips.splits import SPLITS, SplitSpec
+from storyframes import (
+    ClipDataset,
+    ClipInput,
+    ClipSampler,
+    FeatureStore,
+    OversamplingSampler,
+    PaperOrderOversamplingSampler,
+    SplitSpec,
+    UniformSampler,
+)
+from storyframes.clips import SPLITS, STORY_FEATURE, complete_clips, filter_clips, lacking_clips, parse_filter
 from storyframes.features import STORIES
 from storyframes.spec import is_label_curve
-from storyframes.store.feature_store import FeatureStore
 from storyframes_empathy.training.labels import LabelScale, curve_labels, curve_range, hint, numbers, scale_of
 from storyframes_empathy.training.settings import MODALITIES, TrainSettings
 

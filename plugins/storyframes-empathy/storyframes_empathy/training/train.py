@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from storyframes.store.storage.files import write_atomically
+from storyframes.store import write_atomically
 from storyframes_empathy.training.feed import Feed
 from storyframes_empathy.training.models.parts import Sequences, use_onednn
 from storyframes_empathy.training.predict import autocast, compared, predict

@@ -15,9 +15,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 import storyframes
-from storyframes.clips.dataset import ClipDataset
-from storyframes.store.feature_store import FeatureStore
-from storyframes.store.storage.files import WAIT_S
+from storyframes import ClipDataset, FeatureStore
 from storyframes_empathy.scores.predictions import FILE, write_predictions
 from storyframes_empathy.scores.run_record import Run, RunError, ScoreScale, TrainLabels, read_run, write_run
 from storyframes_empathy.training.inputs import Part, open_parts, rows_of
@@ -67,7 +65,7 @@ def leave_untrained(store: FeatureStore, name: RunName, settings: TrainSettings,
         return f"{' and '.join(part.name for part in parts)} has {_width(parts)} columns, and stories have {width}"
     folder = name.folder(runs).parents[2] / FOLDER / "t" / str(name.seed)
     run = _record(store, name, chosen, splits)
-    with held(folder, WAIT_S):  # runs of one seed may end at the same time, in many processes
+    with held(folder, None):  # runs of one seed may end at the same time, in many processes
         if not _is_there(folder, run.fingerprint):
             tables = {
                 split: _scored(datasets[split], parts, splits, splits.copies[split], settings).assign(split=split)

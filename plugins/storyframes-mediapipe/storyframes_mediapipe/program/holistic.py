@@ -1,5 +1,8 @@
 """MediaPipe's Holistic Landmarker, and its results as rows of arrays."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import mediapipe
 import numpy as np
 from mediapipe.tasks.python import BaseOptions
@@ -16,7 +19,7 @@ class Holistic:
         settings: of the plug-in, by name.
     """
 
-    def __init__(self, model, settings):
+    def __init__(self, model: str, settings: Mapping[str, Any]) -> None:
         options = dict(settings)
         self._follows = not options.pop("static_image_mode")
         mode = RunningMode.VIDEO if self._follows else RunningMode.IMAGE
@@ -26,7 +29,7 @@ class Holistic:
         )
         self._last_ms = -1
 
-    def process(self, rgb, second):
+    def process(self, rgb: np.ndarray, second: float) -> Any:
         """The result for a frame, (height, width, 3) uint8, that is shown at this second of the recording."""
         picture = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(rgb))
         if not self._follows:
@@ -35,11 +38,11 @@ class Holistic:
         self._last_ms = max(round(second * 1000), self._last_ms + 1)
         return self._landmarker.detect_for_video(picture, self._last_ms)
 
-    def close(self):
+    def close(self) -> None:
         self._landmarker.close()
 
 
-def rows_of(results, width, height):
+def rows_of(results: Any, width: int, height: int) -> dict[str, np.ndarray]:
     """One frame's rows, by array; NaN for what was not found.
 
     Pictures' coordinates are MediaPipe's shares of the width and the height, times these: pixels, x to the right and
@@ -65,7 +68,7 @@ def rows_of(results, width, height):
     }
 
 
-def _points(landmarks, count):
+def _points(landmarks: Any, count: int) -> np.ndarray:
     """(count, 4): x, y, z, visibility (NaN where a model has none)."""
     if not landmarks:
         return np.full((count, 4), np.nan)
