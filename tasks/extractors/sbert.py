@@ -23,8 +23,6 @@ from tasks.extractors.text.extractor import TextExtractor, note_unknown_scripts
 from tasks.extractors.text.model import TextSettings
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
     from tasks.extractors.text.encoder import SentenceEncoder
 
 MODEL = "all-MiniLM-L6-v2"
@@ -136,20 +134,6 @@ def open_model(settings: SbertSettings) -> SentenceEncoder:
     encoder = open_encoder(find_model(preset), preset)
     assert isinstance(encoder, SentenceEncoder)  # what pool = "model" is
     return encoder
-
-
-def load_model(settings: SbertSettings) -> SentenceTransformer:
-    """The model as sentence-transformers has it, to be trained further.
-
-    Raises:
-        ExtractionError: it is not there, or cannot be loaded.
-    """
-    return open_model(settings).model
-
-
-def encode(texts: Sequence[str], settings: SbertSettings) -> np.ndarray:
-    """The texts' embeddings: (n, 384) float32 of unit length; a text beyond the model's limit is cut."""
-    return open_model(settings).embed_together(texts)
 
 
 def encode_whole(texts: Sequence[str], settings: SbertSettings) -> tuple[np.ndarray, list[int]]:

@@ -67,7 +67,6 @@ class Limits:
     cpus: int  # processors; also the threads of its numerical libraries
     memory_gib: float  # GiB of memory, no swap
     timeout_s: float  # seconds until it is removed
-    gpus: bool = False  # whether it sees the GPUs
 
 
 @dataclass(frozen=True)
@@ -218,12 +217,11 @@ class _OciEngine(Engine):
         command += ["--mount", _mount(job.output)]
         if job.takes_input:
             command += ["--interactive"]
-        command += self._own_options(limits)
-        return [*command, "--entrypoint", job.command[0], image.reference, *job.command[1:]]
+        return [*command, *self._own_options(), "--entrypoint", job.command[0], image.reference, *job.command[1:]]
 
-    @abstractmethod
-    def _own_options(self, limits: Limits) -> list[str]:
+    def _own_options(self) -> list[str]:
         """The options that only this engine has."""
+        return []
 
     def _user(self, job: ContainerJob) -> str:
         """A user that is not root on the machine, may read the inputs, and owns the output."""
@@ -248,20 +246,14 @@ class Podman(_OciEngine):
     health_check = "info"
     removal = ("rm", "--force", "--time", "0")
 
-    def _own_options(self, limits: Limits) -> list[str]:
-        options = ["--read-only-tmpfs=false"]
-        if os.geteuid():
-            options += ["--userns", "keep-id"]
-        return options + (["--device", "nvidia.com/gpu=all"] if limits.gpus else [])
+    def _own_options(self) -> list[str]:
+        return ["--read-only-tmpfs=false", *(["--userns", "keep-id"] if os.geteuid() else [])]
 
 
 class Docker(_OciEngine):
     name = EngineName.DOCKER
     installation = "docker: https://docs.docker.com/engine/install"
     health_check = "version"
-
-    def _own_options(self, limits: Limits) -> list[str]:
-        return ["--gpus", "all"] if limits.gpus else []
 
     def _user(self, job: ContainerJob) -> str:
         # In a rootless Docker, root in the container is this user on the machine.
@@ -297,8 +289,6 @@ class Apptainer(Engine):
         for mount in job.inputs:
             command += ["--mount", _mount(mount, "ro")]
         command += ["--mount", _mount(job.output)]
-        if job.limits.gpus:
-            command += ["--nv"]
         return self._client([*command, image.reference, *job.command], job)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import select
 import signal
 import subprocess
@@ -24,6 +25,9 @@ _KEPT_BEGINNING_BYTES = 64_000
 _KEPT_END_BYTES = 4000
 _PIPE_BYTES = 1 << 20
 _LOOK_EVERY_S = 1.0
+_SHOWN_CHARACTERS = 400
+KILLED = 137
+"""The exit code of a tool that was killed, for want of memory as a rule."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,15 @@ class ToolResult:
     timed_out: bool  # whether it was killed because its time was up
     output: str  # the end of what it printed, both streams
     beginning: str = ""  # the beginning of it
+
+    def printed_last(self, *folders: Path) -> str:
+        """The end of what it printed as the end of a sentence, from a word's beginning, without these paths."""
+        text = self.output
+        for folder in folders:
+            text = text.replace(str(folder), "…")
+        if len(text) > _SHOWN_CHARACTERS:
+            text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
+        return f"; it printed last: {text}" if text else ""
 
 
 @dataclass(frozen=True)

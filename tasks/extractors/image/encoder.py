@@ -21,7 +21,7 @@ from tasks.extractors.settings import Precision
 
 if TYPE_CHECKING:
     from tasks.extractors.image.network import Backbone, EmbeddingNetwork
-    from tasks.extractors.image.preprocessing import Normalisation, Preprocessing
+    from tasks.extractors.image.preprocessing import Preprocessing
 
 # Vision transformers of transformers whose rows are as wide as their blocks, whatever the pool.
 _PLAIN = frozenset(
@@ -80,8 +80,7 @@ class Encoder:
         Raises:
             ExtractionError: the model's files are not what they should be.
         """
-        preprocessing = self._preprocessing(precision)
-        return PreparedEncoder(self, preprocessing.size, preprocessing.normalisation, preprocessing, row)
+        return PreparedEncoder(self, self._preprocessing(precision), row)
 
     def _preprocessing(self, precision: Precision) -> Preprocessing:
         from tasks.extractors.image import backbones, preprocessing
@@ -114,37 +113,22 @@ class Encoder:
         return backbones.load_transformers(self.folder, self.section, needs_pooler=self.pool is Pool.MODEL)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class PreparedEncoder:
-    """What an engine computes. Two that are equal give the same values: a converted network is cached under it.
-
-    Attributes:
-        encoder: which.
-        size: (height, width) pixels of its images.
-        normalisation: of their bytes.
-        preprocessing: makes images of pictures.
-        row: the shape of the rows that the network has to give, if that is known.
-    """
+    """What an engine computes. Two that are equal give the same values: a converted network is cached under it."""
 
     encoder: Encoder
-    size: tuple[int, int]
-    normalisation: Normalisation
-    preprocessing: Preprocessing  # a function among its fields: not compared
-    row: tuple[int, ...] | None = None
+    preprocessing: Preprocessing
+    row: tuple[int, ...] | None = None  # the shape of the rows that the network has to give, if that is known
 
     @property
     def section(self) -> str:
         return self.encoder.section
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PreparedEncoder) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
     @property
-    def _key(self) -> tuple[Any, ...]:
-        return (self.encoder, self.size, self.normalisation, self.row)
+    def size(self) -> tuple[int, int]:
+        """(height, width) pixels of its images."""
+        return self.preprocessing.size
 
     def build(self) -> EmbeddingNetwork:
         """The network on the processor, float32, in evaluation mode, after it was tried once.
@@ -173,7 +157,7 @@ class PreparedEncoder:
     def _network(self, backbone: Backbone) -> EmbeddingNetwork:
         from tasks.extractors.image.network import EmbeddingNetwork, has_batch_norm, read_out
 
-        encoder, norm = self.encoder, self.normalisation
+        encoder, norm = self.encoder, self.preprocessing.normalisation
         readout = read_out(backbone, encoder.layers, encoder.pool, encoder.section)
         foldable = backbone.foldable and encoder.pool is Pool.MODEL and has_batch_norm(backbone)
         return EmbeddingNetwork(readout, norm.mean, norm.std, norm.scale, foldable=foldable).eval()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,8 @@ class Normalisation:
 class Preprocessing:
     """A model's own."""
 
-    # (n, height, width, 3) uint8 RGB pictures in, (n, \\*size, 3) uint8 images out
-    images: Callable[[np.ndarray], np.ndarray]
+    # (n, height, width, 3) uint8 RGB pictures in, (n, \\*size, 3) uint8 images out; made anew each time
+    images: Callable[[np.ndarray], np.ndarray] = field(compare=False)
     size: tuple[int, int]  # (height, width) of the images
     normalisation: Normalisation  # what is left to do
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from storyframes.features import FEATURES, OPENFACE_COLUMNS
 from storyframes.store.layout import new_version
@@ -26,7 +26,6 @@ from tasks.extractors.base import (
     Cost,
     ExtractionError,
     Extractor,
-    ExtractorSettings,
     Input,
     InputFile,
     MissingInputError,
@@ -37,10 +36,11 @@ from tasks.extractors.frames import Clock, note_interlaced, read_clock
 from tasks.extractors.openface.csv_output import OpenFaceOutputError, read_openface_csv
 from tasks.extractors.openface.files import ToolFiles, find_tool_files
 from tasks.extractors.openface.tool import LONG_S, ToolOutput, check_openface, run_binary, run_container
+from tasks.extractors.outside.settings import ContainerSettings
 from tasks.media.container import RecordingError
 from tasks.media.recording import file_for_tools
 from tasks.media.video_header import read_header
-from tasks.tools.containers import ContainerError, Engine, EngineName, Image, Limits, find_engine
+from tasks.tools.containers import ContainerError, Engine, Image, find_engine
 
 PUBLIC_IMAGE = "docker.io/algebr/openface@sha256:f43ad4e7fa4530143c7a9e0e8eca7e4f2b45599c1ef19680b68ad1eebba05197"
 _NO_CSV = (
@@ -93,7 +93,7 @@ class Backend(StrEnum):
     CONTAINER = "container"  # FeatureExtraction of an image
 
 
-class OpenFaceSettings(ExtractorSettings):
+class OpenFaceSettings(ContainerSettings):
     """``[openface]``
 
     Attributes:
@@ -102,30 +102,14 @@ class OpenFaceSettings(ExtractorSettings):
             Through PATH or a symbolic link it does not find its models.
         loads: files and folders that decide the binary's values, where they are not beside it or the binary is a script
             that runs something else; their digests are part of the fingerprint.
-        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
-        engine: podman, docker or apptainer; without it the first that is installed.
         cpus: processors it may use; with one alone it hangs for ever.
-        memory_gib: GiB of memory that the container may use.
-        timeout_s: seconds that it always gets.
-        timeout_s_per_video_s: seconds that it gets per second of video, where that is more.
     """
 
     backend: Backend = Backend.CSV
     binary: Path | None = None
     loads: tuple[Path, ...] = ()
     image: str = PUBLIC_IMAGE
-    engine: EngineName | None = None
     cpus: int = Field(default=2, ge=2)
-    memory_gib: float = Field(default=4, gt=0)
-    timeout_s: float = Field(default=300, gt=0)
-    timeout_s_per_video_s: float = Field(default=30, gt=0)
-
-    @field_validator("image")
-    @classmethod
-    def _image_is_no_option(cls, image: str) -> str:
-        if image.startswith("-"):
-            raise ValueError("begins with '-', and a container engine would take it for an option")
-        return image
 
     @model_validator(mode="after")
     def _binary_is_absolute(self) -> OpenFaceSettings:
@@ -137,19 +121,6 @@ class OpenFaceSettings(ExtractorSettings):
             if not path.is_absolute():
                 raise ValueError(f"loads names {str(path)!r}, which must be an absolute path")
         return self
-
-    @classmethod
-    def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """As in the base class; an image may be a file as well."""
-        section = super().anchored(section, folder)
-        if str(section.get("image", "")).endswith(".sif"):
-            section["image"] = str(folder / section["image"])
-        return section
-
-    def limits(self, video_s: float) -> Limits:
-        """What one run on a video of this many seconds may use."""
-        timeout_s = max(self.timeout_s, self.timeout_s_per_video_s * video_s)
-        return Limits(cpus=self.cpus, memory_gib=self.memory_gib, timeout_s=timeout_s)
 
 
 _BINARY_OF_PUBLIC_IMAGE = "/home/openface-build/build/bin/FeatureExtraction"

@@ -7,7 +7,6 @@ exit code 0 the CSV is not checked yet: ``csv_output`` does that.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -34,11 +33,9 @@ from tasks.tools.containers import (
     why_not_started,
 )
 from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.tool_process import Reaper, ToolResult, reaper, run_tool, thread_environment
+from tasks.tools.tool_process import KILLED, Reaper, ToolResult, reaper, run_tool, thread_environment
 
 FLAGS = ("-2Dfp", "-3Dfp", "-pdmparams", "-pose", "-aus", "-gaze")
-_SHOWN_CHARACTERS = 400
-_KILLED = 137
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def _problem(result: ToolResult, timeout_s: float, limits: Limits | None = None)
     """Why the run has failed, by how the tool ended; empty where it has not."""
     if result.timed_out:
         return f"was stopped after {timeout_s:.0f} s, all the time it had ([openface] timeout_s)"
-    if result.exit_code == _KILLED and limits:
+    if result.exit_code == KILLED and limits:
         return (
             f"was killed (137): it ran out of memory if the limit of {limits.memory_gib:g} GiB was too little "
             "([openface] memory_gib)"
@@ -145,15 +142,7 @@ def _problem(result: ToolResult, timeout_s: float, limits: Limits | None = None)
 
 def _failure(problem: str, result: ToolResult, folder: Path, video: Path) -> ExtractionError:
     room = f": {no_room_for_temporary_files()}" if is_full(folder) else ""
-    return ExtractionError(f"{video.name}: {problem}{room}{_printed(result, folder, video)}")
-
-
-def _printed(result: ToolResult, folder: Path, video: Path) -> str:
-    """The end of what the tool printed, without a path of this machine."""
-    text = result.output.replace(str(folder), "…").replace(str(video.parent), "…")
-    if len(text) > _SHOWN_CHARACTERS:
-        text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
-    return f"; it printed last: {text}" if text else ""
+    return ExtractionError(f"{video.name}: {problem}{room}{result.printed_last(folder, video.parent)}")
 
 
 # --- trying the tool on a short clip before a study depends on it ---------------------------------------------

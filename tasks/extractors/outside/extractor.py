@@ -28,7 +28,7 @@ from tasks.extractors.outside.settings import DECIDE_NO_VALUE, ContainerSettings
 from tasks.media.container import RecordingError
 from tasks.media.recording import FrameBatch, file_for_tools
 from tasks.models.digests import model_digests
-from tasks.tools.containers import ContainerError, Limits, find_engine
+from tasks.tools.containers import ContainerError, find_engine
 
 S = TypeVar("S", bound=OutsideSettings)
 
@@ -118,8 +118,8 @@ class OutsideExtractor(Extractor[S]):
             if not settings.image:
                 raise ExtractionError(f"[{self.name}] image = the container image that it runs in is not set")
             engine = find_engine(settings.engine)
-            limits = Limits(cpus=settings.cpus, memory_gib=settings.memory_gib, timeout_s=settings.timeout_s)
-            return ContainerRuntime(engine, engine.resolve(settings.image), self.command, self.program, limits)
+            image = engine.resolve(settings.image)
+            return ContainerRuntime(engine, image, self.command, self.program, settings.limits(video_s=0))
         except (EnvironmentMissingError, ContainerError) as error:
             raise ExtractionError(str(error)) from None
 

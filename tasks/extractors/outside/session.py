@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,10 +20,7 @@ from tasks.extractors.outside.results import ResultsError, store_results
 from tasks.extractors.outside.runtime import Runtime, VenvRuntime, WorkFolder
 from tasks.tools.containers import ENGINE_FAILURES, ContainerError, why_not_started
 from tasks.tools.disk_space import NO_ROOM, is_full, no_room_for_temporary_files
-from tasks.tools.tool_process import RunningTool, ToolResult, reaper
-
-_SHOWN_CHARACTERS = 400
-_KILLED = 137
+from tasks.tools.tool_process import KILLED, RunningTool, ToolResult, reaper
 
 
 @dataclass(frozen=True)
@@ -136,20 +132,14 @@ class OutsideSession:
                 return "its program cannot be run in the image" + ("" if self._assignment.private else f": {why}")
             if result.exit_code in ENGINE_FAILURES:
                 return f"the container could not be run ({result.exit_code})"
-        if result.exit_code == _KILLED:
+        if result.exit_code == KILLED:
             return f"its program was killed (137): out of memory, perhaps ({section} memory_gib, of a container)"
         return f"its program ended with {result.exit_code}" if result.exit_code else ""
 
     def _said(self, result: ToolResult) -> str:
-        """The end of what the program printed, from a word's beginning, without a path of this machine."""
-        if self._assignment.private:
-            return ""
-        text = result.output
-        for path in (self._folder.root, *(path.parent for path in self._assignment.inputs.values())):
-            text = text.replace(str(path), "…")
-        if len(text) > _SHOWN_CHARACTERS:
-            text = "… " + re.sub(r"^\S*\s+", "", text[-_SHOWN_CHARACTERS:])
-        return f"; it printed last: {text}" if text else ""
+        """The end of what the program printed, without a path of this machine."""
+        folders = (self._folder.root, *(path.parent for path in self._assignment.inputs.values()))
+        return "" if self._assignment.private else result.printed_last(*folders)
 
 
 @contextmanager

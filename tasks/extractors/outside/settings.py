@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
 
 from tasks.extractors.settings import ExtractorSettings
-from tasks.tools.containers import EngineName
+from tasks.tools.containers import EngineName, Limits
 
 
 class OutsideSettings(ExtractorSettings):
@@ -30,7 +33,7 @@ class ContainerSettings(OutsideSettings):
     """The same where it runs in a container.
 
     Attributes:
-        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the absolute path of a SIF file.
+        image: pinned by digest (NAME@sha256:…), by image id (sha256:…), or the path of a SIF file.
         engine: podman, docker or apptainer; without it the first that is installed.
         memory_gib: GiB of memory that the container may use.
     """
@@ -38,6 +41,25 @@ class ContainerSettings(OutsideSettings):
     image: str = ""
     engine: EngineName | None = None
     memory_gib: float = Field(default=4, gt=0)
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_no_option(cls, image: str) -> str:
+        if image.startswith("-"):
+            raise ValueError("begins with '-', and a container engine would take it for an option")
+        return image
+
+    @classmethod
+    def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """As in the base class; an image may be a file as well."""
+        section = super().anchored(section, folder)
+        if str(section.get("image", "")).endswith(".sif"):
+            section["image"] = str(folder / section["image"])
+        return section
+
+    def limits(self, video_s: float) -> Limits:
+        """What one run on a video of this many seconds may use."""
+        return Limits(cpus=self.cpus, memory_gib=self.memory_gib, timeout_s=self.patience_s(video_s))
 
 
 DECIDE_NO_VALUE = frozenset(ContainerSettings.model_fields)

@@ -22,7 +22,7 @@ import numpy as np
 from storyframes.store import write_atomically
 from storyframes_empathy.pairs.metrics import THRESHOLD
 from storyframes_empathy.pairs.table import HIGHEST, LOWEST, Aspect, PairTexts, Vector
-from tasks.extractors.sbert import SbertSettings, load_model, model_digests
+from tasks.extractors.sbert import SbertSettings, model_digests, open_model
 from tasks.models.libraries import import_torchvision
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def finetune(
     if len(np.unique(targets)) < 2:
         raise FinetuneError(f"{len(chosen)} pairs have a label of {recipe.aspect}, all the same: nothing to learn")
     pairs = [(texts.a[at], texts.b[at]) for at in chosen]
-    model = load_model(begin)
+    model = open_model(begin).model
     limit, different = model.max_seq_length, sorted({text for pair in pairs for text in pair})
     lengths = [len(one) for one in model.tokenizer(different, verbose=False)["input_ids"]]
     cut = sum(length > limit for length in lengths) if limit else 0

@@ -196,9 +196,9 @@ def test_a_step_lowers_each_loss(tiny_encoder: Path, name: str) -> None:
     import torch
 
     from storyframes_empathy.pairs.finetune import Loss, Recipe, batch_loss, train
-    from tasks.extractors.sbert import SbertSettings, load_model
+    from tasks.extractors.sbert import SbertSettings, open_model
 
-    model = load_model(SbertSettings(model=tiny_encoder))
+    model = open_model(SbertSettings(model=tiny_encoder)).model
     pairs = [("one", "one two"), ("one", "home"), ("two my", "three said"), ("the story", "story is")]
     targets = Loss(name).labels(np.array([4.0, 1, 2, 3]))
     model.eval()
