@@ -22,17 +22,12 @@ class ClusterSettingsError(Exception):
 
 
 class LocalCluster(StrictSettings):
-    """This machine.
-
-    Attributes:
-        cpus: processors to use; without it all that this process may.
-        gpus: GPUs to use; each gets a worker process of its own.
-        memory_limit: of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's.
-    """
+    """This machine."""
 
     kind: Literal["local"] = "local"
-    cpus: int | None = Field(default=None, ge=1)
-    gpus: int = Field(default=0, ge=0)
+    cpus: int | None = Field(default=None, ge=1)  # processors to use; without it all that this process may
+    gpus: int = Field(default=0, ge=0)  # GPUs to use; each gets a worker process of its own
+    # of one worker process, as Dask writes it (``"4GiB"``); without it an equal share of the machine's
     memory_limit: str | None = None
 
     @property
@@ -42,17 +37,11 @@ class LocalCluster(StrictSettings):
 
 
 class Certificates(StrictSettings):
-    """Files that prove to a Dask cluster that one belongs to it, PEM; relative to the file that names them.
+    """Files that prove to a Dask cluster that one belongs to it, PEM; relative to the file that names them."""
 
-    Attributes:
-        ca: signed the certificates of all who belong to it.
-        cert: this process's certificate.
-        key: its private key, unencrypted; others must not be able to read it.
-    """
-
-    ca: Path
-    cert: Path
-    key: Path
+    ca: Path  # signed the certificates of all who belong to it
+    cert: Path  # this process's certificate
+    key: Path  # its private key, unencrypted; others must not be able to read it
 
 
 class ExistingScheduler(StrictSettings):
@@ -60,19 +49,16 @@ class ExistingScheduler(StrictSettings):
 
     Its workers must declare their resources: ``dask worker ADDRESS --nthreads 1 --resources CPU=1``, and ``GPU=1``
     alone for the worker of a GPU.
-
-    Attributes:
-        address: ``tls://host:port``; ``tcp://host:port`` only where ``insecure`` says so.
-        tls: the certificates for it; without them those of Dask's own configuration (``distributed.comm.tls``).
-        insecure: use a scheduler without certificates: every client that reaches it can run code in its workers.
-        wait_s: seconds to wait for a worker that can do each kind of work.
     """
 
     kind: Literal["address"]
+    # ``tls://host:port``; ``tcp://host:port`` only where ``insecure`` says so
     address: str = Field(pattern=r"^(tls|tcp)://.+:\d+$")
+    # the certificates for it; without them those of Dask's own configuration (``distributed.comm.tls``)
     tls: Certificates | None = None
+    # use a scheduler without certificates: every client that reaches it can run code in its workers
     insecure: bool = False
-    wait_s: float = Field(default=60, ge=0)
+    wait_s: float = Field(default=60, ge=0)  # seconds to wait for a worker that can do each kind of work
 
     @model_validator(mode="after")
     def _is_closed_to_others(self) -> Self:
@@ -87,78 +73,49 @@ class ExistingScheduler(StrictSettings):
 
 
 class WorkerShape(StrictSettings):
-    """One kind of worker.
+    """One kind of worker."""
 
-    Attributes:
-        count: how many.
-        cpus: processors of each: 1, or as many as the widest tool takes ([openface] cpus).
-        memory: of each, as Dask writes it.
-        directives: further lines for the batch script (Slurm only), e.g. ``--constraint=…``.
-    """
-
-    count: int = Field(ge=1)
-    cpus: int = Field(default=1, ge=1)
-    memory: str = "4GiB"
-    directives: tuple[str, ...] = ()
+    count: int = Field(ge=1)  # how many
+    cpus: int = Field(default=1, ge=1)  # processors of each: 1, or as many as the widest tool takes ([openface] cpus)
+    memory: str = "4GiB"  # of each, as Dask writes it
+    directives: tuple[str, ...] = ()  # further lines for the batch script (Slurm only), e.g. ``--constraint=…``
 
 
 class Slurm(StrictSettings):
-    """Jobs of a Slurm cluster, one worker each (dask-jobqueue).
-
-    Attributes:
-        queue: partition.
-        account: to be charged.
-        walltime: of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again.
-        cpu: workers for processors.
-        gpu: workers with one GPU each.
-        gpu_directive: asks for one GPU.
-        interface: network interface of the nodes that the scheduler's node reaches.
-        prologue: lines before the worker starts (``module load …``).
-        log_directory: of the jobs; without it Slurm's.
-        shared_directory: on a file system that this machine and the nodes share, for the certificates of a run, which
-            no other user can read; without it a folder in the home.
-        python: of the workers; without it this process's.
-        start_timeout_s: how long a first worker may wait in the queue.
-    """
+    """Jobs of a Slurm cluster, one worker each (dask-jobqueue)."""
 
     kind: Literal["slurm"]
-    queue: str | None = None
-    account: str | None = None
+    queue: str | None = None  # partition
+    account: str | None = None  # to be charged
+    # of a job, ``HH:MM:SS``; a job that reaches it is replaced, and its work is done again
     walltime: str = Field(default="04:00:00", pattern=r"^(\d+-)?\d+:\d{2}:\d{2}$")
-    cpu: WorkerShape
-    gpu: WorkerShape | None = None
-    gpu_directive: str = "--gres=gpu:1"
-    interface: str | None = None
-    prologue: tuple[str, ...] = ()
-    log_directory: str | None = None
+    cpu: WorkerShape  # workers for processors
+    gpu: WorkerShape | None = None  # workers with one GPU each
+    gpu_directive: str = "--gres=gpu:1"  # asks for one GPU
+    interface: str | None = None  # network interface of the nodes that the scheduler's node reaches
+    prologue: tuple[str, ...] = ()  # lines before the worker starts (``module load …``)
+    log_directory: str | None = None  # of the jobs; without it Slurm's
+    # on a file system that this machine and the nodes share, for the certificates of a run, which no other user can
+    # read; without it a folder in the home
     shared_directory: str | None = Field(default=None, pattern=r"^/\S*$")
-    python: str | None = None
-    start_timeout_s: float = Field(default=3600, gt=0)
+    python: str | None = None  # of the workers; without it this process's
+    start_timeout_s: float = Field(default=3600, gt=0)  # how long a first worker may wait in the queue
 
 
 class Kubernetes(StrictSettings):
-    """Pods of a Kubernetes cluster with the Dask operator (dask-kubernetes).
-
-    Attributes:
-        image: containers/worker, in a registry that the cluster reaches; by digest.
-        namespace: where the pods run.
-        cpu: workers for processors.
-        gpu: workers with one GPU each.
-        gpu_resource: the resource that asks for a GPU.
-        volumes: persistent volume claims by the folder where the study and the features are mounted.
-        secrets: names of secrets whose entries become environment variables (PREFECT_API_URL, AWS_*).
-        start_timeout_s: how long the first worker may take.
-    """
+    """Pods of a Kubernetes cluster with the Dask operator (dask-kubernetes)."""
 
     kind: Literal["kubernetes"]
-    image: str
-    namespace: str = "default"
-    cpu: WorkerShape
-    gpu: WorkerShape | None = None
-    gpu_resource: str = "nvidia.com/gpu"
+    image: str  # containers/worker, in a registry that the cluster reaches; by digest
+    namespace: str = "default"  # where the pods run
+    cpu: WorkerShape  # workers for processors
+    gpu: WorkerShape | None = None  # workers with one GPU each
+    gpu_resource: str = "nvidia.com/gpu"  # the resource that asks for a GPU
+    # persistent volume claims by the folder where the study and the features are mounted
     volumes: Mapping[str, str] = Field(default_factory=dict)
+    # names of secrets whose entries become environment variables (PREFECT_API_URL, AWS_*)
     secrets: tuple[str, ...] = ()
-    start_timeout_s: float = Field(default=600, gt=0)
+    start_timeout_s: float = Field(default=600, gt=0)  # how long the first worker may take
 
 
 def _local_unless_said(value: Any) -> Any:

@@ -24,13 +24,9 @@ _BATCHES_AHEAD = 2
 
 
 class FrameConsumer(Protocol):
-    """A feature in the making, fed with all frames in order.
+    """A feature in the making, fed with all frames in order."""
 
-    Attributes:
-        on_gpu: its model computes on a GPU, which leaves a processor free to decode ahead of it.
-    """
-
-    on_gpu: bool
+    on_gpu: bool  # its model computes on a GPU, which leaves a processor free to decode ahead of it
 
     def add(self, batch: FrameBatch) -> None:
         """Take the next frames; the batch is shared with others and must not be changed."""

@@ -48,15 +48,11 @@ _TWO_WORDS = ("cannot", "gonna", "gotta", "wanna", "gimme", "lemme")  # three le
 
 
 class GloveSettings(ExtractorSettings):
-    """``[glove]``
+    """``[glove]``"""
 
-    Attributes:
-        vectors: a published ``glove.*.300d.txt``; without it glove.840B.300d.txt as ``models fetch`` leaves it.
-        demo_vectors: these vectors mean nothing (the demo's): a caveat of the values.
-    """
-
+    # a published ``glove.*.300d.txt``; without it glove.840B.300d.txt as ``models fetch`` leaves it
     vectors: Path | None = None
-    demo_vectors: bool = False
+    demo_vectors: bool = False  # these vectors mean nothing (the demo's): a caveat of the values
 
 
 class Glove(TextExtractor[GloveSettings]):

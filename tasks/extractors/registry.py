@@ -114,20 +114,14 @@ _NO_SECTION = ExtractorSettings()  # of an extractor without settings of its own
 
 
 class _Sections(StrictSettings):
-    """The configuration of extraction; every extractor's own section comes to these.
+    """The configuration of extraction; every extractor's own section comes to these."""
 
-    Attributes:
-        features: what is extracted where nothing else is asked for. ``dope`` is not among them by default: its model
-            has to be got from its authors first. The models of ``embed`` are.
-        recording: see :class:`RecordingSettings`.
-        transcript: see :class:`TranscriptSettings`.
-        embed: models that are made features, each under a name of its own.
-    """
-
+    # what is extracted where nothing else is asked for. ``dope`` is not among them by default: its model has to be got
+    # from its authors first. The models of ``embed`` are
     features: tuple[str, ...] = DEFAULT_FEATURES
     recording: RecordingSettings = Field(default_factory=RecordingSettings)
     transcript: TranscriptSettings = Field(default_factory=TranscriptSettings)
-    embed: tuple[AnyEmbedSettings, ...] = ()
+    embed: tuple[AnyEmbedSettings, ...] = ()  # models that are made features, each under a name of its own
 
     @property
     def common(self) -> CommonSettings:

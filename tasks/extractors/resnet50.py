@@ -39,16 +39,12 @@ PUBLISHED = {
 
 
 class ResNet50Settings(NetworkSettings):
-    """``[resnet50]``
+    """``[resnet50]``"""
 
-    Attributes:
-        weights: IMAGENET1K_V1, what ``pretrained=True`` meant when the reference features were made, or _V2.
-        path: the weights' file; without it torch's cache is searched, then the file is downloaded.
-        allow_untrained: if there are no weights, use random ones, always the same, with a caveat (for a demo).
-    """
-
+    # IMAGENET1K_V1, what ``pretrained=True`` meant when the reference features were made, or _V2
     weights: ResNet50Weights = ResNet50Weights.V1
-    path: Path | None = None
+    path: Path | None = None  # the weights' file; without it torch's cache is searched, then the file is downloaded
+    # if there are no weights, use random ones, always the same, with a caveat (for a demo)
     allow_untrained: bool = False
 
     def for_measuring(self) -> ResNet50Settings:

@@ -30,12 +30,9 @@ _DECIDING_FILES = ("model.safetensors", "config.json", "tokenizer.json", "module
 
 
 class SbertSettings(ExtractorSettings):
-    """``[sbert]``
+    """``[sbert]``"""
 
-    Attributes:
-        model: a folder that sentence-transformers can load; without it the packaged copy, then the hub's cache.
-    """
-
+    # a folder that sentence-transformers can load; without it the packaged copy, then the hub's cache
     model: Path | None = None
 
 

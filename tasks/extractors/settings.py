@@ -51,26 +51,19 @@ class ExtractorSettings(StrictSettings):
 
 
 class RecordingSettings(ExtractorSettings):
-    """``[recording]``: how strictly a video is read.
+    """``[recording]``: how strictly a video is read."""
 
-    Attributes:
-        allow_truncated: use what decodes of a video whose header promises more; a caveat of every feature.
-    """
-
-    allow_truncated: bool = False
+    allow_truncated: bool = False  # use what decodes of a video whose header promises more; a caveat of every feature
 
 
 class TranscriptSettings(ExtractorSettings):
-    """``[transcript]``: how strictly a transcript is read.
+    """``[transcript]``: how strictly a transcript is read."""
 
-    Attributes:
-        allow_malformed_cues: leave out what cannot be read of a transcript (a cue with invalid times, a word beyond its
-            utterance, an end without a start) instead of failing; a caveat of the values.
-        speaker_prefixes: whether "Name: " at the beginning of a caption names its speaker and is no text; None decides
-            from the whole file, and what stays uncertain is a caveat.
-    """
-
+    # leave out what cannot be read of a transcript (a cue with invalid times, a word beyond its utterance, an end
+    # without a start) instead of failing; a caveat of the values
     allow_malformed_cues: bool = False
+    # whether "Name: " at the beginning of a caption names its speaker and is no text; None decides from the whole file,
+    # and what stays uncertain is a caveat
     speaker_prefixes: bool | None = None
 
 
@@ -110,19 +103,14 @@ class Precision(StrEnum):
 
 
 class ComputeSettings(ExtractorSettings):
-    """The settings of every feature that a network computes.
+    """The settings of every feature that a network computes."""
 
-    Attributes:
-        device: a processor, or a GPU, which a worker must then declare.
-        sessions_per_gpu: how many sessions share one GPU, so that it computes while others decode.
-        precision: see :class:`Precision`.
-        batch_size: how many inputs go through the network together; without it a processor gets a small fixed number,
-            and a GPU as many as half of its free memory holds.
-    """
-
-    device: Device = Device.CPU
+    device: Device = Device.CPU  # a processor, or a GPU, which a worker must then declare
+    # how many sessions share one GPU, so that it computes while others decode
     sessions_per_gpu: int = Field(default=1, ge=1)
     precision: Precision = Precision.FLOAT32
+    # how many inputs go through the network together; without it a processor gets a small fixed number, and a GPU as
+    # many as half of its free memory holds
     batch_size: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -137,15 +125,11 @@ class ComputeSettings(ExtractorSettings):
 
 
 class NetworkSettings(ComputeSettings):
-    """The settings of every feature that a network makes of pictures.
-
-    Attributes:
-        engine: see :class:`EngineName`.
-        cpus: processors for one session, OpenVINO only; without it 1, or more if there are fewer sessions to extract
-            than processors.
-    """
+    """The settings of every feature that a network makes of pictures."""
 
     engine: EngineName = EngineName.AUTO
+    # processors for one session, OpenVINO only; without it 1, or more if there are fewer sessions to extract than
+    # processors
     cpus: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")

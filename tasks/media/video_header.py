@@ -279,18 +279,13 @@ def _end_of_boxes(file: BinaryIO, size: int) -> int:
 
 @dataclass(frozen=True)
 class Streams:
-    """What a recording's header says of its picture and sound.
+    """What a recording's header says of its picture and sound."""
 
-    Attributes:
-        has_video, has_sound: whether it has such a stream; a cover picture of a sound file is no video.
-        fps: nominal frames per second; None where the header does not say.
-        seconds: its length; None where the header does not say.
-    """
-
+    # has_video, has_sound: whether it has such a stream; a cover picture of a sound file is no video
     has_video: bool
     has_sound: bool
-    fps: float | None
-    seconds: float | None
+    fps: float | None  # nominal frames per second; None where the header does not say
+    seconds: float | None  # its length; None where the header does not say
 
 
 def read_streams(path: Path) -> Streams:

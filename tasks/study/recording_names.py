@@ -37,18 +37,13 @@ class FilesError(Exception):
 
 @dataclass(frozen=True)
 class Named:
-    """What a recording's name says.
+    """What a recording's name says."""
 
-    Attributes:
-        session_id, participant_id: ids; without a participant in the name the session's.
-        track: the camera or microphone, as an id; empty where the name has none.
-        recorded_at: a date as ISO 8601 has it; empty where the name has none.
-    """
-
+    # session_id, participant_id: ids; without a participant in the name the session's
     session_id: str
     participant_id: str
-    track: str = ""
-    recorded_at: str = ""
+    track: str = ""  # the camera or microphone, as an id; empty where the name has none
+    recorded_at: str = ""  # a date as ISO 8601 has it; empty where the name has none
 
 
 def read_names(keys: Sequence[str], pattern: str | None, remarks: list[str]) -> list[Named]:

@@ -209,19 +209,13 @@ class Rater(Row):
 
 
 class Person(Row):
-    """A person in a session.
-
-    Attributes:
-        participant_id: None for somebody who is no participant of the study (a robot, an experimenter).
-        role: of the person in the session.
-        transcript_name: the person's name in the session's transcripts, often a real name, so it is never shown or
-            stored.
-    """
+    """A person in a session."""
 
     session_id: SessionId
     person_id: Id
-    participant_id: Id | None = None
-    role: Id | None = None
+    participant_id: Id | None = None  # None for somebody who is no participant of the study (a robot, an experimenter)
+    role: Id | None = None  # of the person in the session
+    # the person's name in the session's transcripts, often a real name, so it is never shown or stored
     transcript_name: Annotated[str, BeforeValidator(as_words), Field(min_length=1)] | None = Field(None, repr=False)
 
 
@@ -284,19 +278,13 @@ class LabelRow(Row):
 
 
 class Curve(Row):
-    """A file with a scheme's value at many moments; ``curves`` reads it.
-
-    Attributes:
-        path: CSV or Parquet with time_s and value, in the study.
-        rater_id: who drew it; None where nobody is named.
-        track: its times are seconds of this track's recording; None: of the session.
-    """
+    """A file with a scheme's value at many moments; ``curves`` reads it."""
 
     session_id: SessionId
     scheme: Id
-    path: StudyPath
-    rater_id: Id | None = None
-    track: LabelledTrack = None
+    path: StudyPath  # CSV or Parquet with time_s and value, in the study
+    rater_id: Id | None = None  # who drew it; None where nobody is named
+    track: LabelledTrack = None  # its times are seconds of this track's recording; None: of the session
 
 
 TABLES: dict[str, type[Row]] = {

@@ -35,18 +35,14 @@ class AudioPool(StrEnum):
 
 
 class AudioSettings(EmbedSettings):
-    """A model of sound.
-
-    Attributes:
-        pool: see :class:`AudioPool`.
-        chunk_s: seconds of sound whose rows are kept of one window, without the context; without it 30, and of a model
-            whose window is of one length what the context leaves of it.
-        context_s: seconds of sound that a window has before and after its chunk.
-    """
+    """A model of sound."""
 
     kind: Literal[Kind.AUDIO]
     pool: AudioPool = AudioPool.NONE
+    # seconds of sound whose rows are kept of one window, without the context; without it 30, and of a model whose
+    # window is of one length what the context leaves of it
     chunk_s: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
+    # seconds of sound that a window has before and after its chunk
     context_s: float = Field(default=2.0, ge=0, le=60, allow_inf_nan=False)
 
     @model_validator(mode="after")

@@ -52,48 +52,41 @@ class RoiBorder(StrEnum):
 
 
 class DopeSettings(ExtractorSettings):
-    """The section ``[dope]`` of the configuration, and the settings of a ``DopeDetector``.
+    """The section ``[dope]`` of the configuration, and the settings of a ``DopeDetector``."""
 
-    Attributes:
-        model: the authors' model file (docs/dope.md); default: DOPE_v1_0_0.pth.tgz where 'models list' looks.
-        every_n_frames: detect in every n-th frame only; the others are NaN, and ``sampled`` is 0.
-        people: ``one`` for the participant, ``all`` for everybody as well.
-        rival_score: who the participant is where several bodies are seen (docs/dope.md).
-        post_processing: pose proposals integration (``ppi``) or non-maximum suppression (``nms``).
-        nms_min_score: smallest score of a pose, for ``nms`` only.
-        min_size, max_size: pixels, resizing of the frames; see :class:`~tasks.extractors.dope.options.NetworkOptions`.
-        rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression. The authors' command line always
-            sets 1000 for the second.
-        batch_norm_eps: None is the value that the models were published with: 0 for float32 and 1e-5 for half-precision
-            ones. The authors' code under a torchvision of 2021 or later has 1e-5 for both.
-        roi_border: the features of a box beyond the feature map: zeros (``zero``), or the cell at the border again
-            (``repeat``).
-        device: where the network runs.
-        engine: the library of its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch.
-        precision: in what the layers compute. None is float32, and float16 on a GPU for a model that was published for
-            half precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md).
-        frames_per_pass: frames that go through the network at once; limits the memory. None is 1 on a processor, where
-            more gain nothing, and 8 on a GPU.
-        boxes_per_pass: boxes whose poses are computed at once; limits the memory (0.6 MB each in float32, 1 MB with
-            OpenVINO). None is 256, and 64 with OpenVINO, where more gain 2 % at most.
-    """
-
+    # the authors' model file (docs/dope.md); default: DOPE_v1_0_0.pth.tgz where 'models list' looks
     model: Path | None = None
+    # detect in every n-th frame only; the others are NaN, and ``sampled`` is 0
     every_n_frames: int = Field(default=1, ge=1)
-    people: People = People.ONE
+    people: People = People.ONE  # ``one`` for the participant, ``all`` for everybody as well
+    # who the participant is where several bodies are seen (docs/dope.md)
     rival_score: float = Field(default=0.5, ge=0, le=1)
+    # pose proposals integration (``ppi``) or non-maximum suppression (``nms``)
     post_processing: PostProcessing = PostProcessing.PPI
-    nms_min_score: float = Field(default=0.3, ge=0, le=1)
+    nms_min_score: float = Field(default=0.3, ge=0, le=1)  # smallest score of a pose, for ``nms`` only
+    # min_size, max_size: pixels, resizing of the frames; see :class:`~tasks.extractors.dope.options.NetworkOptions`
     min_size: int | None = Field(default=None, ge=1)
     max_size: int | None = Field(default=None, ge=1)
+    # rpn_pre_nms_top_n, rpn_post_nms_top_n: boxes before and after suppression. The authors' command line always sets
+    # 1000 for the second
     rpn_pre_nms_top_n: int | None = Field(default=None, ge=1)
     rpn_post_nms_top_n: int | None = Field(default=None, ge=1)
+    # None is the value that the models were published with: 0 for float32 and 1e-5 for half-precision ones. The
+    # authors' code under a torchvision of 2021 or later has 1e-5 for both
     batch_norm_eps: float | None = Field(default=None, ge=0)
+    # the features of a box beyond the feature map: zeros (``zero``), or the cell at the border again (``repeat``)
     roi_border: RoiBorder = RoiBorder.ZERO
-    device: Device = Device.AUTO
+    device: Device = Device.AUTO  # where the network runs
+    # the library of its layers; ``auto``: torch on a GPU, else OpenVINO where it is installed, else torch
     engine: EngineName = EngineName.AUTO
+    # in what the layers compute. None is float32, and float16 on a GPU for a model that was published for half
+    # precision. ``bfloat16`` is OpenVINO's, on processors that have it: fast and coarse (docs/dope.md)
     precision: Literal[Precision.FLOAT32, Precision.BFLOAT16] | None = None
+    # frames that go through the network at once; limits the memory. None is 1 on a processor, where more gain nothing,
+    # and 8 on a GPU
     frames_per_pass: int | None = Field(default=None, ge=1)
+    # boxes whose poses are computed at once; limits the memory (0.6 MB each in float32, 1 MB with OpenVINO). None is
+    # 256, and 64 with OpenVINO, where more gain 2 % at most
     boxes_per_pass: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")

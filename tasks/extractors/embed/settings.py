@@ -43,21 +43,16 @@ Layers = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 class EmbedSettings(ComputeSettings):
-    """The settings that sections of all kinds share.
+    """The settings that sections of all kinds share."""
 
-    Attributes:
-        name: of the feature.
-        source: ``timm:NAME``, ``hf:OWNER/NAME``, ``torchvision:NAME`` or ``path:FOLDER``.
-        revision: of a model of the hub the commit, 40 hexadecimal digits; of torchvision which weights
-            (IMAGENET1K_V1); a folder has none.
-        layer: whose output is taken: 0 is the input of the first block, 1 its output, -1 the output of the last.
-            Several are concatenated in a row.
-    """
-
-    name: str
+    name: str  # of the feature
     kind: Kind
-    source: str
+    source: str  # ``timm:NAME``, ``hf:OWNER/NAME``, ``torchvision:NAME`` or ``path:FOLDER``
+    # of a model of the hub the commit, 40 hexadecimal digits; of torchvision which weights (IMAGENET1K_V1); a folder
+    # has none
     revision: str | None = None
+    # whose output is taken: 0 is the input of the first block, 1 its output, -1 the output of the last. Several are
+    # concatenated in a row
     layer: int | Layers = -1
 
     _planned: str | None = PrivateAttr(default=None)

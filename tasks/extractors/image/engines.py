@@ -36,17 +36,11 @@ _compiling = threading.Lock()
 
 
 class Engine(Protocol):
-    """A network at work.
+    """A network at work."""
 
-    Attributes:
-        device: where: ``cpu`` or ``cuda``.
-        batch_size: images that should be given to it together.
-        ahead: how many batches may be under way while the next is prepared.
-    """
-
-    device: str
-    batch_size: int
-    ahead: int
+    device: str  # where: ``cpu`` or ``cuda``
+    batch_size: int  # images that should be given to it together
+    ahead: int  # how many batches may be under way while the next is prepared
 
     def start(self, images: np.ndarray) -> Callable[[], np.ndarray]:
         """Begin with (n, height, width, 3) uint8 RGB images; what is returned waits for their (n, …) float32 rows.

@@ -21,21 +21,13 @@ from tasks.extractors.image.settings import Pool
 
 
 class Backbone(torch.nn.Module, ABC):
-    """A model of pictures.
+    """A model of pictures."""
 
-    Attributes:
-        layers: how many it has. Layer 0 is what goes into the first, ``layers`` what the model ends with.
-        tells_layers: whether its layers can be read out; otherwise only the last.
-        has_class_token: whether its first token represents the whole picture.
-        prefix: how many tokens come before those of patches: the class token, registers.
-        foldable: whether torch can read the graph of what it does for its own pool.
-    """
-
-    layers: int
-    tells_layers: bool = True
-    has_class_token: bool = False
-    prefix: int = 0
-    foldable: bool = False
+    layers: int  # how many it has. Layer 0 is what goes into the first, ``layers`` what the model ends with
+    tells_layers: bool = True  # whether its layers can be read out; otherwise only the last
+    has_class_token: bool = False  # whether its first token represents the whole picture
+    prefix: int = 0  # how many tokens come before those of patches: the class token, registers
+    foldable: bool = False  # whether torch can read the graph of what it does for its own pool
 
     @abstractmethod
     def states(self, pixels: torch.Tensor, layers: Sequence[int]) -> list[torch.Tensor]:

@@ -35,24 +35,18 @@ class StoredAs(StrEnum):
 
 
 class ImageSettings(EmbedSettings, NetworkSettings):
-    """A model of pictures, of every frame.
-
-    Attributes:
-        pool: see :class:`Pool`.
-        crop: see :class:`Crop`.
-        landmarks: of which feature of the session, for ``crop = "face"``: openface, mediapipe, dope, or a plug-in's.
-        margin: added to the square around the landmarks on each side, in sides of it.
-        every_n_frames: look at every n-th frame only; the others are NaN, and ``valid`` is 0.
-        dtype: in what the rows are stored.
-    """
+    """A model of pictures, of every frame."""
 
     kind: Literal[Kind.IMAGE]
     pool: Pool = Pool.MODEL
     crop: Crop = Crop.FRAME
+    # of which feature of the session, for ``crop = "face"``: openface, mediapipe, dope, or a plug-in's
     landmarks: str = "openface"
+    # added to the square around the landmarks on each side, in sides of it
     margin: float = Field(default=0.2, ge=0, le=2)
+    # look at every n-th frame only; the others are NaN, and ``valid`` is 0
     every_n_frames: int = Field(default=1, ge=1)
-    dtype: StoredAs = StoredAs.FLOAT16
+    dtype: StoredAs = StoredAs.FLOAT16  # in what the rows are stored
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -94,22 +94,17 @@ class Backend(StrEnum):
 
 
 class OpenFaceSettings(ContainerSettings):
-    """``[openface]``
-
-    Attributes:
-        backend: see :class:`Backend`.
-        binary: absolute path of FeatureExtraction, on this machine for the binary, inside the image for the container.
-            Through PATH or a symbolic link it does not find its models.
-        loads: files and folders that decide the binary's values, where they are not beside it or the binary is a script
-            that runs something else; their digests are part of the fingerprint.
-        cpus: processors it may use; with one alone it hangs for ever.
-    """
+    """``[openface]``"""
 
     backend: Backend = Backend.CSV
+    # absolute path of FeatureExtraction, on this machine for the binary, inside the image for the container. Through
+    # PATH or a symbolic link it does not find its models
     binary: Path | None = None
+    # files and folders that decide the binary's values, where they are not beside it or the binary is a script that
+    # runs something else; their digests are part of the fingerprint
     loads: tuple[Path, ...] = ()
     image: str = PUBLIC_IMAGE
-    cpus: int = Field(default=2, ge=2)
+    cpus: int = Field(default=2, ge=2)  # processors it may use; with one alone it hangs for ever
 
     @model_validator(mode="after")
     def _binary_is_absolute(self) -> OpenFaceSettings:

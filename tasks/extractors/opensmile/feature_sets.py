@@ -33,11 +33,7 @@ class FeatureSet(StrEnum):
 
 
 class OpenSmileSettings(ExtractorSettings):
-    """``[opensmile]``
-
-    Attributes:
-        feature_set: see :class:`FeatureSet`.
-    """
+    """``[opensmile]``"""
 
     feature_set: FeatureSet = FeatureSet.COMPARE_2016
 

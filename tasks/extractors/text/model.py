@@ -32,17 +32,12 @@ class TextPool(StrEnum):
 
 
 class TextSettings(EmbedSettings):
-    """A model of texts, of utterances and of stories.
-
-    Attributes:
-        pool: see :class:`TextPool`.
-        prompt: put before every text, where the model was trained with one ("query: ").
-        max_pieces: word pieces that go through the network at once, marks included; without it what the model reads.
-    """
+    """A model of texts, of utterances and of stories."""
 
     kind: Literal[Kind.TEXT]
     pool: TextPool = TextPool.MODEL
-    prompt: str = ""
+    prompt: str = ""  # put before every text, where the model was trained with one ("query: ")
+    # word pieces that go through the network at once, marks included; without it what the model reads
     max_pieces: int | None = Field(default=None, ge=8)
 
     @model_validator(mode="after")
