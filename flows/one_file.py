@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from flows.gather import Bundle, Executor, Gather, Unit
 from flows.settings import Settings, load_settings
-from storyframes.features import CLOCK
 from storyframes.one_file import ExtractedFile, ExtractFileError
 from storyframes.store import catalogue
 from storyframes.store.feature_store import FeatureStore, part_of
@@ -32,11 +31,11 @@ from storyframes.store.storage.files import locked
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import make_scratch_folder, scratch_beside
 from tasks.extract import ExtractionUnit, Outcome
-from tasks.extractors.base import Extractor, Input, Scope
+from tasks.extractors.base import Scope
 from tasks.extractors.registry import ExtractorsSettings, build_extractors, extractor_classes, unknown_feature
 from tasks.media.container import RecordingError
 from tasks.models.digests import DigestCache, user_cache
-from tasks.planning.selection import SelectionError, selected_extractors
+from tasks.planning.selection import SelectionError, selected_extractors, without_frames
 from tasks.planning.sources import RECORDING, FileSource, file_source
 from tasks.planning.units import sharing_a_pass, spread_over_processors
 
@@ -200,7 +199,7 @@ def extract_file(
     extractors = selected_extractors(build_extractors(settings, RECORDING), tuple(features))
     outcomes = {}
     if source.frameless:
-        possible = _without_picture(extractors)
+        possible = without_frames(extractors)
         reason = f"{source.name} has no picture"
         lacking = (name for name in extractors if name not in possible)
         outcomes = {name: Outcome(RECORDING, name, Status.MISSING, skipped=True, reason=reason) for name in lacking}
@@ -243,13 +242,3 @@ class InThisProcess(Executor[Outcome]):
 
     def read(self, future: _Ended, bundle: Bundle[Outcome]) -> tuple[tuple[Outcome, ...], ...]:
         return future.outcomes
-
-
-def _without_picture(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:
-    """Those that can do without frames, and without what cannot."""
-    there: dict[str, Extractor[Any]] = {}
-    for name, one in extractors.items():  # in the order in which they run
-        needs = one.needs_frames and (Input.VIDEO in one.inputs or CLOCK in (name, *one.after))
-        if not needs and set(one.after) - {CLOCK} <= there.keys():
-            there[name] = one
-    return there

@@ -29,19 +29,7 @@ _Location = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^(/|[a-
 
 
 class ExtractionRequest(BaseModel):
-    """What a run is asked to do.
-
-    Attributes:
-        study: the study's folder, where the workers see it under the same path.
-        features: the feature store, a folder or ``s3://bucket/prefix``; made where absent.
-        config: the configuration's TOML file; without it the defaults.
-        cluster: a cluster's YAML file or the address of a Dask scheduler, in the place of the configuration's.
-        session_ids: only these sessions; all of them and the stories otherwise.
-        only: only these features.
-        tracks: only these tracks; ``main`` are the sessions' own files.
-        force: extract again what is up to date.
-        replace_study: the feature store was made of another study, whose place this one takes.
-    """
+    """What a run is asked to do; the descriptions are those of a deployment's form."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

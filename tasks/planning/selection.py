@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,18 +94,25 @@ def possible_extractors(extractors: dict[str, Extractor[Any]], track: Track) -> 
 
     A track without a video has no frames: only what can do without them is made of it.
     """
+    if track.video is None:
+        extractors, own = without_frames(extractors), {Input.VIDEO}
+    else:
+        own = set() if track.audio else {Input.AUDIO}  # the video's own sound
     possible: dict[str, Extractor[Any]] = {}
     for name, extractor in extractors.items():  # in the order in which they run
-        needs = set(extractor.inputs)
-        waits = set(extractor.after)
-        if track.video is None:
-            if extractor.needs_frames and (Input.VIDEO in needs or CLOCK in waits):
-                continue
-            needs.discard(Input.VIDEO)
-            waits.discard(CLOCK)
-        elif Input.AUDIO in needs and track.audio is None:
-            needs.discard(Input.AUDIO)  # the video's own sound
-        if all(getattr(track, kind, None) for kind in needs) and waits <= possible.keys():
+        has_inputs = all(getattr(track, kind, None) for kind in set(extractor.inputs) - own)
+        waits = set(extractor.after) - ({CLOCK} if track.video is None else set())
+        if has_inputs and waits <= possible.keys():
+            possible[name] = extractor
+    return possible
+
+
+def without_frames(extractors: Mapping[str, Extractor[Any]]) -> dict[str, Extractor[Any]]:
+    """Those that can do without frames, and without what cannot."""
+    possible: dict[str, Extractor[Any]] = {}
+    for name, extractor in extractors.items():  # in the order in which they run
+        sees = extractor.needs_frames and (Input.VIDEO in extractor.inputs or CLOCK in (name, *extractor.after))
+        if not sees and set(extractor.after) - {CLOCK} <= possible.keys():
             possible[name] = extractor
     return possible
 
