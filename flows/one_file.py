@@ -62,11 +62,7 @@ def extract_one(
     sections: Mapping[str, Any],
     progress: Callable[[str], None],
 ) -> ExtractedFile:
-    """What :func:`storyframes.extract` does; arguments and errors are its.
-
-    Args:
-        others: by kind of input, what comes with the file.
-    """
+    """What :func:`storyframes.extract` does; arguments and errors are its."""
     settings = load_settings(config, sections)
     asked = {name: name.partition(".")[0] for name in features}
     _check_asked(asked, settings)

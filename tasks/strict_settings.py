@@ -58,11 +58,7 @@ def _leaves(annotation: Any) -> Iterator[Any]:
 
 
 def anchor_paths(model: type[BaseModel], section: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A section with relative paths in it made absolute.
-
-    Args:
-        section: what a file says, unchecked.
-    """
+    """A section, as a file has it, with relative paths in it made absolute."""
     paths = [name for name, field in model.model_fields.items() if field.annotation in (Path, Path | None)]
     return {**section, **{name: str(folder / section[name]) for name in paths if isinstance(section.get(name), str)}}
 

@@ -24,10 +24,7 @@ class ClusterError(Exception):
 
 
 def check_needs(needs: Sequence[Needs], workers: Sequence[Needs]) -> None:
-    """Refuse tasks that no worker can do: Dask would let them wait in silence.
-
-    Args:
-        workers: the resources of every worker there is or will be.
+    """Refuse tasks that no worker, there or to come, can do: Dask would let them wait in silence.
 
     Raises:
         ClusterError: with the first need that cannot be met.

@@ -88,11 +88,7 @@ def _plug_ins(features: Iterable[str]) -> dict[str, str]:
 
 
 def lacking_plug_ins(expected: Mapping[str, str]) -> list[str]:
-    """The plug-ins that this process has not, or in another version, or that cannot be used here.
-
-    Args:
-        expected: by feature, the distribution and version that the flow has.
-    """
+    """Of the flow's plug-ins, by feature, those that are not here, in another version, or cannot be used."""
     here = _plug_ins({*registered(), *registered(Scope.STORIES)})
     found = []
     for feature, distribution in expected.items():

@@ -74,9 +74,6 @@ def with_coverage(windows: pd.DataFrame, study: Study, recorded: Mapping[str, Ma
     """The windows with a column for each track besides the sessions' own: which share of their time it recorded.
 
     Float32; missing in sessions of which it is not known when the track recorded.
-
-    Args:
-        recorded: by session and track, from when to when it recorded, where that is known.
     """
     windows = windows.copy(deep=False)
     start_s, stop_s = windows["start_s"].to_numpy(), windows["stop_s"].to_numpy()
@@ -98,11 +95,7 @@ def coverage_columns(study: Study) -> dict[str, str]:
 
 
 def apart_from_the_session(recorded: Mapping[str, Span]) -> str:
-    """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty.
-
-    Args:
-        recorded: by track, ``main`` among them, from when to when it recorded, where that is known.
-    """
+    """What is wrong where a track by its clock recorded nothing while the session was recorded; else empty."""
     own = recorded.get(MAIN)
     for track, theirs in sorted(recorded.items()):
         if track != MAIN and own and (theirs[0] >= own[1] or theirs[1] <= own[0]):

@@ -35,10 +35,7 @@ def missing_tools(settings: ExtractorsSettings, features: Iterable[str]) -> list
 
 
 def check_tools(settings: ExtractorsSettings, only: Iterable[str] | None) -> None:
-    """Refuse, before any work, what cannot be done here.
-
-    Args:
-        only: the features asked for; None for those of the settings.
+    """Refuse, before any work, what cannot be done here of these features, or of the settings' own.
 
     Raises:
         MissingToolError: a program is missing.

@@ -212,11 +212,7 @@ def _rebuilt(
 
 
 def unknown_feature(feature: str, models: Iterable[str] = ()) -> str:
-    """Why a feature cannot be extracted, as a sentence for the user.
-
-    Args:
-        models: the names of the configuration's sections ``[[embed]]``.
-    """
+    """Why a feature cannot be extracted, as a sentence for the user; ``models`` are the names in ``[[embed]]``."""
     features = [*registered(), *models]
     close = difflib.get_close_matches(feature, features, n=1)
     hint = f": is {close[0]!r} meant?" if close else f"; there are {', '.join(features)}"
@@ -260,11 +256,7 @@ def extractor_classes(settings: ExtractorsSettings, scope: Scope) -> dict[str, t
 def build_extractors(
     settings: ExtractorsSettings, session_id: str, *, may_download: bool = True
 ) -> dict[str, Extractor[Any]]:
-    """The extractors of a session (or of the stories), by feature, in the order in which they run.
-
-    Args:
-        may_download: see :attr:`Extractor.may_download`.
-    """
+    """The extractors of a session (or of the stories), by feature, in the order in which they run."""
     classes = extractor_classes(settings, _scope(session_id))
     return {name: _built(cls, name, settings, may_download=may_download) for name, cls in classes.items()}
 

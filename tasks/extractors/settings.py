@@ -42,11 +42,7 @@ class ExtractorSettings(StrictSettings):
 
     @classmethod
     def anchored(cls, section: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """The section with relative paths made absolute.
-
-        Args:
-            section: its content in the configuration file, unchecked.
-        """
+        """The section, as a file has it, with relative paths made absolute by the file's folder."""
         return anchor_paths(cls, section, folder)
 
 

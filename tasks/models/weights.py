@@ -131,10 +131,7 @@ def not_here(model: ModelFile) -> str:
 
 
 def fetch(model: ModelFile, progress: Callable[[int, int], None] = lambda *_: None) -> Path:
-    """Download the model, check it, and put it in its place; does nothing where it is there.
-
-    Args:
-        progress: called with (bytes so far, bytes in all).
+    """Download the model, check it, and put it in its place, unless it is there; progress gets bytes so far and in all.
 
     Raises:
         WeightsError: no connection, or the download is not what was published.

@@ -33,10 +33,7 @@ class Selection:
 def check_selection(
     study: Study, settings: ExtractorsSettings, selection: Selection, curves: Iterable[str] = ()
 ) -> None:
-    """Refuse a selection that names what does not exist.
-
-    Args:
-        curves: the features that the study's curves are.
+    """Refuse a selection that names what does not exist; ``curves`` are the study's, as features.
 
     Raises:
         SelectionError: an unknown session, track or feature.

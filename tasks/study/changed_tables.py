@@ -223,9 +223,6 @@ class MeasuredClock:
 def write_clocks(root: Path, measured: Sequence[MeasuredClock], *, replace: bool = False) -> None:
     """Add these clocks to the study's table of clocks, and the names of new ones to its table of tracks.
 
-    Args:
-        replace: replace the rows that the table has for them.
-
     Raises:
         TableChangeError: a table cannot be changed, has rows of one of them (unless ``replace``), or the study would
             not be valid; then nothing is changed.

@@ -40,10 +40,7 @@ class CurveSamples:
 
 
 def read_curve(path: Path, scheme: Scheme | None = None) -> CurveSamples:
-    """The curve at ``path``.
-
-    Args:
-        scheme: of the curve, for its minimum and maximum.
+    """The curve at ``path``, within its scheme's minimum and maximum.
 
     Raises:
         CurveError: it cannot be read, or a row has a fault.

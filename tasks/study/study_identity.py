@@ -37,10 +37,7 @@ class _SessionRecord:
 
 
 def remember_study(storage: Storage, study: Study, *, replace: bool = False) -> None:
-    """Check that the store is of this study, and record the study as it is now.
-
-    Args:
-        replace: it replaces the study of which the store was made.
+    """Check that the store is of this study, unless this one is to replace it, and record the study as it is now.
 
     Raises:
         StoreError: the store is of another study; nothing was changed.

@@ -31,10 +31,7 @@ class SoundExtractor(Extractor[S]):
 
     @abstractmethod
     def write_sound(self, source: Source, clock: Clock | None, out: FeatureWriter) -> None:
-        """Write the feature's arrays.
-
-        Args:
-            clock: of its video's frames; None if it has no video.
+        """Write the feature's arrays; ``clock`` is that of the video's frames, None without a video.
 
         Raises:
             NoAudioError: there is no sound.
@@ -54,9 +51,6 @@ class SoundExtractor(Extractor[S]):
 
 def read_sound(source: Source, rate: int) -> Iterator[AudioBlock]:
     """The sound on the recording's clock: a sidecar begins at second 0, the video's own track where the video says.
-
-    Args:
-        rate: samples per second to decode at.
 
     Raises:
         NoAudioError: there is no sound.
@@ -173,11 +167,7 @@ class FrameMeans:
 
 
 class FrameRows:
-    """An array with a row for each frame: the means of the feature's rows over each frame.
-
-    Args:
-        columns: of a row; empty where a row is one number.
-    """
+    """An array with a row for each frame: the means of the feature's rows over it, of one number without ``columns``."""
 
     def __init__(self, clock: Clock, columns: Sequence[str], out: FeatureWriter, array: str = PER_FRAME) -> None:
         self._means = FrameMeans(clock.time, clock.end_s, max(len(columns), 1))

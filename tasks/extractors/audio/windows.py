@@ -49,11 +49,7 @@ class Windows:
         self.samples = 0
 
     def cut(self, blocks: Iterable[np.ndarray]) -> Iterator[Window]:
-        """The windows, each as soon as it is known that another follows it.
-
-        Args:
-            blocks: (n,) float32, one after the other.
-        """
+        """The windows of (n,) float32 blocks, each as soon as it is known that another follows it."""
         step, rows = self._front_end.step, self._rows
         held, held_row = np.empty(0, np.float32), 0  # from this row on
         waiting: list[np.ndarray] = []
@@ -122,10 +118,7 @@ class SoundRows:
         return self._cut.samples
 
     def of(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        """The rows of the signal that ``blocks`` make together.
-
-        Args:
-            blocks: (n,) float32 samples.
+        """The rows of the signal that ``blocks``, (n,) float32 samples each, make together.
 
         Yields:
             (m, columns) float32, one row after the other.

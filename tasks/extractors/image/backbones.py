@@ -53,11 +53,7 @@ def import_timm() -> ModuleType:
 
 
 class TimmBackbone(Backbone):
-    """A model of timm; its layers are the stages that ``feature_info`` lists, blocks in a vision transformer.
-
-    Args:
-        model: with its weights, without its classifier.
-    """
+    """A model of timm without its classifier; its layers are those of ``feature_info``, a transformer's blocks."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

@@ -72,10 +72,7 @@ class Encoder:
     config: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def prepared(self, precision: Precision, row: tuple[int, ...] | None = None) -> PreparedEncoder:
-        """With its preprocessing.
-
-        Args:
-            row: the shape of the rows that it has to give, if that is known.
+        """With its preprocessing, and the shape of the rows that it has to give, if that is known.
 
         Raises:
             ExtractionError: the model's files are not what they should be.

@@ -51,10 +51,7 @@ class Engine(Protocol):
 
 
 def open_engine(model: PreparedEncoder, settings: NetworkSettings) -> Engine:
-    """The engine that the settings name, ready.
-
-    Args:
-        settings: resolved.
+    """The engine that the resolved settings name, ready.
 
     Raises:
         ExtractionError: the weights are damaged, or the engine is not installed or cannot compute in this precision.
@@ -69,9 +66,6 @@ class TorchEngine:
 
     Several sessions may share one GPU, in threads or processes: each takes what memory it finds, and goes on with half
     the batch where another was faster.
-
-    Args:
-        batch_size: None for what suits.
 
     Raises:
         ExtractionError: there is no such device here, or the weights are damaged.

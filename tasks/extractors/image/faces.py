@@ -24,11 +24,7 @@ class Faces:
     squares: np.ndarray
 
     def cut(self, frame: int, rgb: np.ndarray) -> np.ndarray | None:
-        """The face of a frame, (side, side, 3) uint8, black beyond the frame; None where there is none in it.
-
-        Args:
-            rgb: (height, width, 3) uint8.
-        """
+        """The face in a (height, width, 3) uint8 frame: (side, side, 3) uint8, black beyond it; None without one."""
         height, width = rgb.shape[:2]
         x, y, length = self.squares[frame]
         if not np.isfinite(length) or not 1 <= length <= _LARGEST * max(height, width):

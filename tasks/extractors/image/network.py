@@ -174,10 +174,7 @@ class EmbeddingNetwork(torch.nn.Module):
 
 
 def trial_row(network: EmbeddingNetwork, size: tuple[int, int], section: str) -> tuple[int, ...]:
-    """The shape of the network's rows: two passes of one image have to give the same one.
-
-    Args:
-        size: (height, width) pixels of its images.
+    """The shape of the network's rows for images of (height, width) ``size``; two passes have to give the same row.
 
     Raises:
         ExtractionError: the model cannot be read out so, gives no row, or something else each time.
@@ -204,10 +201,7 @@ def trial_row(network: EmbeddingNetwork, size: tuple[int, int], section: str) ->
 
 
 def load_state(model: torch.nn.Module, path: Path) -> None:
-    """Load the weights of a file, which must be all of the model's and no others, without running code in the file.
-
-    Args:
-        path: ``.safetensors``, or what torch saved, of which only tensors are read.
+    """Load all of the model's weights, and no others, from safetensors or torch's file, without running code in it.
 
     Raises:
         ExtractionError: the file is damaged, or of another model.

@@ -103,11 +103,7 @@ class Preprocessing:
 
 
 def of_torchvision(preset: Any, precision: Precision) -> Preprocessing:
-    """What torchvision's transforms for classification do.
-
-    Args:
-        precision: of the network; see :func:`cropper_class`.
-    """
+    """What torchvision's transforms for classification do."""
     (side,), (shorter,) = set(preset.crop_size), set(preset.resize_size)
     interpolation = Interpolation(preset.interpolation.value)
     cropper = cropper_class(precision)(shorter, (side, side), interpolation)
@@ -115,11 +111,7 @@ def of_torchvision(preset: Any, precision: Precision) -> Preprocessing:
 
 
 def of_timm(config: Mapping[str, Any], precision: Precision) -> Preprocessing:
-    """What timm's evaluation transform does.
-
-    Args:
-        config: timm's data configuration of the model (``resolve_model_data_config``).
-    """
+    """What timm's evaluation transform does, by its configuration of the model (``resolve_model_data_config``)."""
     import_torchvision()
     from timm.data import create_transform
     from torchvision import transforms

@@ -194,10 +194,7 @@ class _Checks:
         return self._other_face is not None
 
     def check(self, block: np.ndarray) -> None:
-        """Refuse values that no complete run writes.
-
-        Args:
-            block: (n, 714), the rows after the checked ones.
+        """Refuse values that no complete run writes, in the next (n, 714) rows.
 
         Raises:
             OpenFaceOutputError: with the row, the column and the value.

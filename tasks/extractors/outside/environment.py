@@ -118,10 +118,7 @@ def find_environment(requirements: Requirements) -> Environment:
 
 
 def install_environment(requirements: Requirements, python: Path | None = None) -> Environment:
-    """Make the environment, or find that it exists; another process that does the same is waited for.
-
-    Args:
-        python: the interpreter to make it with; this one without it.
+    """Make the environment, by this interpreter if no other is given, or find it; waits for another install of it.
 
     Raises:
         InstallError: the interpreter does not do, or pip could not install the pins.
