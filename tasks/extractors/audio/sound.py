@@ -167,7 +167,7 @@ class FrameMeans:
 
 
 class FrameRows:
-    """An array with a row for each frame: the means of the feature's rows over it, of one number without ``columns``."""
+    """An array with a row for each frame: the means of the feature's rows over it; one number without ``columns``."""
 
     def __init__(self, clock: Clock, columns: Sequence[str], out: FeatureWriter, array: str = PER_FRAME) -> None:
         self._means = FrameMeans(clock.time, clock.end_s, max(len(columns), 1))
