@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from storyframes.store.layout import create_store
 from storyframes.store.publish import FeatureWriter, PublishError
 from storyframes.store.records import Status
 from storyframes.store.storage import Storage
-from storyframes.store.storage.files import sha256_file
 from storyframes.testing.trial import SESSION, Trial
 from storyframes.times import last_frame_end_s
 from tasks.extractors.base import (
@@ -39,6 +38,7 @@ from tasks.media.container import open_container
 from tasks.media.recording import read_frame_times, read_frames
 from tasks.media.sound import read_audio, sound_s
 from tasks.media.video_header import read_header
+from tasks.planning.sources import input_file
 
 _MILLISECOND = Fraction(1, 1000)
 
@@ -115,27 +115,15 @@ def _extract(storage: Storage, source: _Overheard, extractor: Extractor[Any]) ->
 
 
 def _source(files: Mapping[str, Path], changed: str = "") -> _Overheard:
-    return _Overheard(SESSION, {kind: _input(path, other=kind == changed) for kind, path in files.items()})
-
-
-def _input(path: Path, *, other: bool) -> InputFile:
-    status = path.stat()  # before it is read
-    digest = sha256_file(path)
-    if other:
-        digest = hashlib.sha256(digest.encode()).hexdigest()
-    return InputFile(path, path.name, digest, status.st_size, status.st_mtime_ns)
+    inputs = {kind: input_file(path) for kind, path in files.items()}
+    if changed in inputs:
+        other = hashlib.sha256(inputs[changed].sha256.encode()).hexdigest()
+        inputs[changed] = replace(inputs[changed], sha256=other)
+    return _Overheard(SESSION, inputs)
 
 
 def lengthen(path: Path, folder: Path, times: int) -> Path:
-    """The same recording ``times`` in a row, decoded and coded again without loss: no container's own times matter.
-
-    Args:
-        path: any recording that is read.
-        folder: in which the longer one is made.
-
-    Returns:
-        The longer recording.
-    """
+    """The same recording ``times`` in a row, decoded and coded again without loss: no container's own times matter."""
     with open_container(path) as container:
         has_picture, rate = bool(container.streams.video), getattr(next(iter(container.streams.audio), None), "rate", 0)
     zero_s = read_header(path).start_s if has_picture else None

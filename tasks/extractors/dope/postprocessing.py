@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tasks.extractors.dope.detections import (
+    Floats,
     FrameDetections,
+    Integers,
     Poses,
     faces_of_bodies,
     hands_of_bodies,
@@ -35,8 +37,6 @@ UPPER_BODY_LIMB_WEIGHT = np.float32(0.1)
 NMS_BOX_MARGIN = 0.1  # of the pose's own width and height, on each side
 NMS_IOU_THRESHOLD = 0.1
 
-Floats = NDArray[np.float32]
-Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
