@@ -71,12 +71,12 @@ def test_a_worker_killed_once_has_its_work_done_once_more_and_nothing_twice(
     # Its parent is the Dask worker; the other features of both sessions are done in the same two workers.
     once = f"sleep 2; if [ $stem = s0001 ] && mkdir {tmp_path}/killed 2>/dev/null; then kill -9 $PPID; exit 1; fi"
     state, report = extract(
-        small_study, root, openface(tmp_path, recorded, once), only=["openface", "opensmile", "sbert"]
+        small_study, root, openface(tmp_path, recorded, once), only=["openface", "opensmile", "glove"]
     )
     assert (tmp_path / "killed").exists()
     assert (state.name, report.failed) == ("Completed", ())
-    expected = {f"s000{n}/{feature}" for n in (1, 2) for feature in ("frames", "openface", "opensmile", "sbert")}
-    assert versions(root) == dict.fromkeys([*expected, "stories/sbert"], 1)
+    expected = {f"s000{n}/{feature}" for n in (1, 2) for feature in ("frames", "openface", "opensmile", "glove")}
+    assert versions(root) == dict.fromkeys([*expected, "stories/glove"], 1)
     # The tool ran once for each session, and once more for the one whose worker died.
     assert len((tmp_path / "pids").read_text().split()) == 3
     assert not list(maintenance.verify(local(root)))

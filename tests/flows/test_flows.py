@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.media.video_variants import ffmpeg
 from support.opened_files import below, files_opened
 from support.processes import wait_for
 from support.servers.prefect_runs import extract, request
@@ -165,57 +166,58 @@ def test_a_real_recording_as_a_session(server, shared: Path, tmp_path: Path) -> 
     from flows.study import extract_session
 
     data = shared / "data/openface"
-    transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 4, "text": "the garden"}]}'
-    study = one_session_study(
-        tmp_path / "study", data / "face15fps_480p_audio.avi", data / "face15fps_480p_audio.csv", transcript
-    )
-    state = extract_session("s1", request(study, tmp_path / "features", ONE), return_state=True)
+    # Its first two seconds: a network takes a tenth of a second for each of the 180 frames.
+    video, table = tmp_path / "face.avi", tmp_path / "face.csv"
+    ffmpeg("-i", data / "face15fps_480p_audio.avi", "-c", "copy", "-t", "2", video)
+    table.write_text("".join((data / "face15fps_480p_audio.csv").read_text().splitlines(keepends=True)[:31]))
+    transcript = '{"utterances": [{"speaker": "participant", "start_s": 1, "end_s": 2, "text": "the garden"}]}'
+    study = one_session_study(tmp_path / "study", video, table, transcript)
+    features = ("openface", "resnet50", "opensmile", "glove")
+    state = extract_session("s1", request(study, tmp_path / "features", ONE, only=features), return_state=True)
     assert state.name == "Completed"
     rows = {outcome.feature: outcome.rows for outcome in result_of(state).outcomes}
-    assert rows == {"frames": 180, "openface": 180, "resnet50": 180, "opensmile": 1196, "glove": 2, "sbert": 1}
-    assert FeatureStore(tmp_path / "features").read("s1", "vision", 60, 180).shape == (120, 2762)
+    assert rows == {"frames": 30, "openface": 30, "resnet50": 30, "opensmile": 197, "glove": 2}
+    assert FeatureStore(tmp_path / "features").read("s1", "vision", 10, 30).shape == (20, 2762)
 
 
-def test_a_session_that_fails_leaves_the_others_alone(server, small_study: Path, tmp_path: Path) -> None:
-    study = Path(shutil.copytree(small_study, tmp_path / "study"))
+def test_a_session_that_fails_leaves_the_others_alone_and_so_does_a_file_that_is_missing(
+    server, small_study: Path, tmp_path: Path
+) -> None:
+    study, root = Path(shutil.copytree(small_study, tmp_path / "study")), tmp_path / "features"
     (study / "videos/s0001.avi").write_bytes(b"not a video")
-    state, report = extract(study, tmp_path / "features", ONE, only=["openface", "opensmile"])
+    only = ["openface", "opensmile"]
+    state, report = extract(study, root, ONE, only=only)
     assert state.name == "PartialSuccess"
     assert state.is_failed()
-    assert {(o.session_id, o.feature) for o in report.failed} == {
-        ("s0001", "frames"),
-        ("s0001", "openface"),
-        ("s0001", "opensmile"),
-    }
-    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "openface", "opensmile"]
-    assert FeatureStore(tmp_path / "features").sessions == ["s0002"]
-
-
-def test_a_file_that_is_missing_makes_the_run_a_partial_success(server, small_study: Path, tmp_path: Path) -> None:
-    study = Path(shutil.copytree(small_study, tmp_path / "study"))
-    (study / "videos/s0001.avi").unlink()
-    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"])
-    assert (state.name, report.good) == ("PartialSuccess", False)
+    failing = {("s0001", "frames"), ("s0001", "openface"), ("s0001", "opensmile")}
+    assert {(o.session_id, o.feature) for o in report.failed} == failing
+    assert FeatureStore(root).features("s0002") == ["frames", *only]
+    assert FeatureStore(root).sessions == ["s0002"]
+    (study / "videos/s0001.avi").unlink()  # nothing is due any more, so no cluster is started
+    state, report = extract(study, root, ONE, only=only)
+    assert (state.name, report.good, report.submitted) == ("PartialSuccess", False, 0)
     assert {(o.session_id, o.feature, o.reason) for o in report.failed} == {
-        ("s0001", feature, "videos/s0001.avi: the file does not exist") for feature in ("frames", "opensmile")
+        (*unit, "videos/s0001.avi: the file does not exist") for unit in failing
     }
-    assert FeatureStore(tmp_path / "features").features("s0002") == ["frames", "opensmile"]
-    state, report = extract(study, tmp_path / "features", ONE, only=["opensmile"], session_ids=("s0002",))
+    state, report = extract(study, root, ONE, only=only, session_ids=("s0002",))
     assert (state.name, report.good) == ("Completed", True)
 
 
-def test_absurd_phases_of_one_session_leave_the_others_their_clips(server, small_study: Path, tmp_path: Path) -> None:
+def test_absurd_phases_of_one_session_leave_the_others_their_clips(
+    extracted, small_study: Path, tmp_path: Path
+) -> None:
     study = Path(shutil.copytree(small_study, tmp_path / "study"))
+    root = Path(shutil.copytree(extracted[0], tmp_path / "features"))  # all are extracted: no cluster is started
     phases = (study / "phases.csv").read_text().splitlines()
     assert phases[1].startswith("s0001,")
     phases[1] = "s0001,warm_up,0,1700000000000"
     (study / "phases.csv").write_text("\n".join([phases[0], phases[1], *phases[5:]]) + "\n")
-    state, report = extract(study, tmp_path / "features", ONE, only=["frames"])
-    assert (state.name, report.good, report.failed) == ("PartialSuccess", False, ())
+    state, report = extract(study, root, ONE, only=["frames"])
+    assert (state.name, report.good, report.failed, report.submitted) == ("PartialSuccess", False, (), 0)
     assert list(report.excluded) == ["s0001"]
     assert "no clips of s0001" in str(report)
-    assert set(FeatureStore(tmp_path / "features").clips()["session_id"]) == {"s0002"}
-    state, report = extract(study, tmp_path / "features", ONE, only=["frames"], session_ids=("s0002",))
+    assert set(FeatureStore(root).clips()["session_id"]) == {"s0002"}
+    state, report = extract(study, root, ONE, only=["frames"], session_ids=("s0002",))
     assert (state.name, report.excluded) == ("Completed", {})
 
 
@@ -268,63 +270,56 @@ def test_two_runs_on_one_store_at_once(server, small_study: Path, tmp_path: Path
     assert FeatureStore(root).sessions == ["s0001", "s0002"]
 
 
-def _publish_and_say_nothing(bundle):
+def _answer_wrongly(bundle):
+    """A worker that publishes and says nothing, one that publishes elsewhere, and one that does and says nothing."""
+    from dataclasses import replace
+
     from prefect.states import Completed
 
+    from flows.gather import Bundle
+    from flows.on_cluster import do_in_turn
     from tasks.extract import extract
 
-    for unit in bundle.units:
+    (unit,) = bundle.units
+    if unit.session_id == "elsewhere":
+        return do_in_turn(Bundle((replace(unit, store=f"{unit.store}-of-this-worker"),)))
+    if unit.session_id == "published":
         extract(unit)
     return Completed(message="frames: 45 rows")  # its data went with the worker
 
 
-def _publish_elsewhere(bundle):
-    from dataclasses import replace
-
-    from flows.gather import Bundle
-    from flows.on_cluster import do_in_turn
-
-    return do_in_turn(Bundle(replace(unit, store=f"{unit.store}-of-this-worker") for unit in bundle.units))
-
-
-def _say_nothing(bundle):
-    from prefect.states import Completed
-
-    return Completed(message="frames: 45 rows")
-
-
-@pytest.mark.parametrize(
-    ("does", "status", "reason"),
-    [
-        (_publish_and_say_nothing, Status.DONE, ""),
-        (_publish_elsewhere, Status.FAILED, "a worker says that version"),
-        (_say_nothing, Status.FAILED, "the task ended as Completed, and what came of it was lost with its worker"),
-    ],
-)
 def test_what_the_store_has_is_done_whatever_became_of_the_workers(
-    server, small_study: Path, tmp_path: Path, does, status: Status, reason: str, monkeypatch: pytest.MonkeyPatch
+    server, small_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prefect import task
     from prefect.cache_policies import NO_CACHE
     from support.servers.prefect_runs import extract_in_a_flow
 
     from flows.clusters.settings import LocalCluster
+    from storyframes.store.layout import create_store
     from tasks.planning.plan import plan_extraction
     from tasks.study.load import load_study
 
     asked = request(small_study, tmp_path / "features", session_ids=["s0001"], only=["frames"])
-    from storyframes.store.layout import create_store
-
     monkeypatch.setattr("flows.on_cluster.PATIENCE_S", 0)
     create_store(asked.features)
-    plan = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection)
-    (outcome,) = extract_in_a_flow(
-        plan.units, LocalCluster(cpus=1), lambda outcome: None, task(does, cache_policy=NO_CACHE)
+    (clock,) = plan_extraction(load_study(small_study), asked.features, asked.load_settings(), asked.selection).units
+    names = ("published", "elsewhere", "silent")
+    outcomes = extract_in_a_flow(
+        [replace(clock, source=replace(clock.source, session_id=name)) for name in names],
+        LocalCluster(cpus=1),
+        lambda outcome: None,
+        task(_answer_wrongly, cache_policy=NO_CACHE),
     )
-    assert (outcome.status, outcome.rows > 0) == (status, status is Status.DONE)
-    assert outcome.reason.startswith(reason) if reason else not outcome.reason
-    (entry,) = record_status.scan(local(tmp_path / "features"))
-    assert entry.status is status
+    found = {outcome.session_id: outcome for outcome in outcomes}
+    assert (found["published"].status, found["published"].rows, found["published"].reason) == (Status.DONE, 45, "")
+    assert found["elsewhere"].reason.startswith("a worker says that version")
+    assert found["silent"].reason.startswith(
+        "the task ended as Completed, and what came of it was lost with its worker"
+    )
+    entries = {entry.session_id: entry.status for entry in record_status.scan(local(tmp_path / "features"))}
+    expected = {"published": Status.DONE, "elsewhere": Status.FAILED, "silent": Status.FAILED}
+    assert {name: outcome.status for name, outcome in found.items()} == entries == expected
 
 
 @pytest.mark.usefixtures("given_up_at_once")
