@@ -232,7 +232,7 @@ def test_a_second_extraction_needs_no_server_and_changes_nothing(demo, tmp_path:
 @pytest.mark.slow
 def test_one_feature_of_one_session_by_force(demo, shared_server) -> None:
     folder, _ = demo
-    forced = ("--session", "p01-s02", "--features", "opensmile", "--force", "--config", folder / "storyframes.toml")
+    forced = ("--session", "p01-s02", "--features", "opensmile", "--force", *ONE_WORKER)
     result = storyframes("extract", folder / "study", folder / "features", *forced, environment=shared_server)
     assert result.returncode == 0
     assert "1 feature is due, 1 needs nothing done" in result.stderr
@@ -351,9 +351,10 @@ def read_until(terminal: int, wanted: bytes) -> None:
 def test_the_last_runs_and_how_they_ended(study_copy: Path, tmp_path: Path) -> None:
     (study_copy / "openface/p01-s01.csv.gz").write_bytes(b"nonsense")
     root = tmp_path / "features"
-    assert storyframes("extract", study_copy, root, "--features", "openface", "--session", "p01-s01").returncode == 1
+    arguments = ("extract", str(study_copy), str(root), *ONE_WORKER, "--features")
+    assert storyframes(*arguments, "openface", "--session", "p01-s01").returncode == 1
     killed = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(root), "--features", "resnet50"],
+        [sys.executable, "-m", "flows.cli", *arguments, "resnet50"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,8 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     recorded: Path,
     tmp_path: Path,
     number: signal.Signals,
+    own_state: Mapping[str, str],
+    shared_server: Mapping[str, str],
 ) -> None:
     root = tmp_path / "features"
     ask = request(small_study, root, openface(tmp_path, recorded, "exec sleep 1000"))
@@ -134,7 +137,7 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     command += ["--features", "openface", "--features", "opensmile"]
     # Whatever it starts inherits this mark.
     mark = f"STORYFRAMES_TEST_MARK={tmp_path}"
-    environment = os.environ | dict([mark.split("=", 1)])
+    environment = os.environ | own_state | dict([mark.split("=", 1)])
     run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     pids = tmp_path / "pids"
     wait_for(lambda: pids.exists() and pids.read_text())
@@ -143,10 +146,9 @@ def test_a_flow_that_is_killed_leaves_no_process_and_the_next_one_goes_on(
     assert run.returncode == (143 if number is signal.SIGTERM else -number)
     wait_for(lambda: not marked(mark), "something outlived the run")
     assert not list(maintenance.verify(local(root)))
-    again = request(small_study, root, only=["openface", "opensmile"])
-    result = subprocess.run(
-        [*command[:-6], "--config", str(again.config), *command[-4:]], cwd=ROOT, capture_output=True, text=True
-    )
+    again = request(small_study, root, {"cluster": {"cpus": 1}}, only=["openface", "opensmile"])
+    command = [*command[:-6], "--config", str(again.config), *command[-4:]]
+    result = subprocess.run(command, cwd=ROOT, env=os.environ | shared_server, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert " 0 failed" in result.stdout
     assert FeatureStore(root).features("s0001") == ["frames", "openface", "opensmile"]
@@ -170,13 +172,14 @@ def test_the_server_restarted_in_mid_run_costs_nothing(
     small_study: Path,
     recorded: Path,
     tmp_path: Path,
+    own_state: Mapping[str, str],
 ) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}/api"
     environment = os.environ | {
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": f"{own_state['XDG_STATE_HOME']}/storyframes/prefect",  # its database has this very name
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
     }

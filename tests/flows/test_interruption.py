@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.commands import ONE_WORKER
 
 ROOT = Path(__file__).parents[2]
 _SEEN = {"capture_output": True, "text": True, "cwd": ROOT}
@@ -83,7 +84,7 @@ def test_a_command_that_still_starts_ends_without_a_traceback(tmp_path: Path, nu
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["starting a Prefect server", "planning", "are due"])
 def test_an_extraction_says_that_the_next_one_goes_on(demo_study: Path, tmp_path: Path, when: str) -> None:
-    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames"]
+    arguments = ["extract", demo_study, tmp_path / "features", "--features", "frames", *ONE_WORKER]
     command = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     shown = ""
     for line in command.stderr:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import ONE_WORKER
 from support.processes import alive, children, wait_for
 from support.tools.openface_tools import script
 
@@ -86,6 +87,7 @@ def test_when_the_reaper_is_killed_too_the_next_run_removes_it(
     os.kill(pids[1], signal.SIGKILL)
     (left,) = outputs(temporary)
     command = [sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "frames"]
+    command += ["--session", "p01-s01", *ONE_WORKER]
     environment = os.environ | {"TMPDIR": str(temporary)} | shared_server
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     assert not left.exists()
@@ -120,7 +122,7 @@ def test_the_output_goes_with_the_command(
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     command = [
         sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "openface",
-        "--session", "p01-s01", "--config", str(config),
+        "--session", "p01-s01", "--config", str(config), *ONE_WORKER,
     ]  # fmt: skip
     main, pids = start(command, temporary, tmp_path)
     main.send_signal(deadly)

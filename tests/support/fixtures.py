@@ -56,6 +56,19 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[
 
 
 @pytest.fixture
+def own_state(tmp_path: Path) -> Mapping[str, str]:
+    """The environment of a command that has a server of its own while this process has one.
+
+    Its database is a copy of the one that tests/run.py made; in the common folder, which is in use, it would be made
+    anew, for ten seconds of a processor.
+    """
+    folder = tmp_path / "own-state"
+    if prepared := os.environ.get("STORYFRAMES_TEST_STATE"):
+        shutil.copytree(prepared, folder)
+    return {"XDG_STATE_HOME": str(folder)}
+
+
+@pytest.fixture
 def private() -> Iterator[None]:
     """What is made is its owner's alone, as with the command in a process of its own."""
     before = os.umask(0o077)
