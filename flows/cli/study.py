@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from flows.cli.terminal import (
     console,
     error_console,
     fail,
+    is_terminal,
     show_json,
     usage_errors,
 )
@@ -155,18 +157,25 @@ def _root() -> None:
 
 @import_app.command("labels")
 def import_labels(
-    file: Annotated[
-        Path, typer.Argument(help="ELAN's .eaf, Praat's .TextGrid, or a .csv (audformat's, wide or long).")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="ELAN's .eaf, Praat's .TextGrid, a sheet (.xlsx, .csv); also a pattern, as '*.eaf'."
+        ),
     ],
     to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
     map_: Annotated[
         list[str] | None,
         typer.Option(
-            "--map", metavar="TIER=SCHEME", help="Also TIER=SCHEME:TYPE, where the scheme is new. Repeatable."
+            "--map",
+            metavar="TIER=SCHEME",
+            help="Also TIER=SCHEME:TYPE or TIER=SCHEME:TYPE:MIN..MAX, where the scheme is new; of a sheet's other "
+            "columns COLUMN=@file (whose name says the session), @session, @rater, @person, @confidence, @start, @end, "
+            "@duration, @time, @tier, @value. Repeatable.",
         ),
     ] = None,
     skip: Annotated[list[str] | None, typer.Option(help="A tier to leave out; '*': all that are not mapped.")] = None,
-    session: Annotated[str | None, typer.Option(help="The session that the file is of.")] = None,
+    session: Annotated[str | None, typer.Option(help="The session that all labels are of.")] = None,
     session_from: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Where the name says it: '{session}_annotated.eaf'.")
     ] = None,
@@ -177,47 +186,104 @@ def import_labels(
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Where a CSV's labels begin, if the column is not called start_s."),
+        typer.Option(metavar="COLUMN", help="Where a sheet's labels begin, if the column is not called start_s."),
     ] = None,
     end: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where they end.")] = None,
     duration: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="How long they are, in place of --end.")
     ] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The moments of a sheet's labels or curves.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Rows per second of a sheet of curves without times.")
+    ] = None,
+    sheet: Annotated[str | None, typer.Option(help="Of a workbook with several.")] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Of a CSV's times: s or ms, where the columns' names do not say it.")
+        str | None, typer.Option(help="Of a sheet's times: s or ms, where the columns' names do not say it.")
     ] = None,
     no_times: Annotated[
         bool, typer.Option("--no-times", help="The labels are of whole sessions, although columns look like times.")
     ] = False,
     offset: Annotated[float | None, typer.Option(help="Seconds to add to every time.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the rows that would be written, and write nothing.")
+    ] = False,
 ) -> None:
-    """Add labels to a study from a file of annotations; nothing is written unless all of it can be."""
+    """Add labels to a study from files of annotations; nothing is written unless all of it can be."""
+    from tasks.study.csv_text import csv_bytes
     from tasks.study.importers.annotation_file import ImportFaultError
-    from tasks.study.importers.import_labels import Import, import_labels, parse_map, read_annotations
-    from tasks.study.importers.label_table import TimeColumns
+    from tasks.study.importers.import_labels import Import, import_labels, read_all, unmapped_tiers
+    from tasks.study.importers.mapping import Role, proposals
 
     if session and session_from:
         fail("give either --session or --session-from", 2)
     with usage_errors():
         try:
+            paths, pairs, skipped = _matching(files), map_ or [], skip or []
+            said = {Role.START: start, Role.END: end, Role.DURATION: duration, Role.TIME: time}
+            read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
+            unmapped = dict.fromkeys(name for file in read for name in unmapped_tiers(file, targets, skipped))
+            if unmapped and sys.stdin.isatty() and is_terminal():
+                asked = {name: _ask(name, text) for name, text in proposals(read, unmapped).items()}
+                pairs = [*pairs, *(f"{name}={answer}" for name, answer in asked.items() if answer != _SKIP)]
+                skipped = [*skipped, *(name for name, answer in asked.items() if answer == _SKIP)]
+                read, targets = read_all(paths, pairs, said, unit=unit, rate=rate, sheet=sheet)
             how = Import(
-                parse_map(map_ or []), skip or [], session, session_from, rater, person, track, offset, no_times
+                targets=targets,
+                skip=skipped,
+                session_id=session,
+                session_from=session_from,
+                rater_id=rater,
+                person_id=person,
+                track=track,
+                offset_s=offset,
+                no_times=no_times,
             )
-            columns = TimeColumns(start or "", end or "", duration or "")
-            read = read_annotations(file, unit, columns if columns.names else None)
-            imported = import_labels(read, how, to)
+            imported = import_labels(read, how, to, is_dry=dry_run)
         except ImportFaultError as error:
             fail(str(error), 2)
-    for remark in read.remarks:
-        error_console().print(f"[yellow]look at[/] {escape(f'{read.name}: {remark}')}")
+    remarks = [f"{file.name}: {remark}" for file in read for remark in file.remarks]
+    for remark in [*remarks, *imported.remarks]:
+        error_console().print(f"[yellow]look at[/] {escape(remark)}")
     shown = console()
+    if dry_run:
+        for table, rows in imported.rows.items():
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+            if rows:
+                content = csv_bytes(columns, ([row.get(name, "") for name in columns] for row in rows))
+                shown.out(f"{table}:\n{content.decode()}", highlight=False)
     for scheme in imported.schemes:
         labels = f", with {counted(len(scheme.labels), 'label')}" if scheme.labels else ""
-        shown.print(f"new scheme {escape(scheme.name)}: {scheme.type}{labels}")
+        limits = "" if scheme.minimum is None else f" from {scheme.minimum:g} to {scheme.maximum:g}"
+        shown.print(f"new scheme {escape(scheme.name)}: {scheme.type}{limits}{labels}")
     total = counted(sum(imported.labels.values()), "label")
     schemes = ", ".join(f"{name} {count}" for name, count in imported.labels.items())
     sessions = counted(len(imported.sessions), "session")
-    shown.print(f"{total} ({escape(schemes)}) of {sessions}; times read as {read.unit}")
+    units = ", ".join(dict.fromkeys(file.unit for file in read))
+    shown.print(f"{total} ({escape(schemes)}) of {sessions}; times read as {units}")
+    if dry_run:
+        shown.print("nothing is written; without --dry-run it would be")
+
+
+_SKIP = "skip"
+
+
+def _ask(name: str, proposal: str) -> str:
+    """What a person at the terminal says that a tier or a column is."""
+    return str(typer.prompt(f"{name}: SCHEME[:TYPE[:MIN..MAX]], @role or {_SKIP}", default=proposal)).strip()
+
+
+def _matching(paths: list[Path]) -> list[Path]:
+    """The files, those of a quoted pattern (``'*.eaf'``) by name."""
+    matching: list[Path] = []
+    for path in paths:
+        is_pattern = not path.exists() and any(sign in path.name for sign in "*?[")
+        matches = sorted(path.parent.glob(path.name)) if is_pattern else [path]
+        if not matches:
+            fail(f"{path}: finds no file", 2)
+        matching += matches
+    return list(dict.fromkeys(matching))
 
 
 def sync(

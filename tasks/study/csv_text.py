@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 _LINE = re.compile(r"[^\n]*+\n?")
 _SEP_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\n', re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"\n]*+(?:""[^"\n]*+)*+"')
-_SEPARATORS = (",", ";", "\t")
+SEPARATORS = ",;\t"
+"""What spreadsheets write between two columns."""
 # A letter of UTF-8 that is not of ASCII.
 _UTF8_LETTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 # Of Windows-1252: western letters, and Word's quotes, dashes and dots. Its letters from 0x80 to 0x9f are left out: on
@@ -82,7 +83,7 @@ def _is_windows_1252(content: bytes) -> bool:
     return unusual <= _WESTERN | _WESTERN_SIGNS
 
 
-def separator_of(text: str) -> tuple[tuple[int, int], str]:
+def separator_of(text: str, signs: str = SEPARATORS) -> tuple[tuple[int, int], str]:
     """Where the header begins (place and line), and the separator of its columns.
 
     Raises:
@@ -93,7 +94,7 @@ def separator_of(text: str) -> tuple[tuple[int, int], str]:
     lines = enumerate(text.split("\n"), start=1)
     number, header = next(((number, line) for number, line in lines if line.strip()), (1, ""))
     unquoted = _QUOTED.sub("", header)
-    separators = [sign for sign in _SEPARATORS if sign in unquoted]
+    separators = [sign for sign in signs if sign in unquoted]
     if not separators and "|" in unquoted:
         raise NotTextError("its columns are separated by '|', not by commas", number)
     return (0, 1), separators[0] if len(separators) == 1 else ","

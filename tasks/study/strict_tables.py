@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.study.csv_text import NotTextError, decode, records_of, separator_of
+from tasks.study.csv_text import SEPARATORS, NotTextError, decode, records_of, separator_of
 
 _FIRST_ROW = 2  # below the header
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_NAMES = {",": "comma", ";": "semicolon", "\t": "tab"}
+_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _COMMA = re.compile(r"\s*[+-]?(\d+),(\d+)\s*")
 _POINT = re.compile(r"\s*[+-]?\d+\.\d+\s*")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -63,14 +63,15 @@ class Table:
     separator: str = ","  # between a row's fields; a comma for Parquet, which has no decimal commas
 
 
-def read_table(path: Path, *, has_text: bool = False) -> Table:
+def read_table(path: Path, *, has_text: bool = False, separators: str = SEPARATORS) -> Table:
     """The table at ``path``, CSV or Parquet by its suffix.
 
     Args:
         has_text: one of its columns has prose, whose commas and line breaks are easily left unquoted.
+        separators: the signs that may separate the columns of a CSV.
     """
     try:
-        return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, has_text)
+        return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, has_text, separators)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         return _unreadable(f"{path.name} cannot be read: {reason}")
@@ -133,10 +134,10 @@ def _read_parquet(path: Path) -> Table:
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(path: Path, has_text: bool) -> Table:
+def _read_csv(path: Path, has_text: bool, separators: str) -> Table:
     try:
         text, remarks = decode(path.read_bytes())
-        begin, separator = separator_of(text)
+        begin, separator = separator_of(text, separators)
     except NotTextError as error:
         return _unreadable(f"{path.name} cannot be read: {error}", error.line)
     if separator != ",":

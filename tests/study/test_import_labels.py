@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from praatio import textgrid
 
 from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
-from tasks.study.importers.import_labels import Import, Target, import_labels, parse_map, read_annotations, session_from
-from tasks.study.importers.label_table import TimeColumns
+from tasks.study.importers.import_labels import Import, import_labels, read_annotations
+from tasks.study.importers.label_table import SheetOptions, TimeColumns
+from tasks.study.importers.mapping import Target, parse_map
+from tasks.study.importers.owners import session_from
 from tasks.study.labels import Label, Scheme, SchemeType
 from tasks.study.load import StudyError, load_study
 
@@ -43,7 +45,7 @@ def found(file: AnnotationFile) -> list[tuple[str, str, float | None, float | No
 def refused(path: Path, unit: str | None = None) -> str:
     """Why the file, or a tier of it, cannot be imported."""
     try:
-        return "; ".join(read_annotations(path, unit).faults.values())
+        return "; ".join(read_annotations(path, SheetOptions(unit)).faults.values())
     except ImportFaultError as error:
         return str(error)
 
@@ -51,7 +53,7 @@ def refused(path: Path, unit: str | None = None) -> str:
 def run(study: Path, path: Path, *pairs: str, **how: object) -> str:
     """Import; what is refused, or empty."""
     try:
-        import_labels(read_annotations(path), Import(parse_map(pairs), **how), study)
+        import_labels([read_annotations(path)], Import(targets=parse_map(pairs)[0], **how), study)
     except ImportFaultError as error:
         return str(error)
     return ""
@@ -309,7 +311,6 @@ def test_what_audformat_wrote_is_read_back(tmp_path: Path, study: Path) -> None:
     )
     assert found(whole) == [("mood", "glad", None, None)]
     path = tmp_path / "db" / "db.parts.csv"
-    assert "of which session is it" in run(study, path, "mood=mood:nominal", "level=level:interval")
     assert run(study, path, "mood=mood:nominal", "level=level:interval", session_from="wav/{session}.wav") == ""
     assert {(one.session_id, one.scheme, one.value) for one in load_study(study).labels} == {
         ("s1", "mood", "glad"),
@@ -402,8 +403,8 @@ def test_what_is_no_table_of_labels(tmp_path: Path, content: str, unit: str | No
 
 def test_a_unit_that_is_said_holds(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("start,end,mood\n500,1000,glad\n")
-    assert found(read_annotations(tmp_path / "x.csv", "ms")) == [("mood", "glad", 0.5, 1.0)]
-    assert found(read_annotations(tmp_path / "x.csv", "s")) == [("mood", "glad", 500.0, 1000.0)]
+    assert found(read_annotations(tmp_path / "x.csv", SheetOptions("ms"))) == [("mood", "glad", 0.5, 1.0)]
+    assert found(read_annotations(tmp_path / "x.csv", SheetOptions("s"))) == [("mood", "glad", 500.0, 1000.0)]
     eaf(tmp_path / "x.eaf", mood=[(0, 1, "x")])
     assert "its format says the unit" in refused(tmp_path / "x.eaf", "s")
 
@@ -460,7 +461,7 @@ def test_numbers_that_are_no_times_are_left_out_as_asked(tmp_path: Path, study: 
 )
 def test_columns_of_times_can_be_named(tmp_path: Path, content: str, unit: str | None, columns: dict[str, str]) -> None:
     (tmp_path / "x.csv").write_text(content)
-    file = read_annotations(tmp_path / "x.csv", unit, TimeColumns(**columns))
+    file = read_annotations(tmp_path / "x.csv", SheetOptions(unit, TimeColumns(**columns)))
     assert found(file) == [("mood", "glad", 0.5, 2.0), ("mood", "sad", 2.0, 3.5)]
 
 
@@ -480,7 +481,7 @@ def test_columns_of_times_that_cannot_be(
 ) -> None:
     (tmp_path / "x.csv").write_text("onset,stop_ms,mood\n0,1,glad\n")
     with pytest.raises(ImportFaultError, match=re.escape(message)):
-        read_annotations(tmp_path / "x.csv", unit, TimeColumns(**columns))
+        read_annotations(tmp_path / "x.csv", SheetOptions(unit, TimeColumns(**columns)))
 
 
 def test_a_file_that_has_times_is_not_imported_without_them(tmp_path: Path, study: Path) -> None:
@@ -529,14 +530,14 @@ def test_a_tier_that_is_not_mapped_is_listed_and_refused(tmp_path: Path, study: 
     assert [label.value for label in load_study(study).labels] == ["sad"]
 
 
-@pytest.mark.parametrize("pair", ["mood", "=x", "mood=", "mood=a b", "mood=x:number", "mood=x:curve"])
+@pytest.mark.parametrize("pair", ["mood", "=x", "mood=", "mood=a b", "mood=x:number"])
 def test_what_is_no_mapping(pair: str) -> None:
     with pytest.raises(ImportFaultError, match="write tier=scheme, or tier=scheme:type"):
         parse_map([pair])
 
 
 def test_a_tiers_name_may_hold_anything() -> None:
-    assert parse_map(["a=b:c=mood:text"]) == {"a=b:c": Target("mood", SchemeType.TEXT)}
+    assert parse_map(["a=b:c=mood:text"]) == ({"a=b:c": Target("mood", SchemeType.TEXT)}, {})
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
 
-from tasks.study.labels import listed
+from tasks.study.labels import SchemeType, listed
 
 
 class ImportFaultError(Exception):
@@ -41,10 +43,19 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Tier:
-    """One tier of a file; ``vocabulary`` has the allowed values, where the file names them."""
+    """One tier of a file.
+
+    Attributes:
+        name: its name.
+        vocabulary: the allowed values, where the file names them.
+        type, minimum, maximum: of its values, where the file says them.
+    """
 
     name: str
     vocabulary: tuple[str, ...] = ()
+    type: SchemeType | None = None
+    minimum: float | None = None
+    maximum: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,7 @@ class AnnotationFile:
         origins_s: where the media of the file begin on its clock, if not at 0.
         decimal_commas: whether numbers among the values have a decimal comma, by the other cells of the file.
         columns: of a table, the names in its header.
+        media: the names of the recordings that the file as a whole is of, where it names them.
         possible_times: columns of a table without known times that may be times: by each, the columns that it is a
             start or an end to, itself where its cells are times, and the empty name where its own name says so.
     """
@@ -74,7 +86,29 @@ class AnnotationFile:
     origins_s: tuple[float, ...] = ()
     decimal_commas: bool = False
     columns: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
     possible_times: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses a document type, in which alone entities can be declared: they could grow without end."""
+
+    def doctype(self, _name: str, _public: str | None, _system: str | None) -> None:
+        raise ValueError("a document type")
+
+
+def read_xml(path: Path, what: str) -> ElementTree.Element:
+    """The root of an XML file without a document type.
+
+    Raises:
+        ImportFaultError: it is no such XML, so it is not ``what``.
+        OSError: it cannot be read.
+    """
+    try:
+        parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314 - see _NoDoctype
+        return ElementTree.parse(path, parser).getroot()  # noqa: S314
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise ImportFaultError(f"{path.name}: is not XML, so {what}") from None
 
 
 NO_TIMES = "no times"  # the unit of a file that has none

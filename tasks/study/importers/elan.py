@@ -16,6 +16,7 @@ from tasks.study.importers.annotation_file import (
     backwards,
     overlaps,
     places,
+    read_xml,
     without_empty,
 )
 
@@ -30,6 +31,7 @@ class _Raw:
     start_ms: int | None
     end_ms: int | None
     parent: str = ""
+    rater: str | None = None
 
 
 def read_elan(path: Path) -> AnnotationFile:
@@ -39,10 +41,7 @@ def read_elan(path: Path) -> AnnotationFile:
         ImportFaultError: it is no .eaf, its times are not in milliseconds, or an annotation has no time.
         OSError: it cannot be read.
     """
-    try:
-        root = ElementTree.parse(path).getroot()  # noqa: S314 - expat refuses entities that grow without end
-    except (ElementTree.ParseError, ValueError, LookupError):
-        raise ImportFaultError(f"{path.name}: is not XML, so no .eaf: can ELAN open it?") from None
+    root = read_xml(path, "no .eaf: can ELAN open it?")
     if root.tag != "ANNOTATION_DOCUMENT":
         raise ImportFaultError(f"{path.name}: is XML, but no .eaf: its first element is not ANNOTATION_DOCUMENT")
     header = root.find("HEADER")
@@ -65,6 +64,7 @@ def read_elan(path: Path) -> AnnotationFile:
         (*empty, *overlaps(annotations)),
         backwards(annotations) | faults,
         tuple(dict.fromkeys(origins)) if any(origins) else (),
+        media=tuple(media.get("MEDIA_URL", "") for media in root.iterfind("HEADER/MEDIA_DESCRIPTOR")),
     )
 
 
@@ -72,7 +72,7 @@ def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
     slots = {slot.attrib["TIME_SLOT_ID"]: slot.get("TIME_VALUE") for slot in root.iterfind("TIME_ORDER/TIME_SLOT")}
     raw: dict[str, _Raw] = {}
     for tier in root.iterfind("TIER"):
-        tier_name = tier.attrib["TIER_ID"]
+        tier_name, rater = tier.attrib["TIER_ID"], (tier.get("ANNOTATOR") or "").strip() or None
         for number, annotation in enumerate(tier.iterfind("ANNOTATION/*"), start=1):
             value = annotation.findtext("ANNOTATION_VALUE") or ""
             place = f"tier {tier_name!r}, annotation {number}"
@@ -81,11 +81,11 @@ def _annotations(name: str, root: ElementTree.Element) -> dict[str, _Raw]:
                 raise ImportFaultError(f"{name}: {place}: has the ANNOTATION_ID of {raw[identity].place}")
             if annotation.tag == "REF_ANNOTATION":
                 parent = annotation.attrib["ANNOTATION_REF"]
-                raw[identity] = _Raw(tier_name, place, value, None, None, parent)
+                raw[identity] = _Raw(tier_name, place, value, None, None, parent, rater)
             else:
                 times = [slots[annotation.attrib[f"TIME_SLOT_REF{which}"]] for which in (1, 2)]
                 start_ms, end_ms = (None if time is None else int(time) for time in times)
-                raw[identity] = _Raw(tier_name, place, value, start_ms, end_ms)
+                raw[identity] = _Raw(tier_name, place, value, start_ms, end_ms, rater=rater)
     return raw
 
 
@@ -108,7 +108,8 @@ def _timed(name: str, raw: Mapping[str, _Raw]) -> tuple[list[Annotation], dict[s
         elif owner.start_ms is None or owner.end_ms is None:
             timeless.setdefault(tier, []).append(place)
         else:
-            timed.append(Annotation(tier, annotation.value, owner.start_ms / 1000, owner.end_ms / 1000, place))
+            start_s, end_s = owner.start_ms / 1000, owner.end_ms / 1000
+            timed.append(Annotation(tier, annotation.value, start_s, end_s, place, rater_id=annotation.rater))
     faults = {tier: f"{places(names)}: has no time of its own: give it one in ELAN" for tier, names in timeless.items()}
     rule = "are several in one annotation of another tier, so none has a time of its own: give them times in ELAN"
     return timed, faults | {tier: f"{places(names)}: {rule}" for tier, names in shared.items()}

@@ -5,24 +5,27 @@ The user says which tier is which scheme, and of which session a file is; nothin
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from storyframes.store.layout import ID_PATTERN
 from tasks.study.changed_tables import TableChangeError, open_table, problems_with, put_in_place
 from tasks.study.importers.annotation_file import (
     NO_TIMES,
     Annotation,
     AnnotationFile,
     ImportFaultError,
+    Tier,
     places,
 )
+from tasks.study.importers.curve_files import CurveFile, check_curves, curve_files, write_curves
 from tasks.study.importers.elan import read_elan
-from tasks.study.importers.label_table import UNITS, TimeColumns, no_header, read_label_table
+from tasks.study.importers.label_table import UNITS, SheetOptions, TimeColumns, no_header, read_label_table
+from tasks.study.importers.mapping import TIMES, Role, Target, as_options, parse_map, proposals, range_in_name
+from tasks.study.importers.owners import Owners, Said
 from tasks.study.importers.praat import read_textgrid
+from tasks.study.importers.sheet import SHEETS, read_sheet
 from tasks.study.labels import EMPATHY, Scheme, SchemeType
 from tasks.study.load import Study, load_study
 from tasks.study.problems import shortened
@@ -32,154 +35,157 @@ from tasks.study.table_rows import TableRows
 READERS: dict[str, Callable[[Path], AnnotationFile]] = {
     ".eaf": read_elan,
     ".textgrid": read_textgrid,
-    ".csv": read_label_table,
 }
-"""By suffix in small letters, the function that reads such a file."""
+"""By suffix in small letters, the function that reads such a file of an annotation program."""
+TABLES = (".csv", ".tsv", ".txt", *SHEETS)
 ALL_OTHERS = "*"
 _LABEL_COLUMNS = ("session_id", "scheme", "value", "start_s", "end_s")
 
 
-def read_annotations(path: Path, unit: str | None = None, time_columns: TimeColumns | None = None) -> AnnotationFile:
+def read_annotations(path: Path, options: SheetOptions | None = None) -> AnnotationFile:
     """The annotations at ``path``.
 
     Args:
-        path: .eaf, .TextGrid or .csv.
-        unit: of a CSV's times: s or ms; None where the user gives none.
-        time_columns: the columns of a CSV that are times; None where they have the usual names.
+        path: .eaf, .TextGrid, or a sheet: .csv, .tsv, .txt, .xlsx.
+        options: what the user says of a sheet; None where it is as usual.
 
     Raises:
         ImportFaultError: it has another suffix, or is not as a file of this format should be.
         OSError: it cannot be read.
     """
-    suffix = path.suffix.lower()
-    if unit is not None and unit not in UNITS:
-        raise ImportFaultError(f"--unit {unit}: there are {' and '.join(UNITS)}")
-    if suffix == ".csv":
-        return read_label_table(path, unit, time_columns)
-    if unit is not None:
+    suffix, options = path.suffix.lower(), options or SheetOptions()
+    if options.unit is not None and options.unit not in UNITS:
+        raise ImportFaultError(f"--unit {options.unit}: there are {' and '.join(UNITS)}")
+    if suffix in TABLES:
+        return read_label_table(read_sheet(path, options.sheet), path, options)
+    if options.unit is not None:
         raise ImportFaultError(f"{path.name}: its format says the unit of its times: leave --unit out")
-    if time_columns is not None:
-        raise ImportFaultError(f"{path.name}: has no columns: leave --start, --end and --duration out")
+    if options != SheetOptions():
+        raise ImportFaultError(
+            f"{path.name}: has no columns: leave --start, --end, --duration, --time, --rate, --sheet and @roles out"
+        )
     if suffix not in READERS:
-        raise ImportFaultError(f"{path.name}: labels are read from .eaf (ELAN), .TextGrid (Praat) and .csv")
+        raise ImportFaultError(
+            f"{path.name}: labels are read from .eaf (ELAN), .TextGrid (Praat) and sheets ({', '.join(TABLES)})"
+        )
     return READERS[suffix](path)
+
+
+def read_all(
+    paths: Sequence[Path],
+    pairs: Sequence[str],
+    times: Mapping[Role, str | None],
+    *,
+    unit: str | None = None,
+    rate: float | None = None,
+    sheet: str | None = None,
+) -> tuple[list[AnnotationFile], dict[str, Target]]:
+    """The files, and the targets of their tiers.
+
+    Args:
+        paths: of the files.
+        pairs: as ``--map`` has them.
+        times: the columns that are times, by role, which ``pairs`` may name as well; None where the user names none.
+        unit, rate, sheet: see :class:`SheetOptions`.
+
+    Raises:
+        ImportFaultError: a file, or what is said of it, is wrong.
+        OSError: a file cannot be read.
+    """
+    targets, roles = parse_map(pairs)
+    columns = {role: column for role, column in times.items() if column}
+    columns |= {role: column for column, role in roles.items()}
+    start, end, duration, moment = (columns.get(role) or "" for role in TIMES)
+    said = TimeColumns(start, end, duration, moment)
+    options = SheetOptions(unit, said if said.names else None, roles, rate, sheet)
+    return [read_annotations(path, options) for path in paths], targets
 
 
 # --- what the user says of the file ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Target:
-    """The scheme of a tier's values; ``type`` is None where the study's tables have it."""
-
-    scheme: str
-    type: SchemeType | None = None
+def unmapped_tiers(file: AnnotationFile, targets: Mapping[str, Target], skip: Sequence[str]) -> list[str]:
+    """The tiers of the file that are neither mapped nor skipped."""
+    names = dict.fromkeys(tier.name for tier in file.tiers)
+    return [] if ALL_OTHERS in skip else [name for name in names if name not in (*targets, *skip)]
 
 
-def parse_map(pairs: Sequence[str]) -> dict[str, Target]:
-    """The targets by tier, of ``--map tier=scheme`` and ``--map tier=scheme:type``.
-
-    Raises:
-        ImportFaultError: an option has another form, or a tier is mapped twice.
-    """
-    targets: dict[str, Target] = {}
-    for pair in pairs:
-        tier, sign, target = pair.rpartition("=")
-        scheme, _, type_ = target.partition(":")
-        kinds = [kind.value for kind in SchemeType if kind is not SchemeType.CURVE]
-        if not sign or not tier or not ID_PATTERN.fullmatch(scheme) or (type_ and type_ not in kinds):
-            raise ImportFaultError(
-                f"--map {pair}: write tier=scheme, or tier=scheme:type with one of {', '.join(kinds)}"
-            )
-        if tier in targets:
-            raise ImportFaultError(f"--map {pair}: the tier {tier!r} is mapped already")
-        targets[tier] = Target(scheme, SchemeType(type_) if type_ else None)
-    return targets
-
-
-def check_tiers(file: AnnotationFile, targets: Mapping[str, Target], skip: Sequence[str]) -> None:
-    """Check that every tier of the file is mapped or skipped, and that every mapped or skipped tier exists.
+def check_tiers(files: Sequence[AnnotationFile], targets: Mapping[str, Target], skip: Sequence[str]) -> None:
+    """Check that every tier is mapped or skipped, and that every mapped or skipped tier is in one of the files.
 
     Raises:
         ImportFaultError: naming the tiers.
     """
-    counts = Counter(tier.name for tier in file.tiers)
-    absent = [name for name in (*targets, *skip) if name not in counts and name != ALL_OTHERS]
-    if absent:
-        tiers = ", ".join(map(repr, counts)) or "none"
-        raise ImportFaultError(f"{file.name}: has no tier {', '.join(map(repr, absent))}; its tiers are {tiers}")
-    both = [name for name in targets if name in skip]
-    if both:
-        raise ImportFaultError(f"{file.name}: mapped and skipped: {', '.join(map(repr, both))}")
-    twice = [name for name, count in counts.items() if count > 1 and name in targets]
-    if twice:
-        raise ImportFaultError(
-            f"{file.name}: has several tiers of the name {', '.join(map(repr, twice))}: give each a name of its own"
-        )
-    if ALL_OTHERS not in skip and (unmapped := [name for name in counts if name not in (*targets, *skip)]):
-        raise ImportFaultError(
-            f"{file.name}: not mapped: {', '.join(map(repr, unmapped))}. "
-            f"Say --map TIER=SCHEME or --skip TIER for each, or --skip '{ALL_OTHERS}' for all others"
-        )
+    every = dict.fromkeys(tier.name for file in files for tier in file.tiers)
+    first = files[0].name if len(files) == 1 else f"{len(files)} files"
+    if absent := [name for name in (*targets, *skip) if name not in every and name != ALL_OTHERS]:
+        tiers = ", ".join(map(repr, every)) or "none"
+        raise ImportFaultError(f"{first}: has no tier {', '.join(map(repr, absent))}; its tiers are {tiers}")
+    if both := [name for name in targets if name in skip]:
+        raise ImportFaultError(f"{first}: mapped and skipped: {', '.join(map(repr, both))}")
+    for file in files:
+        counts = Counter(tier.name for tier in file.tiers)
+        if twice := [name for name, count in counts.items() if count > 1 and name in targets]:
+            raise ImportFaultError(
+                f"{file.name}: has several tiers of the name {', '.join(map(repr, twice))}: give each a name of its own"
+            )
+        if unmapped := unmapped_tiers(file, targets, skip):
+            raise ImportFaultError(
+                f"{file.name}: not mapped: {', '.join(map(repr, unmapped))}. "
+                f"Say --map TIER=SCHEME or --skip TIER for each, or --skip '{ALL_OTHERS}' for all others; perhaps "
+                f"{as_options(proposals([file], unmapped))}"
+            )
 
 
-def session_from(pattern: str, name: str) -> str:
-    """The session's id in a file's name.
-
-    Args:
-        pattern: with ``{session}`` in the place of the session's id, and ``*`` for any text; it is compared with the
-            whole path where it has a ``/``, else with the path's last part.
-        name: the path.
-
-    Raises:
-        ImportFaultError: the name does not match.
-    """
-    if pattern.count("{session}") != 1:
-        raise ImportFaultError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
-    path = name.replace("\\", "/")
-    against = path if "/" in pattern else PurePosixPath(path).name
-    before, after = (re.escape(part).replace(r"\*", ".*") for part in pattern.split("{session}"))
-    match = re.fullmatch(f"{before}({ID_PATTERN.pattern}){after}", against)
-    if match is None:
-        raise ImportFaultError(f"--session-from {pattern}: does not fit {against!r}")
-    return match.group(1)
-
-
-@dataclass(frozen=True)
-class Import:
-    """The user's options for a file.
+@dataclass(frozen=True, kw_only=True)
+class Import(Said):
+    """The user's options for files.
 
     Attributes:
         targets: by tier, its scheme.
         skip: tiers that are left out; ``*``: all that are not mapped.
-        session_id, session_from: which session; at most one of them. Without them the file's rows must name it.
-        rater_id, person_id, track: of all labels; None where the file names them, or nobody does.
         offset_s: is added to every time; None where the user gives none.
         no_times: the labels are of whole sessions, although columns may look like times.
     """
 
     targets: Mapping[str, Target]
     skip: Sequence[str] = ()
-    session_id: str | None = None
-    session_from: str | None = None
-    rater_id: str | None = None
-    person_id: str | None = None
-    track: str | None = None
     offset_s: float | None = None
     no_times: bool = False
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """The names of the schemes, each once."""
+        return tuple(dict.fromkeys(target.scheme for target in self.targets.values()))
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What was written: the number of labels by scheme, the new schemes, and the sessions."""
+    """What was written, or would be.
+
+    Attributes:
+        labels: the number of labels by scheme; of a curve its moments.
+        schemes: the new ones.
+        sessions: their ids.
+        rows: by table, the new rows.
+        remarks: what was found out, or should be checked.
+    """
 
     labels: Mapping[str, int]
     schemes: tuple[Scheme, ...]
     sessions: tuple[str, ...]
+    rows: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
-def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
-    """Add a file's labels to the study at ``root``.
+def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, is_dry: bool = False) -> Imported:
+    """Add the labels of files to the study at ``root``: all of them or, where something is wrong, none.
+
+    Args:
+        files: as ``read_annotations`` reads them.
+        how: the user's options.
+        root: the study's folder.
+        is_dry: write nothing.
 
     Raises:
         ImportFaultError: an option is missing or wrong, or the study would not be valid with these labels; nothing is
@@ -187,8 +193,41 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
         StudyError: the study is not valid now.
         OSError: the tables cannot be written.
     """
-    check_tiers(file, how.targets, how.skip)
+    check_tiers(files, how.targets, how.skip)
     study = load_study(root)
+    chosen = {file.name: _chosen(file, how, study) for file in files}
+    new = _new_schemes(files, how, root, study)
+    schemes = {name: new.get(name) or study.schemes[name] for name in how.schemes}
+    for file in files:
+        chosen[file.name] = [_as_said(file, how, schemes, annotation) for annotation in chosen[file.name]]
+        for scheme in schemes.values():
+            of_scheme = [one for one in chosen[file.name] if how.targets[one.tier].scheme == scheme.name]
+            _check_values(file.name, scheme, of_scheme)
+    curves = {name for name, scheme in schemes.items() if scheme.type is SchemeType.CURVE}
+    owners = Owners(study, how)
+    rows = [_row(how, annotation, *owners.of(file, annotation)) for file in files for annotation in chosen[file.name]]
+    owners.check()
+    contents = curve_files([row for row in rows if row["scheme"] in curves])
+    rows = [row for row in rows if row["scheme"] not in curves]
+    added: dict[str, Sequence[Mapping[str, str]]] = {
+        "schemes": [_scheme_row(scheme) for scheme in new.values()],
+        "curves": [curve.row for curve in contents],
+        "labels": rows,
+    }
+    _write(root, {table: cells for table, cells in added.items() if cells}, contents, schemes, is_dry)
+    counts = Counter(row["scheme"] for row in rows)
+    for curve in contents:
+        counts[curve.row["scheme"]] += curve.moments
+    sessions = dict.fromkeys(row["session_id"] for row in [*rows, *added["curves"]])
+    return Imported(counts, tuple(new.values()), tuple(sessions), added, tuple(dict.fromkeys(owners.remarks)))
+
+
+def _chosen(file: AnnotationFile, how: Import, study: Study) -> list[Annotation]:
+    """The annotations of the tiers that are mapped.
+
+    Raises:
+        ImportFaultError: their times may be wrong, or there are none.
+    """
     if ids := [number for number, column in enumerate(file.columns, start=1) if column in study.sessions]:
         raise no_header(file.name, ids[0], "is a session of the study")
     _check_times(file, how)
@@ -203,12 +242,18 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     chosen = [annotation for annotation in file.annotations if annotation.tier in how.targets]
     if not chosen:
         raise ImportFaultError(f"{file.name}: the tiers that are mapped have no annotation with a value")
-    if file.decimal_commas:
-        chosen = [_with_point(annotation, how.targets[annotation.tier], study) for annotation in chosen]
-    new = _new_schemes(file, how, root, study, chosen)
-    rows = [_row(file, how, annotation) for annotation in chosen]
-    added = {"schemes": [_scheme_row(scheme) for scheme in new]} if new else {}
-    added["labels"] = rows
+    return chosen
+
+
+def _write(
+    root: Path,
+    added: Mapping[str, Sequence[Mapping[str, str]]],
+    curves: Sequence[CurveFile],
+    schemes: Mapping[str, Scheme],
+    is_dry: bool,
+) -> None:
+    """Check the study with these rows, and write them, the curves' files first."""
+    check_curves(root, curves, schemes)
     try:
         tables = [open_table(root, table) for table in added]
     except TableChangeError as error:
@@ -218,12 +263,11 @@ def import_labels(file: AnnotationFile, how: Import, root: Path) -> Imported:
     content = {changed.name: changed.content() for changed in tables}
     if wrong := problems_with(root, content):
         shown = "\n".join(f"  {problem}" for problem in shortened(wrong))
-        raise ImportFaultError(
-            f"{file.name}: with its labels the study would not be valid; nothing is written:\n{shown}"
-        )
+        raise ImportFaultError(f"with these labels the study would not be valid; nothing is written:\n{shown}")
+    if is_dry:
+        return
+    write_curves(root, curves)
     put_in_place(root, content)  # schemes first: one without labels is a valid study
-    counts = Counter(row["scheme"] for row in rows)
-    return Imported(counts, tuple(new), tuple(dict.fromkeys(row["session_id"] for row in rows)))
 
 
 def _check_times(file: AnnotationFile, how: Import) -> None:
@@ -242,44 +286,58 @@ def _check_times(file: AnnotationFile, how: Import) -> None:
         )
 
 
-def _with_point(annotation: Annotation, target: Target, study: Study) -> Annotation:
-    """With a decimal point, if the value is a number; a comma in a name stays."""
-    scheme = study.schemes.get(target.scheme) or (Scheme(target.scheme, target.type) if target.type else None)
-    if not scheme or not scheme.is_numeric:
-        return annotation
-    return replace(annotation, value=str(with_decimal_point(annotation.value)))
+def _as_said(file: AnnotationFile, how: Import, schemes: Mapping[str, Scheme], annotation: Annotation) -> Annotation:
+    """A number with a decimal point, a comma in a name as it is; of several columns of one scheme each is a rater's."""
+    scheme = schemes[how.targets[annotation.tier].scheme]
+    if file.decimal_commas and scheme.is_numeric:
+        annotation = replace(annotation, value=str(with_decimal_point(annotation.value)))
+    if file.columns and not (annotation.rater_id or how.rater_id):
+        same = [
+            column for column in file.columns if column in how.targets and how.targets[column].scheme == scheme.name
+        ]
+        annotation = replace(annotation, rater_id=annotation.tier if len(same) > 1 else None)
+    return annotation
 
 
-def _new_schemes(
-    file: AnnotationFile, how: Import, root: Path, study: Study, chosen: Sequence[Annotation]
-) -> list[Scheme]:
-    """The schemes that the study does not declare yet; values that their scheme does not allow are refused."""
+def _new_schemes(files: Sequence[AnnotationFile], how: Import, root: Path, study: Study) -> dict[str, Scheme]:
+    """The schemes that the study does not declare yet, by name."""
     declared = _declared(root, study)
-    vocabularies = {tier.name: tier.vocabulary for tier in file.tiers}
     new: dict[str, Scheme] = {}
-    for tier, target in how.targets.items():
-        vocabulary = vocabularies[tier]
-        if target.scheme in declared:
-            scheme = study.schemes[target.scheme]
+    for name in how.schemes:
+        targets = {tier: target for tier, target in how.targets.items() if target.scheme == name}
+        tiers = [tier for file in files for tier in file.tiers if tier.name in targets]
+        if name not in declared:
+            new[name] = _scheme(name, targets, tiers, files[0].name)
+        scheme = new.get(name) or study.schemes[name]
+        for tier, target in targets.items():
             if target.type not in (None, scheme.type):
-                raise ImportFaultError(
-                    f"--map {tier}={target.scheme}:{target.type}: the study says it is {scheme.type}"
-                )
-        elif vocabulary and target.type in (None, SchemeType.NOMINAL, SchemeType.ORDINAL):
-            kind = target.type or SchemeType.NOMINAL
-            labels = tuple(dict.fromkeys((*getattr(new.get(target.scheme), "labels", ()), *vocabulary)))
-            scheme = new[target.scheme] = Scheme(target.scheme, kind, labels=labels)
-        elif target.type is None:
-            raise ImportFaultError(
-                f"{file.name}: what is the scheme {target.scheme!r}? The study does not declare it: say --map "
-                f"{tier}={target.scheme}:nominal, or :ordinal, :interval, :text"
-            )
-        else:
-            scheme = new.setdefault(target.scheme, Scheme(target.scheme, target.type))
-        _check_values(file.name, scheme, [annotation for annotation in chosen if annotation.tier == tier])
+                says = "the study says it" if name in declared else "another --map says it"
+                raise ImportFaultError(f"--map {tier}={name}:{target.type}: {says} is {scheme.type}")
+            if target.minimum is not None and (target.minimum, target.maximum) != (scheme.minimum, scheme.maximum):
+                raise ImportFaultError(f"--map {tier}={name}: its range is another one than the study's")
     if unsafe := [scheme.name for scheme in new.values() if any("|" in label for label in scheme.labels)]:
-        raise ImportFaultError(f"{file.name}: a label of {', '.join(unsafe)} has a '|' in it: name it otherwise")
-    return list(new.values())
+        raise ImportFaultError(f"{files[0].name}: a label of {', '.join(unsafe)} has a '|' in it: name it otherwise")
+    return new
+
+
+def _scheme(name: str, targets: Mapping[str, Target], tiers: Sequence[Tier], file: str) -> Scheme:
+    """A new scheme, by what the user says, then by what the file says, then by the range in a column's name."""
+    labels = tuple(dict.fromkeys(label for tier in tiers for label in tier.vocabulary))
+    types = [target.type for target in targets.values() if target.type] + [tier.type for tier in tiers if tier.type]
+    limits = [(target.minimum, target.maximum) for target in targets.values()]
+    limits += [(tier.minimum, tier.maximum) for tier in tiers]
+    limits += [found for tier in targets if (found := range_in_name(tier))]
+    low, high = next(((low, high) for low, high in limits if low is not None), (None, None))
+    kind = types[0] if types else SchemeType.NOMINAL if labels else SchemeType.INTERVAL if low is not None else None
+    if kind is None:
+        raise ImportFaultError(
+            f"{file}: what is the scheme {name!r}? The study does not declare it: say --map "
+            f"{next(iter(targets))}={name}:nominal, or :ordinal, :interval, :text, :curve"
+        )
+    if kind not in (SchemeType.NOMINAL, SchemeType.ORDINAL):
+        labels = ()
+    is_numeric = Scheme(name, kind, labels=labels).is_numeric
+    return Scheme(name, kind, low if is_numeric else None, high if is_numeric else None, labels)
 
 
 def _declared(root: Path, study: Study) -> set[str]:
@@ -302,16 +360,7 @@ def _check_values(name: str, scheme: Scheme, chosen: Sequence[Annotation]) -> No
         raise ImportFaultError(f"{name}: {places(wrong)}: its value {rule}")
 
 
-def _row(file: AnnotationFile, how: Import, annotation: Annotation) -> dict[str, str]:
-    session_id = annotation.session_id or how.session_id
-    if annotation.session_id and how.session_id not in (None, annotation.session_id):
-        raise ImportFaultError(
-            f"{file.name}: {annotation.place}: is of another session than --session {how.session_id}"
-        )
-    if how.session_from and not annotation.session_id:
-        session_id = session_from(how.session_from, annotation.file or file.name)
-    if not session_id:
-        raise ImportFaultError(f"{file.name}: of which session is it? Say --session ID or --session-from PATTERN")
+def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater_id: str) -> dict[str, str]:
     offset_s = how.offset_s or 0.0
     cells = {
         "session_id": session_id,
@@ -319,13 +368,15 @@ def _row(file: AnnotationFile, how: Import, annotation: Annotation) -> dict[str,
         "value": annotation.value.strip(),
         "start_s": "" if annotation.start_s is None else repr(round(annotation.start_s + offset_s, 9)),
         "end_s": "" if annotation.end_s is None else repr(round(annotation.end_s + offset_s, 9)),
-        "track": how.track or "",
+        "track": track,
         "person_id": annotation.person_id or how.person_id or "",
-        "rater_id": annotation.rater_id or how.rater_id or "",
+        "rater_id": rater_id,
         "confidence": annotation.confidence or "",
     }
     return {name: cell for name, cell in cells.items() if cell or name in _LABEL_COLUMNS}
 
 
 def _scheme_row(scheme: Scheme) -> dict[str, str]:
-    return {"scheme": scheme.name, "type": scheme.type, "labels": "|".join(scheme.labels)}
+    limits = {"min": scheme.minimum, "max": scheme.maximum}
+    cells = {name: f"{limit:g}" for name, limit in limits.items() if limit is not None}
+    return {"scheme": scheme.name, "type": scheme.type} | cells | {"labels": "|".join(scheme.labels)}

@@ -1,15 +1,16 @@
-"""Labels as a CSV table: wide (a column for each kind of label), long (columns tier and value), or audformat's.
+"""Labels as a sheet: wide (a column for each kind of label), long (columns tier and value), or audformat's.
 
 Times are in the columns start_s and end_s, or start_ms and end_ms, or in start and end with ``--unit``, or in columns
-that the user names. Other columns that may be times are listed with the file, so that they are not silently left out.
+that the user names; of moments at a steady rate they are the rows' numbers. Other columns that may be times are listed
+with the file, so that they are not silently left out.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from operator import le
 from pathlib import Path
@@ -25,11 +26,11 @@ from tasks.study.importers.annotation_file import (
     overlaps,
     without_empty,
 )
+from tasks.study.importers.mapping import Role
 from tasks.study.strict_tables import (
     Table,
     decimal_commas,
     is_empty,
-    read_table,
     with_decimal_point,
     without_empty_rows,
 )
@@ -38,6 +39,15 @@ UNITS = {"s": 1.0, "ms": 1e-3}
 _OTHERS = ("session_id", "rater_id", "person_id", "confidence")
 _FILE = "file"
 _OF_LONG = ("tier", "value")
+_RENAMED = {
+    Role.FILE: _FILE,
+    Role.SESSION: "session_id",
+    Role.RATER: "rater_id",
+    Role.PERSON: "person_id",
+    Role.CONFIDENCE: "confidence",
+    Role.TIER: "tier",
+    Role.VALUE: "value",
+}
 _KNOWN_TIMES = tuple(f"{moment}{ending}" for ending in ("_s", "_ms", "") for moment in ("start", "end"))
 _AUDFORMAT_TIME = re.compile(r"(?:(\d+) days?,? )?(\d\d):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)")
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
@@ -54,36 +64,60 @@ _SAYS_UNIT = re.compile(r".*[_ \[(](?:(s|secs?|seconds?)|(ms|msecs?|milliseconds
 
 @dataclass(frozen=True)
 class TimeColumns:
-    """The columns of the labels' times: a start, and an end or a duration. Empty where the table has none."""
+    """The columns of the labels' times: a start, and an end or a duration; or moments. Empty where there are none."""
 
     start: str = ""
     end: str = ""
     duration: str = ""
+    moment: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name in (self.start, self.end, self.duration) if name)
+        return tuple(name for name in (self.start, self.end, self.duration, self.moment) if name)
 
 
-def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColumns | None = None) -> AnnotationFile:
-    """The labels of a CSV table, or of one that audformat wrote.
+@dataclass(frozen=True)
+class SheetOptions:
+    """What the user says of a sheet.
+
+    Attributes:
+        unit: of the times: s or ms; None where the columns' names have it.
+        times: which columns are times; None where they have the usual names.
+        roles: of columns that are neither times nor labels.
+        rate: rows per second, of a sheet whose first row is at second 0; None where it has times, or none.
+        sheet: of a workbook with several.
+    """
+
+    unit: str | None = None
+    times: TimeColumns | None = None
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    rate: float | None = None
+    sheet: str | None = None
+
+
+def read_label_table(table: Table, path: Path, options: SheetOptions) -> AnnotationFile:
+    """The labels of a sheet, or of a table that audformat wrote.
 
     Args:
-        path: the table.
-        unit: of the times: s or ms; None where the columns' names have it.
-        time_columns: which columns are times; None where they have the usual names.
+        table: of the file, as ``read_sheet`` reads it.
+        path: the file.
+        options: what the user says of it.
 
     Raises:
         ImportFaultError: the first row is no header, a row does not match the header, a column is missing, or the times
             have no unit.
-        OSError: it cannot be read.
     """
-    path.stat()  # a missing file is an error of the system, not a fault of the table
-    table = read_table(path)
-    if table.faults:
-        raise ImportFaultError(table.faults[0].text(path.name))
+    unit, time_columns = options.unit, options.times
+    said = _RENAMED.keys() & options.roles.values()
+    if absent := [column for column in options.roles if column not in table.columns]:
+        raise ImportFaultError(
+            f"{path.name}: has no column {', '.join(map(repr, absent))}; it has {', '.join(table.columns)}"
+        )
+    renamed = {column: _RENAMED[role] for column, role in options.roles.items() if role in _RENAMED}
+    unrenamed = [f"{name} (other)" if name in renamed.values() else name for name in table.columns]
+    header, table = table.columns, replace(table, columns=tuple(map(renamed.get, table.columns, unrenamed)))
     _check_header(path.name, table.columns, {*_OTHERS, *_OF_LONG, *_KNOWN_TIMES, _FILE})
-    if _is_audformat(table) and time_columns is None:
+    if _is_audformat(table) and time_columns is None and not options.roles:
         return _read_audformat(path.name, table)
     of_times, known_unit = _time_columns(path.name, table.columns, unit, time_columns)
     times = of_times.names
@@ -91,17 +125,24 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
     rows, empty_rows = without_empty_rows(table)
     is_long = {*_OF_LONG} <= {*table.columns}
     columns = [name for name in table.columns if name and name not in (*_OTHERS, *times, *_OF_LONG)]
-    if time_columns and _FILE in columns:
+    names_files = bool(time_columns) or Role.FILE in said
+    if names_files and _FILE in columns:
         columns.remove(_FILE)
     if not is_long:
         _check_own_values(path.name, table, columns)
     annotations: list[Annotation] = []
+    first_rows: dict[tuple[str, ...], int] = {}
     for row in rows:
         cells = {name: cell for name, cell in zip(table.columns, row.values, strict=True) if not is_empty(cell)}
-        start_s, end_s, duration_s = (
+        start_s, end_s, duration_s, moment_s = (
             _seconds(path.name, row.number, name, cells.get(name), known_unit, commas) if name else None
-            for name in (of_times.start, of_times.end, of_times.duration)
+            for name in (of_times.start, of_times.end, of_times.duration, of_times.moment)
         )
+        if options.rate:
+            owner = tuple(str(cells.get(name, "")) for name in (_FILE, *_OTHERS[:3]))
+            moment_s = round((row.number - first_rows.setdefault(owner, row.number)) / options.rate, 9)
+        if moment_s is not None:
+            start_s = end_s = moment_s
         if start_s is not None and duration_s is not None:
             end_s = round(start_s + duration_s, 9)
         if (start_s is None) != (end_s is None) or (start_s is None and duration_s is not None):
@@ -116,7 +157,7 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
             others["confidence"] = str(with_decimal_point(others["confidence"]))
         for tier, value in values.items():
             place = f"row {row.number}, {tier or 'no tier'}"
-            file = str(cells.get(_FILE, "")).strip() if time_columns else ""
+            file = str(cells.get(_FILE, "")).strip() if names_files else ""
             annotations.append(Annotation(tier.strip(), str(value).strip(), start_s, end_s, place, file, **others))
     kept, empty = without_empty(annotations)
     names = dict.fromkeys(annotation.tier for annotation in kept) if is_long else dict.fromkeys(columns)
@@ -128,6 +169,8 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
     values_have_commas = decimal_commas(table, (*times, "confidence", *(["value"] if is_long else columns))) is not None
     remarks += ["numbers with a decimal comma: read as a point"] if commas or values_have_commas else []
     shown = {"s": "seconds", "ms": "milliseconds"}.get(known_unit, NO_TIMES)
+    if options.rate:
+        shown = f"rows, {options.rate:g} a second"
     tiers = tuple(map(Tier, names))
     remarks += [*empty, *overlaps(kept)]
     return AnnotationFile(
@@ -138,8 +181,8 @@ def read_label_table(path: Path, unit: str | None = None, time_columns: TimeColu
         tuple(remarks),
         backwards(kept),
         decimal_commas=values_have_commas,
-        columns=table.columns,
-        possible_times={} if times else _possible_times(table, columns),
+        columns=header,
+        possible_times={} if times or options.rate else _possible_times(table, columns),
     )
 
 
@@ -158,7 +201,9 @@ def _time_columns(
         said = TimeColumns(f"start{endings[0]}", f"end{endings[0]}")
         if not {*said.names} <= {*columns}:
             raise ImportFaultError(f"{name}: has one of the columns {' and '.join(said.names)} alone")
-    if not said.start or bool(said.end) == bool(said.duration):
+    if said.moment and len(said.names) > 1:
+        raise ImportFaultError("--time is of moments: leave --start, --end and --duration out")
+    if not said.moment and (not said.start or bool(said.end) == bool(said.duration)):
         raise ImportFaultError("--start needs --end or --duration, and they need --start")
     if absent := [column for column in said.names if column not in columns]:
         raise ImportFaultError(f"{name}: has no column {', '.join(map(repr, absent))}; it has {', '.join(columns)}")

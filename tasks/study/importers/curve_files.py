@@ -1,0 +1,88 @@
+"""Labels of a scheme that is a curve: a file of moments for each session and rater, named in the table curves."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from storyframes.store.storage.files import write_atomically
+from tasks.study.csv_text import csv_bytes
+from tasks.study.curves import CurveError, read_curve
+from tasks.study.importers.annotation_file import ImportFaultError
+from tasks.study.labels import Scheme
+
+FOLDER = "curves"
+_OWNER = ("session_id", "scheme", "rater_id", "track")
+
+
+@dataclass(frozen=True)
+class CurveFile:
+    """A curve to be written.
+
+    Attributes:
+        row: of the table curves.
+        content: of its file.
+        moments: how many it has.
+    """
+
+    row: Mapping[str, str]
+    content: bytes
+    moments: int
+
+
+def curve_files(rows: Sequence[Mapping[str, str]]) -> list[CurveFile]:
+    """The curves of these rows, each the value of a moment.
+
+    Args:
+        rows: as rows of the table labels.
+
+    Raises:
+        ImportFaultError: a row is no moment.
+    """
+    moments: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+    for row in rows:
+        if not row["start_s"] or row["start_s"] != row["end_s"]:
+            raise ImportFaultError(
+                f"{row['scheme']} is a curve, whose values are of moments: name their times with --time, or give --rate"
+            )
+        moments.setdefault(tuple(row.get(name, "") for name in _OWNER), []).append(row)
+    files = []
+    for owner, values in moments.items():
+        named = {name: cell for name, cell in zip(_OWNER, owner, strict=True) if cell}
+        path = f"{FOLDER}/{'_'.join(cell for cell in owner if cell)}.csv"
+        content = csv_bytes(("time_s", "value"), [(value["start_s"], value["value"]) for value in values])
+        files.append(CurveFile(named | {"path": path}, content, len(values)))
+    return files
+
+
+def check_curves(root: Path, files: Sequence[CurveFile], schemes: Mapping[str, Scheme]) -> None:
+    """Check that the files are curves of their schemes, and that none is there already.
+
+    Raises:
+        ImportFaultError: naming the file, the row and the rule.
+    """
+    for file in files:
+        if os.path.lexists(root / file.row["path"]):
+            raise ImportFaultError(f"{file.row['path']}: is there already; nothing is written")
+    with tempfile.TemporaryDirectory(prefix="storyframes-curves-") as folder:
+        for file in files:
+            path = Path(folder) / Path(file.row["path"]).name
+            path.write_bytes(file.content)
+            try:
+                read_curve(path, schemes[file.row["scheme"]])
+            except CurveError as error:
+                raise ImportFaultError(f"{error}; nothing is written") from None
+
+
+def write_curves(root: Path, files: Sequence[CurveFile]) -> None:
+    """Write the files into the study's folder ``curves``.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    for file in files:
+        (root / FOLDER).mkdir(exist_ok=True)
+        write_atomically(root / file.row["path"], file.content)

@@ -1,0 +1,120 @@
+"""Of which session and track an annotation is, and by whom: as the file, the user, or the names of files say it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from storyframes.store.layout import ID_PATTERN
+from storyframes.tracks import MAIN
+from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError
+from tasks.study.labels import listed
+from tasks.study.load import Study
+from tasks.study.recording_names import as_id
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the user says of all labels.
+
+    Attributes:
+        session_id, session_from: which session; at most one of them. Without them the files say it.
+        rater_id, person_id, track: None where the files name them, or nobody does.
+    """
+
+    session_id: str | None = None
+    session_from: str | None = None
+    rater_id: str | None = None
+    person_id: str | None = None
+    track: str | None = None
+
+
+def session_from(pattern: str, name: str) -> str:
+    """The session's id in a file's name.
+
+    Args:
+        pattern: with ``{session}`` in the place of the session's id, and ``*`` for any text; it is compared with the
+            whole path where it has a ``/``, else with the path's last part.
+        name: the path.
+
+    Raises:
+        ImportFaultError: the name does not match.
+    """
+    if pattern.count("{session}") != 1:
+        raise ImportFaultError(f"--session-from {pattern}: write {{session}} once, in the place of the session's id")
+    path = name.replace("\\", "/")
+    against = path if "/" in pattern else PurePosixPath(path).name
+    before, after = (re.escape(part).replace(r"\*", ".*") for part in pattern.split("{session}"))
+    match = re.fullmatch(f"{before}({ID_PATTERN.pattern}){after}", against)
+    if match is None:
+        raise ImportFaultError(f"--session-from {pattern}: does not fit {against!r}")
+    return match.group(1)
+
+
+class Owners:
+    """Of which session and track an annotation is, and by whom; sessions that are not known are reported together."""
+
+    def __init__(self, study: Study, said: Said) -> None:
+        self.remarks: list[str] = []
+        self._study, self._said = study, said
+        self._unknown: dict[str, None] = {}
+        self._ids: dict[str, str] = {}
+        self._files: dict[str, set[tuple[str, str]]] = {}
+        for session_id, tracks in study.tracks.items():
+            for track in tracks.values():
+                for path in filter(None, (track.video, track.audio, track.transcript, track.openface)):
+                    for name in (PurePosixPath(path).name, PurePosixPath(path).stem):
+                        owner = session_id, "" if track.name == MAIN else track.name
+                        self._files.setdefault(name.casefold(), set()).add(owner)
+
+    def of(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str, str]:
+        """The session, the track (empty: the session's own) and the rater (empty: nobody is named)."""
+        said, session_id, track = self._said, annotation.session_id or self._said.session_id, ""
+        if annotation.session_id and said.session_id not in (None, annotation.session_id):
+            raise ImportFaultError(
+                f"{file.name}: {annotation.place}: is of another session than --session {said.session_id}"
+            )
+        if said.session_from and not annotation.session_id:
+            session_id = session_from(said.session_from, annotation.file or file.name)
+        if not session_id:
+            session_id, track = self._by_name(file, annotation)
+        return session_id, said.track or track, self._rater(annotation.rater_id or said.rater_id or "")
+
+    def check(self) -> None:
+        """Refuse the import if a session is not known.
+
+        Raises:
+            ImportFaultError: naming the files.
+        """
+        if self._unknown:
+            raise ImportFaultError(
+                f"{listed(list(self._unknown), 10)}: of which session is it? Say --session ID or --session-from "
+                "PATTERN: no file of the study has that name"
+            )
+
+    def _by_name(self, file: AnnotationFile, annotation: Annotation) -> tuple[str, str]:
+        names = [annotation.file] if annotation.file else [*file.media, file.name]
+        for name in names:
+            path = PurePosixPath(name.replace("\\", "/"))
+            owners = self._files.get(path.name.casefold()) or self._files.get(path.stem.casefold()) or set()
+            if len({session for session, _ in owners}) == 1:
+                session_id, track = min(owners)  # the session's own recording before its tracks
+            elif name in self._study.sessions or path.stem in self._study.sessions:
+                session_id, track = (name if name in self._study.sessions else path.stem), ""
+            else:
+                continue
+            if not annotation.file:
+                of = f", track {track}" if track else ""
+                self.remarks.append(f"{file.name}: is of session {session_id}{of}, by the name {path.name}")
+            return session_id, track
+        self._unknown.setdefault(f"{file.name}: {names[0]}" if annotation.file else file.name)
+        return "", ""
+
+    def _rater(self, name: str) -> str:
+        rater_id = name if not name or ID_PATTERN.fullmatch(name) else as_id(name)
+        if name and (not rater_id or self._ids.setdefault(rater_id, name) != name):
+            raise ImportFaultError("a rater's name gives no id, or that of another: write ids for the raters")
+        if rater_id != name:
+            self.remarks.append("raters' names are written as ids")
+        return rater_id

@@ -1,0 +1,97 @@
+"""A spreadsheet of labels as a table: the cells that a person sees, or the cell that cannot be read."""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storyframes.installation import install_line
+from tasks.study.importers.annotation_file import ImportFaultError
+from tasks.study.rows import as_words
+from tasks.study.strict_tables import Row, Table, read_table
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
+
+SHEETS = (".xlsx", ".xlsm")
+SEPARATORS = ",;\t|"
+_MOST_BYTES = 500_000_000  # of a workbook's XML
+
+
+def read_sheet(path: Path, sheet: str | None = None) -> Table:
+    """The table of a workbook, or of a text file with any usual separator.
+
+    Args:
+        path: .xlsx, or a text file.
+        sheet: of a workbook with several.
+
+    Raises:
+        ImportFaultError: it is none, it has several sheets, or cells that have no value of their own.
+        OSError: it cannot be read.
+    """
+    path.stat()  # a missing file is an error of the system, not a fault of the table
+    if path.suffix.lower() not in SHEETS:
+        if sheet is not None:
+            raise ImportFaultError(f"{path.name}: has no sheets: leave --sheet out")
+        table = read_table(path, separators=SEPARATORS)
+        if table.faults:
+            raise ImportFaultError(table.faults[0].text(path.name))
+        return table
+    values, formulas = (_worksheet(path, sheet, with_values=with_values) for with_values in (True, False))
+    if values.merged_cells.ranges:
+        where = ", ".join(sorted(map(str, values.merged_cells.ranges))[:3])
+        raise ImportFaultError(f"{path.name}: the cells {where} are merged: split them, and fill each")
+    rows: list[tuple[int, tuple[Any, ...]]] = []
+    percent = set()
+    for cells, raw in zip(values.iter_rows(), formulas.iter_rows(), strict=True):
+        for cell, formula in zip(cells, raw, strict=True):
+            if cell.data_type == "e" or (formula.data_type == "f" and cell.value is None):
+                what = (
+                    "is an error" if cell.data_type == "e" else "is a formula whose value is not stored: save it again"
+                )
+                raise ImportFaultError(f"{path.name}: the cell {cell.coordinate} {what}")
+            if isinstance(cell.value, (int, float)) and "%" in str(cell.number_format):
+                percent.add(cell.column_letter)
+        rows.append((cells[0].row, tuple(_text(cell.value) for cell in cells)))
+    number, header = next(((number, row) for number, row in rows if any(row)), (0, ()))
+    width = max((index + 1 for _, row in rows for index, cell in enumerate(row) if cell), default=0)
+    names = tuple(name.strip() for name in header[:width])
+    if unnamed := [index + 1 for index, name in enumerate(names) if not name]:
+        raise ImportFaultError(f"{path.name}: row {number} has no name for column {unnamed[0]}: is it the header?")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ImportFaultError(f"{path.name}: two columns have the name {twice[0]!r}")
+    remarks = [f"column {letter} is shown in percent: 40 % is read as 0.4" for letter in sorted(percent)]
+    below = [Row(place, None, row[:width]) for place, row in rows if place > number]
+    return Table(names, below, remarks=remarks, separator=";")  # of numbers in texts commas are decimal commas
+
+
+def _worksheet(path: Path, sheet: str | None, *, with_values: bool) -> Worksheet:
+    try:
+        import defusedxml
+        import openpyxl
+    except ImportError as error:
+        raise ImportFaultError(f"{path.name}: reading it needs {error.name}: {install_line('labels')}") from None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > _MOST_BYTES:
+            raise ImportFaultError(f"{path.name}: is {size / 1e6:.0f} MB unpacked: export it as CSV")
+        book = openpyxl.load_workbook(path, data_only=with_values)
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, defusedxml.DefusedXmlException) as error:
+        why = "is no .xlsx, or protected by a password: save it as .xlsx without one, or as CSV"
+        raise ImportFaultError(f"{path.name}: {why} ({type(error).__name__})") from None
+    filled = [name for name in book.sheetnames if book[name].max_row > 1 or book[name]["A1"].value is not None]
+    if sheet is None and len(filled) > 1:
+        raise ImportFaultError(f"{path.name}: has the sheets {', '.join(map(repr, filled))}: say --sheet NAME")
+    if sheet is not None and sheet not in book.sheetnames:
+        raise ImportFaultError(f"{path.name}: has no sheet {sheet!r}, but {', '.join(map(repr, book.sheetnames))}")
+    worksheet: Worksheet = book[sheet or (filled or book.sheetnames)[0]]
+    return worksheet
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    return "" if value is None else str(as_words(value))

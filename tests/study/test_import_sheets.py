@@ -1,0 +1,224 @@
+"""Labels as labs have them: ratings in a workbook, several raters' tiers, many files at once, and curves."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from pathlib import Path
+
+import openpyxl
+import pytest
+from support.media.newcomer import RECORDINGS, SESSIONS, write_elan, write_ratings_sheet
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from storyframes.installation import install_line
+from storyframes.store.layout import ID_PATTERN
+from tasks.study.curves import read_curve
+from tasks.study.importers.annotation_file import ImportFaultError
+from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
+from tasks.study.labels import Scheme, SchemeType
+from tasks.study.load import Study, load_study
+
+NO_TIMES: dict[object, str | None] = {}
+FILM = [made.name for made in RECORDINGS if made.video]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Two sessions, the first with a second camera."""
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,media/a_cam1.mp4\ns2,p2,media/b.mp4\n")
+    (folder / "tracks.csv").write_text("session_id,track,video\ns1,cam2,media/a_cam2.mp4\n")
+    return folder
+
+
+def bring(study: Path, path: Path | list[Path], *pairs: str, is_dry: bool = False, **options: object) -> Imported:
+    """Import with these ``--map`` and other options."""
+    paths = path if isinstance(path, list) else [path]
+    how = {
+        name: options.pop(name) for name in list(options) if name in ("skip", "rater_id", "session_from", "offset_s")
+    }
+    files, targets = read_all(paths, pairs, NO_TIMES, **options)
+    return import_labels(files, Import(targets=targets, **how), study, is_dry=is_dry)
+
+
+def refused(*arguments: object, **options: object) -> str:
+    with pytest.raises(ImportFaultError) as error:
+        bring(*arguments, **options)
+    return str(error.value)
+
+
+def labels(study: Path) -> list[tuple[object, ...]]:
+    return [(one.session_id, one.scheme, one.value, one.rater_id, one.track) for one in load_study(study).labels]
+
+
+def workbook(path: Path, *rows: tuple[object, ...]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    return path
+
+
+SHEET = ("File=@file", "Rater=@rater", "Empathy (0-100)=empathy")
+
+
+def test_a_workbook_of_ratings_by_file_name_is_labels_with_their_range(tmp_path: Path, study: Path) -> None:
+    sheet = write_ratings_sheet(tmp_path / "r.xlsx", {"a_cam1.mp4": (20, 75), "B.MP4": (0, 100)})
+    bring(study, sheet, *SHEET)
+    assert labels(study) == [
+        ("s1", "empathy", 20.0, "Kim", None),
+        ("s1", "empathy", 75.0, "Lee", None),
+        ("s2", "empathy", 0.0, "Kim", None),
+        ("s2", "empathy", 100.0, "Lee", None),
+    ]
+    assert load_study(study).schemes["empathy"] == Scheme("empathy", SchemeType.INTERVAL, 0.0, 100.0)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_sheet_with_any_separator_and_decimal_commas(tmp_path: Path, study: Path, separator: str) -> None:
+    point = "." if separator == "," else ","
+    rows = [("Session", "Rater", "Warmth [1..7]"), ("s2", "Kim B.", f"2{point}5"), ("s1", "Kim B.", f"6{point}75")]
+    (tmp_path / "r.csv").write_text("\n".join(separator.join(row) for row in rows) + "\n")
+    made = bring(study, tmp_path / "r.csv", "Session=@session", "Rater=@rater", "Warmth [1..7]=warmth:ordinal:1..7")
+    assert labels(study) == [("s2", "warmth", 2.5, "Kim-B", None), ("s1", "warmth", 6.75, "Kim-B", None)]
+    assert "raters' names are written as ids" in made.remarks
+
+
+def test_a_long_sheet_names_its_schemes_in_a_column(tmp_path: Path, study: Path) -> None:
+    sheet = workbook(tmp_path / "r.xlsx", ("Clip", "What", "Score"), ("a_cam2", "warm", 3), ("b.mp4", "near", 4))
+    bring(study, sheet, "Clip=@file", "What=@tier", "Score=@value", "warm=w:ordinal:1..5", "near=n:interval")
+    assert labels(study) == [("s1", "w", 3.0, None, "cam2"), ("s2", "n", 4.0, None, None)]
+
+
+def test_what_is_not_mapped_is_answered_with_options_that_work(tmp_path: Path, study: Path) -> None:
+    sheet = write_ratings_sheet(tmp_path / "r.xlsx", {"a_cam1.mp4": (20, 75)})
+    message = refused(study, sheet)
+    assert message.endswith("--map File=@file --map Rater=@rater --map 'Empathy (0-100)=empathy:interval:0..100'")
+    bring(study, sheet, "File=@file", "Rater=@rater", "Empathy (0-100)=empathy:interval:0..100")
+    assert len(labels(study)) == 2
+
+
+def test_sheets_that_would_be_misread_are_refused_and_nothing_is_written(tmp_path: Path, study: Path) -> None:
+    before = {path.name: path.read_bytes() for path in study.iterdir()}
+    head = ("File", "Rater", "Empathy (0-100)")
+    sheet = tmp_path / "r.xlsx"
+    cases = {
+        "c.mp4 and": ("r.xlsx: c.mp4: of which session is it?", [("c.mp4", "Kim", 1)]),
+        "formula": ("the cell C2 is a formula whose value is not stored", [("b.mp4", "Kim", "=1+1")]),
+        "range": ("row 2, Empathy (0-100): its value is outside the scheme 'empathy'", [("b.mp4", "Kim", 101)]),
+        "date": ("its value must be a number", [("b.mp4", "Kim", date(2024, 5, 1))]),
+        "twice": ("with these labels the study would not be valid", [("b.mp4", "Kim", 1), ("b.mp4", "Kim", 2)]),
+    }
+    for message, rows in cases.values():
+        assert message in refused(study, workbook(sheet, head, *rows), *SHEET)
+    book = openpyxl.load_workbook(workbook(sheet, head, ("b.mp4", "Kim", 1), (None, "Lee", 2)))
+    book.active.merge_cells("A2:A3")
+    book.save(sheet)
+    assert "the cells A2:A3 are merged" in refused(study, sheet, *SHEET)
+    book.active.unmerge_cells("A2:A3")
+    book.create_sheet("more").append(("x", "y"))
+    book["more"].append((1, 2))
+    book.save(sheet)
+    assert "has the sheets 'Sheet', 'more': say --sheet NAME" in refused(study, sheet, *SHEET)
+    sheet.write_bytes(b"\xd0\xcf\x11\xe0old")
+    assert "is no .xlsx, or protected by a password" in refused(study, sheet, *SHEET)
+    assert {path.name: path.read_bytes() for path in study.iterdir()} == before
+
+
+def test_without_openpyxl_the_message_has_the_line_that_installs_it(
+    tmp_path: Path, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet = write_ratings_sheet(tmp_path / "r.xlsx", {"b.mp4": (20, 75)})
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert f"reading it needs openpyxl: {install_line('labels')}" in refused(study, sheet, *SHEET)
+
+
+def test_percent_cells_are_said_to_be_fractions(tmp_path: Path, study: Path) -> None:
+    book = openpyxl.load_workbook(workbook(tmp_path / "r.xlsx", ("File", "Sure"), ("b.mp4", 0.4)))
+    book.active["B2"].number_format = "0%"
+    book.save(tmp_path / "r.xlsx")
+    files, _ = read_all([tmp_path / "r.xlsx"], ["File=@file"], NO_TIMES)
+    assert files[0].remarks == ("column B is shown in percent: 40 % is read as 0.4",)
+
+
+def test_several_raters_of_one_elan_file(tmp_path: Path, study: Path) -> None:
+    made = bring(study, write_elan(tmp_path / "x.eaf", "a_cam1.mp4"), "gaze=gaze:nominal", "gaze (2)=gaze")
+    spans = [(one.session_id, one.value, one.rater_id, one.start_s, one.end_s) for one in load_study(study).labels]
+    assert spans == [("s1", "away", "Kim", 1.0, 4.0), ("s1", "away", "Lee", 1.5, 4.5)]
+    assert made.remarks == ("x.eaf: is of session s1, by the name a_cam1.mp4",)
+
+
+def test_entities_of_xml_are_never_expanded(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.eaf").write_text('<!DOCTYPE x [<!ENTITY a "aaaa">]><ANNOTATION_DOCUMENT>&a;</ANNOTATION_DOCUMENT>')
+    assert "is not XML, so no .eaf" in refused(study, tmp_path / "x.eaf", "gaze=gaze")
+
+
+def test_many_files_are_one_import(tmp_path: Path, study: Path) -> None:
+    paths = [write_elan(tmp_path / f"{name}.eaf", "") for name in ("a_cam1", "b")]
+    bring(study, paths, "gaze=gaze:nominal", "gaze (2)=gaze")
+    assert [one[0] for one in labels(study)] == ["s1", "s1", "s2", "s2"]
+    (study / "labels.csv").unlink()
+    (study / "schemes.csv").unlink()
+    paths.append(write_elan(tmp_path / "nobody.eaf", ""))
+    assert "nobody.eaf: of which session is it?" in refused(study, paths, "gaze=gaze:nominal", "gaze (2)=gaze")
+    assert not (study / "labels.csv").exists()
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_continuous_ratings_become_curves_of_each_rater(tmp_path: Path, study: Path, timed: bool) -> None:
+    rows = [(0.0, -0.5, 0.25), (0.04, 0.75, 0.5), (0.08, 1.0, -1.0)]
+    lines = ["Zeit [s];Kim;Lee", *(";".join(f"{cell:g}".replace(".", ",") for cell in row) for row in rows)]
+    (tmp_path / "b.csv").write_text("\n".join(lines if timed else [line.partition(";")[2] for line in lines]) + "\n")
+    pairs = ("Kim=valence:curve:-1..1", "Lee=valence", *(["Zeit [s]=@time"] if timed else []))
+    made = bring(study, tmp_path / "b.csv", *pairs, rate=None if timed else 25.0)
+    loaded = load_study(study)
+    assert [(curve.session_id, curve.rater_id) for curve in loaded.curves] == [("s2", "Kim"), ("s2", "Lee")]
+    for curve, column in zip(loaded.curves, (1, 2), strict=True):
+        samples = read_curve(study / curve.path, loaded.schemes["valence"])
+        assert samples.time_s.tolist() == [0.0, 0.04, 0.08]
+        assert samples.value.tolist() == [row[column] for row in rows]
+    assert (made.labels, loaded.schemes["valence"].maximum) == ({"valence": 6}, 1.0)
+    assert "is there already; nothing is written" in refused(
+        study, tmp_path / "b.csv", *pairs, rate=None if timed else 25.0
+    )
+
+
+def test_a_curve_outside_its_scheme_is_not_written(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "b.csv").write_text("t (s),valence\n0,0.5\n0.5,1.5\n")
+    pairs = ("valence=valence:curve:-1..1", "t (s)=@time")
+    assert "row 3, valence: its value is outside the scheme" in refused(study, tmp_path / "b.csv", *pairs)
+        study, tmp_path / "b.csv", "valence=valence:curve:-1..1", "t (s)=@time"
+    )
+    assert not (study / "curves").exists()
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+def test_from_a_bare_folder_to_labels_without_a_table_written_by_hand(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    for name in FILM:
+        (study / "media").mkdir(parents=True, exist_ok=True)
+        (study / "media" / name).write_bytes(b"")
+    assert run("init", study, "--recordings", "media/*")[0] == 0
+    ratings = {name: (number, 99 - number) for number, name in enumerate(FILM)}
+    sheet = write_ratings_sheet(tmp_path / "ratings.xlsx", ratings)
+    options = [part for pair in SHEET for part in ("--map", pair)]
+    code, output = run("import", "labels", sheet, "--to", study, *options, "--dry-run")
+    assert (code, "nothing is written" in output, (study / "labels.csv").exists()) == (0, True, False)
+    assert "p01,empathy,0,,,Kim," in output.splitlines()
+    assert run("import", "labels", sheet, "--to", study, *options)[0] == 0
+    write_elan(tmp_path / "coded.eaf", "p01_phone.mp4")
+    code, output = run(
+        "import", "labels", tmp_path / "*.eaf", "--to", study, "--map", "gaze=gaze:nominal", "--map", "gaze (2)=gaze"
+    )
+    assert code == 0, output
+    loaded: Study = load_study(study)
+    assert {one.session_id for one in loaded.labels if one.scheme == "empathy"} == {*SESSIONS} - {"p10", "p11"}
+    assert [one.value for one in loaded.labels if one.session_id == "p05" and one.track == "cam2"] == [5.0, 94.0]
+    assert all(ID_PATTERN.fullmatch(one.rater_id or "") for one in loaded.labels)
