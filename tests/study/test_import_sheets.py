@@ -190,8 +190,6 @@ def test_a_curve_outside_its_scheme_is_not_written(tmp_path: Path, study: Path) 
     (tmp_path / "b.csv").write_text("t (s),valence\n0,0.5\n0.5,1.5\n")
     pairs = ("valence=valence:curve:-1..1", "t (s)=@time")
     assert "row 3, valence: its value is outside the scheme" in refused(study, tmp_path / "b.csv", *pairs)
-        study, tmp_path / "b.csv", "valence=valence:curve:-1..1", "t (s)=@time"
-    )
     assert not (study / "curves").exists()
 
 
