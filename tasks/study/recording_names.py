@@ -73,7 +73,7 @@ def read_names(keys: Sequence[str], pattern: str | None, remarks: list[str]) -> 
     if wrong:
         lines = "\n".join(f"  {line}" for line in wrong[:_SHOWN])
         more = f"\n  and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        others = f"\n{fitting}" if (fitting := proposed(keys, pattern)) else ""
+        others = f"\n{fitting}" if (fitting := proposed(keys, but=pattern)) else ""
         raise FilesError(f"--names {pattern}: {len(wrong)} of {len(keys)} names:\n{lines}{more}{others}")
     return named
 
@@ -125,9 +125,13 @@ def _pattern_of(columns: Sequence[Sequence[str]], separator: str) -> str:
 _PLACES = tuple(f"{{{name}}}" for name in _FIELDS)
 
 
-def proposed(keys: Sequence[str], but: str | None = None) -> str:
-    """The patterns of :func:`propose_patterns` that fit at least half of the names, for a message; perhaps empty."""
-    counts = {name: count for name, count in propose_patterns(keys).items() if name != but and 2 * count >= len(keys)}
+def proposed(keys: Sequence[str], *, but: str | None = None, field: str = "") -> str:
+    """The patterns (with this field) that fit at least half of the names, for a message; perhaps empty."""
+    counts = {
+        name: count
+        for name, count in propose_patterns(keys).items()
+        if 2 * count >= len(keys) and name != but and field in name
+    }
     return listed([f"--names '{name}' fits {count} of {len(keys)} names" for name, count in counts.items()], 3, "; ")
 
 

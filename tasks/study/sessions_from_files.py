@@ -122,7 +122,7 @@ def make_sessions(root: Path, globs: Mapping[str, str], names: str | None = None
         remarks.append(
             "the names have no participant: every session counts as a participant of its own; where one person is in "
             "several, say it in the column participant_id, or --names '{participant}_…'"
-            + (f" ({fitting})" if (fitting := proposed(keys, names)) else "")
+            + (f" ({fitting})" if (fitting := proposed(keys, but=names, field="{participant}")) else "")
         )
     rows = [session.row for session in sessions]
     tracks = [track for session in sessions for track in session.tracks]

@@ -256,3 +256,20 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["init", str(tmp_path / "study"), "--recordings", "media/*"])
     assert (result.exit_code, (tmp_path / "study/media").is_dir()) == (0, True)
     assert f"next: storyframes init {tmp_path / 'study'} --recordings 'media/*'" in result.stdout
+
+
+def test_sessions_without_a_video(tmp_path: Path) -> None:
+    made = names(tmp_path, "p10_voice.wav", "p11_voice.m4a", "p12_film.mp4", "notes.txt")
+    assert table(tmp_path)[1:] == [
+        "p10_voice,p10_voice,,media/p10_voice.wav",
+        "p11_voice,p11_voice,,media/p11_voice.m4a",
+        "p12_film,p12_film,media/p12_film.mp4,",
+    ]
+    assert "neither recordings nor transcripts, left out: media/notes.txt" in made.remarks
+    assert load_settings(tmp_path / "storyframes.toml").features == ("frames", "opensmile")
+    for path in tmp_path.glob("*.*"):
+        path.unlink()
+    folder_of(tmp_path, "texts/t1.vtt")
+    make_sessions(tmp_path, {"transcript": "texts/*"})
+    assert table(tmp_path)[1:] == ["t1,t1,,texts/t1.vtt"]
+    assert load_settings(tmp_path / "storyframes.toml").features == ("sbert",)

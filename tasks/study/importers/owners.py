@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from storyframes.spec import MAIN
 from storyframes.store.layout import ID_PATTERN
-from storyframes.tracks import MAIN
 from tasks.study.importers.annotation_file import Annotation, AnnotationFile, ImportFaultError
 from tasks.study.labels import listed
 from tasks.study.load import Study
