@@ -63,7 +63,6 @@ class CurveRule:
         """The rule of a stored curve by its attributes; the default where they have none.
 
         Args:
-            attributes: of the curve's group.
             where: the curve, for the message.
 
         Raises:

@@ -42,7 +42,6 @@ def build_index(
         sessions: columns session_id, participant_id.
         phases: columns session_id, phase, start_s, end_s; infinite where a phase is the whole session.
         ratings: see :func:`clip_rows`.
-        spec: how clips are cut.
         signals: by session, the signals of the store; without them the index is made from the tables alone, at
             ``spec.fps``.
         features: the features that get a ``has_`` column.

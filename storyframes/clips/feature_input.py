@@ -106,7 +106,6 @@ def open_feature(
     """The reader of one feature: by what its rows stand for, and which of them a clip has.
 
     Args:
-        source: what to read.
         requested: the input; it says what the fields are called, and of which track they are.
         feature: the feature, without the track.
         sound: finds the rows of each clip where they are steps of the sound; None finds them by their times.
@@ -171,8 +170,6 @@ def common_spec(source: ClipSource, feature: str, *, groups: bool = False, excep
     """What the feature is, which has to be the same in all sessions that are read.
 
     Args:
-        source: what to read.
-        feature: the feature.
         groups: whether the groups of columns have to be the same as well.
         except_for: an array beside ``values`` that only some sessions may have, because nobody reads it.
 

@@ -29,7 +29,6 @@ def filter_clips(index: pd.DataFrame, where: str | pc.Expression | None) -> pd.D
     """The clips for which ``where`` is true; a comparison with a missing value and its negation are both not true.
 
     Args:
-        index: the clip index.
         where: an expression over its columns: as text, see :func:`parse_filter`, or pyarrow's. None takes all clips.
 
     Raises:

@@ -97,8 +97,6 @@ def grid_of(source: ClipSource, requested: ClipInput, timed_by: str) -> Grid | N
     """The grid of an input's rate; None where it has no rate, and its frames are the clips'.
 
     Args:
-        source: what to read.
-        requested: the input.
         timed_by: the feature, without the track, whose ``time`` says when each row is.
 
     Raises:
@@ -120,8 +118,6 @@ def open_grid(
     """The grid of a dataset's clips: so many points a second.
 
     Args:
-        source: what to read.
-        requested: the input.
         rate: points a second.
         timed_by: the feature, as the store calls it, whose ``time`` says when each row is.
         rules: by session, the rule of a curve for what is between its moments; empty for a feature that is no curve.
@@ -232,7 +228,6 @@ def grid_offsets(source: ClipSource, rate: float, name: str) -> np.ndarray:
     Clips of other datasets of the same index get as many points.
 
     Args:
-        source: what to read.
         rate: points a second.
         name: of the input, for messages.
 

@@ -27,7 +27,6 @@ class ClipLoader:
     refers to it any more.
 
     Args:
-        dataset: the clips.
         batch_size: clips of a batch; the last batch of an epoch may be smaller.
         sampler: the order of the clips; None takes the dataset's.
         threads: the number of batches that are read at the same time.

@@ -283,10 +283,7 @@ def find_speakers(source: ClipSource, requested: ClipInput, feature: str, spec: 
     """The speakers that an input names, in every session that is read.
 
     Args:
-        source: what to read.
-        requested: the input.
         feature: its feature, as the store calls it.
-        spec: the feature's specification.
         axis: what the feature's rows stand for.
 
     Raises:

@@ -24,10 +24,8 @@ class ClipSampler(ABC):
     not every clip once; and adds to ``settings`` whatever else its order follows from.
 
     Args:
-        dataset: whose clips.
         seed: samplers with one seed and one dataset give one order.
         rank: the part of the order that this process takes.
-        world_size: number of processes.
 
     Raises:
         ValueError: rank is not in [0, world_size).
@@ -166,7 +164,6 @@ class SessionBlockSampler(ClipSampler):
     them.
 
     Args:
-        dataset: whose clips.
         block: windows in a block, however many labels each of them has.
         blocks: blocks whose windows are permuted together.
         seed, rank, world_size: see :class:`ClipSampler`.

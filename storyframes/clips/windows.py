@@ -123,7 +123,6 @@ def windows_of(phases: Iterable[tuple[PhaseRow, SessionSignals]], spec: WindowSp
 
     Args:
         phases: each with the signals of its session; phases that ``spec`` does not name give no windows.
-        spec: how clips are cut.
 
     Returns:
         Columns that need signals that a session does not have are NA.

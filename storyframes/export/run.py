@@ -42,9 +42,7 @@ def export(
     feature that cannot be read is left out and named; the others are exported.
 
     Args:
-        store: the store.
         target: the folder; it appears complete or not at all.
-        to: the format.
         sessions: the sessions (``stories`` are the story texts); empty for all.
         features: the features, of every track (``<feature>@<track>``: of one); empty for all.
         rate: points a second of a grid that begins with each session; None takes the rows as stored.

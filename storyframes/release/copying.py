@@ -37,15 +37,6 @@ def copy_feature(
 ) -> Current:
     """Write a feature into the release; values are copied to the bit.
 
-    Args:
-        store: the store.
-        session_id: the session, or ``stories``.
-        feature: the feature.
-        released: the arrays and columns that are released.
-        target: the released store.
-        root: its folder.
-        key: the new names.
-
     Raises:
         StoreError: the feature cannot be read.
         PublishError: the copy cannot be read back as it was written.

@@ -187,13 +187,7 @@ _CONTEXT: dict[str, Any] = {
 
 
 def croissant(done: Release, settings: ReleaseSettings, folder: Path) -> str:
-    """``croissant.json`` of a release.
-
-    Args:
-        done: the release.
-        settings: its configuration.
-        folder: the folder of the release.
-    """
+    """``croissant.json`` of a release."""
     content: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",

@@ -100,7 +100,6 @@ def check_names(
 
     Args:
         store: the store, with its clip index where it has one.
-        settings: the configuration of the release.
         key: the names of everything that is or was released.
         planned: by session and feature, what is released.
 

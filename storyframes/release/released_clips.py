@@ -66,8 +66,6 @@ def released_clips(
 
     Args:
         clips: the store's index, of the sessions that are released.
-        key: the new names.
-        settings: which labels.
         released: by session, the features that it has in the release.
     """
     schemes = clips.attrs.get("schemes", {})

@@ -63,8 +63,6 @@ def released_feature(
     configuration does not name: no description, no unit, no names of columns or of the mask.
 
     Args:
-        session_id: the session, or ``stories``.
-        feature: the feature.
         stored: its specification in the store.
         requested: columns, groups and arrays that the configuration names; None for all.
 
@@ -198,11 +196,9 @@ def sensitivity(
     """The permissions that a released feature needs.
 
     Args:
-        feature: the feature.
         spec: its specification in the store.
         is_known: whether it is exactly the built-in feature of its name.
         columns: by released array, the columns.
-        provenance: of its version.
     """
     axes = {array.axis for array in spec.arrays.values()}
     if Axis.WORD in axes:

@@ -43,9 +43,6 @@ def make_release(
     """Write a release into a new folder, which appears complete or not at all.
 
     Args:
-        store: the store.
-        target: the folder.
-        settings: the configuration of the release.
         key_file: the file of the ids' new names; None puts it beside ``target``. With the file of an earlier release
             the same ids get the same names.
         progress: called before each feature.

@@ -70,7 +70,6 @@ class CopyFolder:
 
         Args:
             name: of this content alone: location, version and state of the object.
-            layout: of the shard.
         """
         digest = sha256(f"{name}\n{layout.shape}\n{layout.dtype}\n{layout.chunk_rows}".encode()).hexdigest()
         path = self.folder / f"{digest}{SUFFIX}"

@@ -86,7 +86,6 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
     its records are gone, not where a listing leaves them out.
 
     Args:
-        storage: the store.
         published: sessions and features to read whatever a listing shows, because it may lag behind.
         anew: read all records.
 

@@ -46,10 +46,7 @@ def describe_feature(
     """The attributes of a feature's group.
 
     Args:
-        session_id: the session, or ``stories``.
-        spec: of the feature.
         columns: of its arrays as they were written. The groups are left out where these are not the specification's.
-        track: the session's track.
     """
     attributes: dict[str, Any] = {"session_id": session_id, "feature": spec.name, "about": spec.about}
     if track != MAIN:
@@ -84,7 +81,6 @@ def read_descriptions(
     and the groups of the built-in feature of its name.
 
     Args:
-        storage: the store.
         versions: by session (or ``stories``) and feature.
         known: specifications that were read before; an equal one is returned again.
 
@@ -124,11 +120,6 @@ def read_attributes(storage: Storage, session_id: str, feature: str, path: str) 
 
 def open_array(storage: Storage, path: str, array: StoredArray) -> Any:
     """Open an array with zarr-python, after a check that its metadata and its file's size are as published.
-
-    Args:
-        storage: the store.
-        path: of the array, below the store.
-        array: as it was published.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.

@@ -51,9 +51,6 @@ class Opening:
     """Arrays of a far store that are being opened, each once, however many threads need it.
 
     The function that opens comes with each call: kept here, it would keep a store and its maps alive.
-
-    Args:
-        fetchers: the threads that open.
     """
 
     def __init__(self, fetchers: Fetchers) -> None:
@@ -132,7 +129,6 @@ class FarRows:
     """Rows of an array on an object store. Threads may share one; a chunk that several need is fetched once.
 
     Args:
-        far: where the rows are.
         cache: for chunks that are not in the copy.
         copy: of the array on this machine's disk.
     """

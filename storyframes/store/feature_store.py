@@ -325,9 +325,6 @@ def part_frame(
     """A part of a feature as a data frame; see :meth:`SessionView.to_pandas`.
 
     Args:
-        store: the store.
-        session_id: the session.
-        feature: as the store calls it.
         name: of the part; see :func:`part_of`.
         rate: points a second; None takes the rows as they are stored.
         unmeasured: keep the numbers of rows that are no measurement; else they are NaN, so that they do not enter a

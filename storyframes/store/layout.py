@@ -73,10 +73,6 @@ def new_version() -> str:
 def feature_path(session_id: str, feature: str) -> str:
     """The folder of a feature's versions.
 
-    Args:
-        session_id: the session, or ``stories``.
-        feature: the feature; of another track, ``<feature>@<track>``.
-
     Raises:
         StoreError: an id could leave the store.
     """
@@ -99,7 +95,6 @@ def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | 
     """The storage at ``location``: a path, or a URL (``s3://bucket/prefix``).
 
     Args:
-        location: the path or the URL.
         options: for a URL, the options of obstore (``endpoint``, ``region``, ``access_key_id``, ``client_options``, …);
             otherwise it uses the environment's ``AWS_*`` variables.
 
@@ -172,8 +167,6 @@ def open_store(
     """The feature store at ``location``.
 
     Args:
-        location: see :func:`open_storage`.
-        options: likewise.
         damaged: open it even if its root group is damaged, to find out what else is.
 
     Raises:

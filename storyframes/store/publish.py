@@ -55,11 +55,8 @@ class FeatureWriter:
     Leaving the context without having published removes what was written.
 
     Args:
-        storage: the store.
         session_id: the session, or ``stories``.
         spec: of the feature. It is written beside the values, so that readers need not know the feature.
-        compression: of the arrays' chunks.
-        track: the session's track.
         frames: whether the track has a video. Without one, arrays with a row for each frame are not written.
 
     Raises:
@@ -324,9 +321,6 @@ def latest_sequence(
     """The highest count in the two records of a feature; a damaged or missing record counts as 0.
 
     Args:
-        storage: the store.
-        session_id: the session.
-        feature: the feature.
         current: its ``current.json``, where that was read already.
         attempt: its ``attempt.json``, where that was read already.
     """

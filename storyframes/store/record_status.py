@@ -108,7 +108,6 @@ def scan(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[FeatureSt
     What cannot be read gives a status as well: failed, with the reason.
 
     Args:
-        storage: the store.
         session_id: the session, ``*`` for all; nothing else is listed then.
 
     Raises:
@@ -131,7 +130,6 @@ def read_statuses(
     """The statuses that these records give, a few at a time, and those of what could not be listed.
 
     Args:
-        storage: the store.
         names: of the records, by their folder.
         unreadable: paths that could not be listed, and why.
 

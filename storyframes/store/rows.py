@@ -42,10 +42,7 @@ def open_rows(storage: Storage, path: str, layout: ShardLayout, kept: Kept) -> R
     """The rows of the array at ``path``; slices of every kind of result hold the same values.
 
     Args:
-        storage: of the store.
-        path: of the array, below the store.
         layout: as it was published.
-        kept: what keeps rows that were read.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.
@@ -96,12 +93,6 @@ class ZarrRows:
 
     Whole chunks are decoded, and kept in the cache: neighbouring clips overlap, and zarr-python would decode a chunk
     again for each of them.
-
-    Args:
-        storage: of the store.
-        path: of the array, below the store.
-        layout: as it was published.
-        cache: for decoded chunks.
 
     Raises:
         StoreError: it cannot be opened, or is not the array that was published.

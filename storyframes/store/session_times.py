@@ -47,7 +47,6 @@ class SessionTimes:
     """The times of one session.
 
     Args:
-        store: the store.
         session_id: the session, or ``stories``, which has no times.
         clocks: of the tracks, where they were read before; None reads the clip index when it is needed.
     """

@@ -115,10 +115,7 @@ class ShardWriter:
 
     Args:
         folder: the array's folder; ``c/0…`` is made below it.
-        row_shape: shape of one row.
-        dtype: dtype of the stored values.
         fill: pads the last chunk.
-        compression: of the chunks.
     """
 
     def __init__(

@@ -32,11 +32,7 @@ from storyframes.store.table_files import parse_table, read_table
 
 
 class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
-    """By session and feature, the path of the current version and the description of its arrays (JSON).
-
-    Args:
-        content: the table, or its Parquet file.
-    """
+    """By session and feature, the path of the current version and the description of its arrays (JSON)."""
 
     def __init__(self, content: pa.Table | bytes) -> None:
         self._content = content

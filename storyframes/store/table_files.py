@@ -84,10 +84,7 @@ def replace_table(
     the same point, and a writer that is killed between the two leaves nothing that looks damaged.
 
     Args:
-        storage: the store.
-        name: the file.
         table: makes the table, None to leave the present one; called again where another writer was faster.
-        row_group_size: rows of a row group.
     """
     noted = ""
 

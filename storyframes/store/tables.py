@@ -282,7 +282,6 @@ def tables_of(
     """The tables of a feature of a session, that of its main array first; on a grid those whose rows have times.
 
     Args:
-        store: the store.
         session_id: the session, or ``stories``.
         feature: as the store calls it.
         rate: points a second of a grid that begins with the session; None takes the rows as they are stored.

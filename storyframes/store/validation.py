@@ -158,10 +158,7 @@ def check_fits(name: str, shape: Sequence[int], dtype: str, chunk_rows: int, fil
     """Check that an array fits into a file of this size, however well it is compressed.
 
     Args:
-        name: of the array, for the message.
         shape: checked by :func:`check_array`, as ``dtype`` and ``chunk_rows``.
-        dtype: of its values.
-        chunk_rows: rows of one chunk.
         file_bytes: size of its shard.
 
     Raises:

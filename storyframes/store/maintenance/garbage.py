@@ -48,9 +48,7 @@ def collect(
     writing is left alone, however old it looks.
 
     Args:
-        storage: the store.
         grace_s: the promise to readers; 0 promises them nothing.
-        dry_run: remove nothing.
         unreadable: called with every path that cannot be read; nothing is removed there.
 
     Raises:

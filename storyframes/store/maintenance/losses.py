@@ -55,7 +55,6 @@ def find_losses(
     """What the catalogue, the clip index or the study names and the store has no longer.
 
     Args:
-        storage: the store.
         looked_at: what the store has; remarks are added.
         session_id: only this session; empty for all.
         study_sessions: the sessions of the study's tables, where these are known.

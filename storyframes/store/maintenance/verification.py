@@ -62,7 +62,6 @@ def verify(
     the catalogue, the clip index or the study names and the store has no longer is lost.
 
     Args:
-        storage: the store.
         progress: called with (session_id, feature) before each.
         session_id: only this session (nothing else is listed); of the tables, only the catalogue is read then.
         looked_at: filled with what the store has to verify, and what has no version.
@@ -267,8 +266,6 @@ def is_intact(storage: Storage, current: Current, files: Mapping[str, FileInfo] 
     leaves out is asked for by its name.
 
     Args:
-        storage: the store.
-        current: the version.
         files: of the store, where they have been listed already.
 
     Raises:

@@ -117,10 +117,6 @@ def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
 def open_regular(root: Path, path: str) -> int:
     """Open a file of a store to read it: no pipe, no device, and nothing outside the store.
 
-    Args:
-        root: the store's folder.
-        path: below it.
-
     Returns:
         The file's descriptor.
 
@@ -180,7 +176,6 @@ def locked(path: Path, wait_s: float | None = None) -> Iterator[None]:
     """Hold an exclusive lock on ``path``, which is made where absent and kept. Meanwhile the file names the holder.
 
     Args:
-        path: the lock file.
         wait_s: seconds to wait for another holder; None waits :data:`WAIT_S`.
 
     Raises:

@@ -298,7 +298,6 @@ def state_of(status: os.stat_result, now_ns: int) -> str:
     in front of an object store, whose inodes are made up.
 
     Args:
-        status: of the file.
         now_ns: the file system's time before ``status`` was asked for.
     """
     times = status.st_mtime_ns, status.st_ctime_ns
