@@ -102,7 +102,6 @@ class ChosenColumns:
     """Columns of an array, in the order they were asked for.
 
     Attributes:
-        names: of the columns.
         pieces: their places, neighbours together.
     """
 
@@ -115,7 +114,6 @@ class ColumnTable:
     """The columns of an array, and its groups of columns.
 
     Attributes:
-        names: of the columns.
         groups: by name, the columns of a group.
     """
 

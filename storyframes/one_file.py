@@ -103,7 +103,6 @@ class ExtractedFile(SessionView):
     """The features that were extracted of one recording.
 
     Attributes:
-        name: of the file.
         asked: the requested features that were extracted, with the part if one was named.
         failed: by requested feature, the reason why it was not extracted.
         store: the :class:`storyframes.FeatureStore` with the features, in which ``session_id`` is the recording.

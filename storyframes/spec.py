@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LABEL_PREFIX = "label."
@@ -248,7 +250,7 @@ class FeatureSpec:
         if self.mask not in self.arrays or self.mask == MAIN_ARRAY:
             raise SpecError(f"{self.name}: the mask {self.mask!r} is none of its arrays ({', '.join(self.arrays)})")
         mask = self.arrays[self.mask]
-        if mask.shape or np.dtype(mask.dtype).kind not in "iu" or mask.optional:
+        if mask.shape or _dtype(mask.dtype).kind not in "iu" or mask.optional:
             raise SpecError(
                 f"{self.name}/{self.mask}: a mask is one integer a row (1 where the row is a measurement), and always "
                 f"there; this is {(*mask.dimension_names,)} of {mask.dtype}"
@@ -265,7 +267,7 @@ class FeatureSpec:
         if self.face not in self.arrays:
             raise SpecError(f"{self.name}: face={self.face!r} is none of its arrays ({', '.join(self.arrays)})")
         array = self.arrays[self.face]
-        is_whole = np.dtype(array.dtype).kind in "iu"
+        is_whole = _dtype(array.dtype).kind in "iu"
         if array.axis is not Axis.FRAME or (is_whole and array.shape and FACE_PART not in array.columns):
             raise SpecError(
                 f"{self.name}/{self.face}: what says in which frames a face is tracked has a row for each frame: one "
@@ -292,7 +294,7 @@ def _check_array(where: str, name: str, spec: ArraySpec) -> None:
     if not isinstance(spec.axis, Axis):
         raise SpecError(f"{where}: there is no axis {spec.axis!r}; there are {', '.join(Axis)}")
     dtype = _check_dtype(where, spec)
-    if name in _CLOCK and (dtype != np.float64 or spec.shape):
+    if name in _CLOCK and (dtype.name != "float64" or spec.shape):
         raise SpecError(f"{where}: the array {name!r} holds seconds on the recording's clock, one float64 a row")
     if not isinstance(spec.shape, tuple) or not all(_is_whole(size) and size > 0 for size in spec.shape):
         raise SpecError(f"{where}: shape {spec.shape!r} is not a tuple of whole numbers above 0 (without the rows)")
@@ -306,17 +308,23 @@ def _check_array(where: str, name: str, spec: ArraySpec) -> None:
     _check_labels(where, "joints", spec.joints, spec.shape[-2:-1])
 
 
+def _dtype(name: str) -> np.dtype:
+    import numpy as np  # takes long to import, and the names of features need none of it
+
+    return np.dtype(name)
+
+
 def _check_dtype(where: str, spec: ArraySpec) -> np.dtype:
     try:
-        dtype = np.dtype(spec.dtype)
+        dtype = _dtype(spec.dtype)
     except TypeError:
         raise SpecError(f"{where}: numpy has no dtype {spec.dtype!r}") from None
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise SpecError(f"{where}: dtype {spec.dtype!r} is not stored; take integers or floats of at most 64 bits")
     if dtype.kind == "f":
         return dtype
-    limits = np.iinfo(dtype)
-    if not _is_whole(spec.fill) or not limits.min <= spec.fill <= limits.max:
+    least = 0 if dtype.kind == "u" else -(2 ** (8 * dtype.itemsize - 1))
+    if not _is_whole(spec.fill) or not least <= spec.fill < least + 2 ** (8 * dtype.itemsize):
         raise SpecError(
             f"{where}: fill={spec.fill!r} is no {dtype.name}; give the value for rows without one (0, say, or -1)"
         )

@@ -187,7 +187,6 @@ class Clock:
     """One device's clock.
 
     Attributes:
-        name: of the clock.
         clock_s: (n,) moments in seconds of the device, increasing.
         session_s: (n,) the same moments in seconds of the session, increasing.
     """

@@ -58,8 +58,6 @@ class _Opening:
     """A feature that is being opened as an input.
 
     Attributes:
-        source: what to read.
-        requested: the input.
         feature: the feature, as the store calls it.
         spec: its specification, the same in all sessions.
         arrays: by axis, the arrays that a clip can have.
@@ -131,11 +129,7 @@ def open_feature(
 def _rows_of_clip(
     requested: ClipInput, feature: str, spec: FeatureSpec, arrays: Mapping[Axis, list[str]]
 ) -> tuple[Axis, Way]:
-    """What the rows that are read stand for, and which of them a clip has.
-
-    Raises:
-        ValueError: the feature has no such rows.
-    """
+    """What the rows that are read stand for, and which of them a clip has."""
     main = spec.arrays[MAIN_ARRAY].axis if MAIN_ARRAY in spec.arrays else next(iter(arrays))
     main = main if main in arrays else next(iter(arrays))
     if main is Axis.MOMENT:

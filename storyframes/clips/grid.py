@@ -65,7 +65,6 @@ class Grid:
     Attributes:
         points: of a clip.
         first: by session and first frame of a window, the first of its rows and the number of its pattern.
-        patterns: the patterns.
         shares: by session and first frame of a window, :attr:`Nearest.share` of a linear curve.
     """
 

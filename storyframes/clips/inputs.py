@@ -113,7 +113,6 @@ class ClipSource:
     """What readers are made from.
 
     Attributes:
-        store: the store.
         index: the whole clip index.
         sessions: the sessions of the clips that will be read; each has the features that the input needs.
         clips: the clips that will be read, in the dataset's order.

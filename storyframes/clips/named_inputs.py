@@ -59,7 +59,6 @@ class NamedInput:
 
     Attributes:
         features: the features that a session needs.
-        readers: makes the readers.
     """
 
     features: tuple[str, ...]

@@ -34,7 +34,6 @@ class Field:
 
     Attributes:
         shape: of one clip, without the batch's dimension.
-        dtype: numpy dtype.
         columns: a name for each entry of the last dimension, or empty.
         names: the names of the classes 0, 1, … where the numbers are classes; else empty.
     """
@@ -79,10 +78,7 @@ class FieldPart:
     """An array of a feature, or some of its columns, as a field or as neighbouring columns of one.
 
     Attributes:
-        name: of the field.
         field: one row of the field.
-        feature: the feature.
-        array: the feature's array.
         columns: the columns that are taken; empty takes the array as it is.
         fill: the value where a clip has no row.
         first: the column of the field at which the part begins.
@@ -117,7 +113,6 @@ class FeatureReader(InputReader):
     """Fills the fields of a feature's arrays, and ``<name>_mask``.
 
     Attributes:
-        name: of the input.
         feature: whose mask is read.
         parts: what its fields are made of.
         rows: of a clip, in each field.
@@ -164,7 +159,6 @@ class FrameRows(FeatureReader):
     """The rows of a clip's frames, or those nearest to the points of a grid.
 
     Attributes:
-        mask: which of the rows are measurements.
         grid: None where the feature's frames are the clip's.
     """
 
@@ -237,8 +231,6 @@ class SpokenPerFrame(FeatureReader):
     """The word or utterance that is spoken at each frame or point; 0 where none is.
 
     Attributes:
-        mask: which of the rows are measurements.
-        finder: which row is spoken when.
         speakers: whose rows count; a frame at which another speaks has none. None takes everybody's.
     """
 
@@ -269,12 +261,7 @@ class SpokenPerFrame(FeatureReader):
 
 @dataclass(frozen=True)
 class PaddedRows(FeatureReader):
-    """The rows that belong to a clip, as many as it has, padded; with ``<name>_length``.
-
-    Attributes:
-        mask: which of the rows are measurements.
-        finder: which rows these are.
-    """
+    """The rows that belong to a clip, as many as it has, padded; with ``<name>_length``."""
 
     mask: MaskRule
     finder: RowFinder
@@ -345,8 +332,6 @@ class StoryVector(InputReader):
     """The vector of the story that the clip's rating is about.
 
     Attributes:
-        name: of the field.
-        field: the field.
         feature: of the story texts.
         rows: the row of each story in it.
     """
@@ -370,7 +355,6 @@ class Labels(InputReader):
     """One value of each clip.
 
     Attributes:
-        name: of the field.
         field: the field; a clip has a single number.
         values: (clips of the dataset,) of the field's dtype.
     """

@@ -148,7 +148,6 @@ class SpokenInClip(RowFinder):
     """The words that start in the clip, or the utterances that overlap it, in the order of their starts.
 
     Attributes:
-        feature: the feature.
         overlapping: whether rows that overlap the clip belong to it, not only those that start in it.
         device: whose seconds the feature's times are.
     """
@@ -197,7 +196,6 @@ class SpokenAtFrames(SpokenFinder):
     """By the feature's own array that says it for each frame.
 
     Attributes:
-        feature: the feature.
         frame_row: the array with the row of each frame, -1 for none.
         grid: points, each of which has the row of the frame nearest to it; None for the clip's frames.
     """
@@ -222,7 +220,6 @@ class SpokenAtPoints(SpokenFinder):
     Of several rows that are spoken at once a point has the one that began last, as frames have.
 
     Attributes:
-        feature: the feature.
         offsets: (k,) of the points from a clip's start, ticks.
         device: whose seconds its times are.
     """
@@ -248,7 +245,6 @@ class Speakers:
     """Some of a feature's speakers: the array ``speaker`` has a number for each row, the attribute ``speakers`` names.
 
     Attributes:
-        feature: the feature.
         numbers: by session, the numbers of these speakers.
     """
 

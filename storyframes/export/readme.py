@@ -63,7 +63,6 @@ class Exported:
     """The result of an export.
 
     Attributes:
-        to: the format.
         rate: points a second; None for rows as stored.
         tables: the tables that were written, as in ``export.json``.
         left_out: session, feature and reason of each feature that could not be exported.

@@ -82,12 +82,7 @@ def export(
 def _chosen(
     store: FeatureStore, sessions: Sequence[str], features: Sequence[str], *, with_stories: bool
 ) -> dict[str, list[str]]:
-    """The requested features of each session, as the store calls them.
-
-    Raises:
-        StoreError: a session is unknown, or no session has such a feature.
-        ExportError: nothing is left.
-    """
+    """The requested features of each session, as the store calls them."""
     stored = {*store.sessions, *([STORIES] if store.tracks(STORIES) else [])}
     for session_id in sessions:
         if session_id not in stored:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from storyframes.export.formats import ExportError
-from storyframes.store.storage.files import flush_folder, flush_tree, sha256_file
+from storyframes.store.storage.files import described_files, flush_folder, flush_tree, sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.storage.scratch import scratch_beside
 from storyframes.store.validation import parse_json
@@ -71,14 +71,9 @@ def refuse_to_replace(target: Path, *, replace: bool) -> None:
 
 def seal(folder: Path) -> dict[str, dict[str, int | str]]:
     """Give every file in a folder mode 0600; returns size and SHA-256 by path."""
-    files: dict[str, dict[str, int | str]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_dir():
-            path.chmod(0o700)
-            continue
-        path.chmod(0o600)
-        files[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-    return files
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    return described_files(folder)
 
 
 def _exchange(made: Path, target: Path, before: Path) -> None:

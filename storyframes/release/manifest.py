@@ -14,7 +14,7 @@ from storyframes.spec import MAIN_ARRAY, is_label_curve
 from storyframes.store.feature_store import FeatureStore
 from storyframes.store.layout import CLIPS
 from storyframes.store.storage import StorageError
-from storyframes.store.storage.files import sha256_file
+from storyframes.store.storage.files import described_files, sha256_file
 from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.validation import parse_json
 
@@ -28,11 +28,7 @@ _OWN_ROWS = 10  # silence has fewer different rows
 
 def write_manifest(folder: Path) -> dict[str, dict[str, int | str]]:
     """Write ``manifest.json`` of all files in a folder; returns its entries."""
-    files: dict[str, dict[str, int | str]] = {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = described_files(folder)
     content = json.dumps({"format": FORMAT, "files": files}, indent=1, ensure_ascii=False)
     (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
     return files

@@ -14,19 +14,9 @@ from storyframes.spec import column_of
 
 EMPATHY = "empathy"
 _HARMLESS = (
-    *(
-        "position",
-        "split",
-        "split_group",
-        "start_frame",
-        "stop_frame",
-        "start_s",
-        "stop_s",
-        "audio_start",
-        "audio_stop",
-    ),
-    *("sound_covered", "face_tracked", "face_confidence", "words", "frames_expected", "longest_gap_s", "reflected"),
-)  # other columns, of a later version of the index, are left out until they are named here
+    "position split split_group start_frame stop_frame start_s stop_s audio_start audio_stop sound_covered "
+    "face_tracked face_confidence words frames_expected longest_gap_s reflected"
+).split()  # other columns, of a later version of the index, are left out until they are named here
 
 
 def number_ids(clips: pd.DataFrame, key: Key, settings: ReleaseSettings) -> None:

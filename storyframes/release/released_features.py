@@ -29,8 +29,6 @@ class ReleasedArray:
     """One array of a release.
 
     Attributes:
-        source: its name in the store.
-        spec: its specification in the release.
         pieces: the columns that are taken; empty for all.
     """
 
@@ -44,7 +42,6 @@ class ReleasedFeature:
     """One feature of a release.
 
     Attributes:
-        spec: its specification in the release.
         arrays: by their names in the release.
         is_known: whether it is exactly the built-in feature of its name.
     """

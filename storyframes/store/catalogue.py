@@ -15,14 +15,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from storyframes.spec import MAIN, TRACK_SIGN
 from storyframes.store.layout import CATALOGUE, ID_PATTERN, VERSION_PATTERN, StoreError
 from storyframes.store.record_index import RecordIndex
 from storyframes.store.record_status import (
-    ALL_SESSIONS,
     BATCH,
     WHOLE_SESSION,
     FeatureStatus,
@@ -35,10 +38,6 @@ from storyframes.store.records import Status, StoredArray, check_quality
 from storyframes.store.storage import Storage
 from storyframes.store.table_files import is_proved, parse_table, replace_table
 from storyframes.store.validation import InvalidError, parse_json, shown
-
-if TYPE_CHECKING:  # take half a second to import, and reading records needs neither
-    import numpy as np
-    import pyarrow as pa
 
 SEEN = "seen"
 """A column beside the schema's: the mark of the row's records in :mod:`storyframes.store.record_index`."""
@@ -54,28 +53,24 @@ _ROW_GROUP = 8_192  # rows of the file that are read at the least
 _REPAIR = "'storyframes index' writes it again"
 
 
-@cache
-def schema() -> pa.Schema:
-    """The columns of the catalogue that are for readers."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("session_id", pa.string()),
-            ("feature", pa.string()),
-            ("status", pa.string()),  # of the last attempt: done, missing, failed
-            ("reason", pa.string()),  # why not done
-            ("version", pa.string()),  # the current version, null where there is none
-            ("path", pa.string()),  # of the current version's Zarr group, below the store
-            ("created_at", pa.string()),
-            ("rows", pa.int64()),  # of the feature's main array
-            ("bytes", pa.int64()),
-            ("arrays", pa.string()),  # JSON: {name: {shape, dtype, chunk_rows}}
-            ("stamps", pa.list_(pa.string())),  # the caveats
-            ("quality", pa.string()),  # JSON: {name: number}
-            ("fingerprint", pa.string()),
-        ]
-    )
+SCHEMA = pa.schema(
+    [
+        ("session_id", pa.string()),
+        ("feature", pa.string()),
+        ("status", pa.string()),  # of the last attempt: done, missing, failed
+        ("reason", pa.string()),  # why not done
+        ("version", pa.string()),  # the current version, null where there is none
+        ("path", pa.string()),  # of the current version's Zarr group, below the store
+        ("created_at", pa.string()),
+        ("rows", pa.int64()),  # of the feature's main array
+        ("bytes", pa.int64()),
+        ("arrays", pa.string()),  # JSON: {name: {shape, dtype, chunk_rows}}
+        ("stamps", pa.list_(pa.string())),  # the caveats
+        ("quality", pa.string()),  # JSON: {name: number}
+        ("fingerprint", pa.string()),
+    ]
+)
+"""The columns of the catalogue that are for readers."""
 
 
 def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew: bool = False) -> None:
@@ -100,7 +95,7 @@ def compact(storage: Storage, published: Iterable[tuple[str, str]] = (), *, anew
     replace_table(storage, CATALOGUE, table, row_group_size=_ROW_GROUP)
 
 
-def current_statuses(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterator[FeatureStatus]:
+def current_statuses(storage: Storage) -> Iterator[FeatureStatus]:
     """The statuses that :func:`~storyframes.store.record_status.scan` gives now, in its order, a few at a time.
 
     Only records that may have changed since the catalogue was written are read; the other statuses are taken from its
@@ -109,8 +104,8 @@ def current_statuses(storage: Storage, session_id: str = ALL_SESSIONS) -> Iterat
     Raises:
         StorageError: the store as a whole cannot be read.
     """
-    if session_id != ALL_SESSIONS or storage.info(CATALOGUE) is None:
-        yield from scan(storage, session_id)
+    if storage.info(CATALOGUE) is None:
+        yield from scan(storage)
         return
     stored = StoredCatalogue.of(storage, trusted=True)
     if not stored.is_proved:
@@ -139,20 +134,17 @@ class StoredCatalogue:
     @classmethod
     def of(cls, storage: Storage, *, trusted: bool) -> StoredCatalogue:
         """The catalogue of a store; without its marks unless they are to be trusted and proved."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         content = storage.read(CATALOGUE) or b""
-        own = schema().append(pa.field(SEEN, pa.binary(16)))
+        own = SCHEMA.append(pa.field(SEEN, pa.binary(16)))
         try:
             trusted = trusted and bool(content) and is_proved(storage, CATALOGUE, content)
             if trusted and pq.read_schema(pa.BufferReader(content)).equals(own):
                 check_rows(parse_table(content, CATALOGUE, CHECKED))
                 return cls(content, parse_table(content, CATALOGUE, [*_KEYS, SEEN]), is_proved=True)
-            table = parse_table(content, CATALOGUE, _KEYS) if content else schema().empty_table()
-            keys = table.select(_KEYS).cast(pa.schema([schema().field(key) for key in _KEYS]))
+            table = parse_table(content, CATALOGUE, _KEYS) if content else SCHEMA.empty_table()
+            keys = table.select(_KEYS).cast(pa.schema([SCHEMA.field(key) for key in _KEYS]))
         except (StoreError, KeyError, pa.ArrowException):
-            keys = schema().empty_table().select(_KEYS)
+            keys = SCHEMA.empty_table().select(_KEYS)
         return cls(content, _with_marks(keys, [None] * len(keys)))
 
     def rows(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
@@ -161,8 +153,6 @@ class StoredCatalogue:
 
     def statuses(self, rows: np.ndarray) -> Iterator[FeatureStatus]:
         """The statuses of some of its rows, sorted, a few in memory at a time."""
-        import pyarrow.compute as pc
-
         if not len(rows):
             return
         table = self.rows(rows, STATUS_COLUMNS)
@@ -173,9 +163,6 @@ class StoredCatalogue:
 
 def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.Table | None:
     """The catalogue as the records are now; None where it is that already."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     index = RecordIndex.of(storage)
     difference = index.since(stored.marks, SEEN, fresh, WHOLE_SESSION)
     changed = difference.changed | difference.unlisted
@@ -196,17 +183,13 @@ def _updated(storage: Storage, stored: StoredCatalogue, fresh: Set[str]) -> pa.T
 
 
 def _with_marks(table: pa.Table, marks: list[bytes | None]) -> pa.Table:
-    import pyarrow as pa
-
     return table.append_column(SEEN, pa.array(marks, pa.binary(16)))
 
 
 def to_table(statuses: Iterable[FeatureStatus]) -> pa.Table:
     """The rows of these statuses, which were read from records."""
-    import pyarrow as pa
-
     rows = (list(map(_row, batch)) for batch in batches(statuses, BATCH))
-    return pa.Table.from_batches((pa.RecordBatch.from_pylist(batch, schema()) for batch in rows), schema())
+    return pa.Table.from_batches((pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in rows), SCHEMA)
 
 
 def _row(status: FeatureStatus) -> dict[str, object]:
@@ -276,7 +259,7 @@ def check_types(stored: pa.Schema) -> None:
     Raises:
         StoreError: one is not, or a column is lacking that every reader needs.
     """
-    for field in schema():
+    for field in SCHEMA:
         position = stored.get_field_index(field.name)
         if position < 0 and field.name in (*CHECKED, "arrays"):
             raise StoreError(f"{CATALOGUE} is not a catalogue (it has no column {field.name!r}); {_REPAIR}")
@@ -299,9 +282,6 @@ def check_rows(table: pa.Table) -> None:
     Raises:
         StoreError: one is not.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         if lacking := [name for name in CHECKED if name not in table.schema.names]:
             raise InvalidError(f"it has no column {lacking[0]!r}")
@@ -323,8 +303,6 @@ def check_rows(table: pa.Table) -> None:
 
 def _check_pattern(values: Any, pattern: str, rule: str) -> None:
     """See that every value matches the whole of a pattern."""
-    import pyarrow.compute as pc
-
     are_right = pc.fill_null(pc.match_substring_regex(values, rf"\A({pattern})\z"), False)
     _refuse(values.filter(pc.invert(are_right)), rule)
 

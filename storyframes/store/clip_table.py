@@ -106,11 +106,7 @@ def check_replaceable(content: bytes) -> None:
 
 
 def _check_rows(table: pa.Table) -> None:
-    """Check that the rows have sessions, and frames that a recording can have.
-
-    Raises:
-        InvalidError: one is not.
-    """
+    """Check that the rows have sessions, and frames that a recording can have."""
     if "session_id" in table.schema.names:
         sessions = pc.unique(table["session_id"])
         names = sessions.dictionary if pa.types.is_dictionary(sessions.type) else sessions
@@ -128,11 +124,7 @@ def _check_rows(table: pa.Table) -> None:
 
 
 def _about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """The metadata of the file.
-
-    Raises:
-        InvalidError: it is not as it is written.
-    """
+    """The metadata of the file."""
     stored = (metadata or {}).get(_KEY)
     if stored is None:
         return {"format": 1, "schemes": {"empathy": "ordinal"}}

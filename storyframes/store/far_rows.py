@@ -111,10 +111,6 @@ class FarArray:
     """Where the rows of an array are, and how they are fetched.
 
     Attributes:
-        ranges: reads parts of files of the object store.
-        key: the shard's path.
-        layout: of the shard.
-        fetchers: the threads that fetch.
         zarr: keyword arguments with which zarr-python opens the array.
     """
 

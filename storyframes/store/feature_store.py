@@ -46,9 +46,6 @@ class FeatureStore(FeatureReader):
             copies that this process does not use are removed, then nothing more is kept. Without ``cache``, memory for
             chunks of compressed or far arrays (None: 256 MB); mapped arrays need none.
 
-    Attributes:
-        storage: where the store is.
-
     Raises:
         StoreError: ``location`` is no feature store, its catalogue is damaged, or ``cache`` cannot be used.
         StorageError: the storage cannot be reached.

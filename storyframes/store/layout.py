@@ -205,8 +205,6 @@ class RunMark:
 
     Attributes:
         location: of the store, as :func:`open_storage` takes it.
-        path: of the file, below the store.
-        content: of the file.
     """
 
     location: str

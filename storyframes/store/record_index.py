@@ -11,15 +11,15 @@ import itertools
 from array import array
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from storyframes.store.records import ATTEMPT, CURRENT
 from storyframes.store.storage import Storage
 from storyframes.store.validation import are_names
-
-if TYPE_CHECKING:  # take long to import, and reading records needs neither
-    import numpy as np
-    import pyarrow as pa
 
 _ROWS_RULE = 2  # raise it when the same records give another row of the catalogue than before
 _MARK_BYTES = 16
@@ -71,10 +71,6 @@ class RecordIndex:
             fresh: folders that changed, whatever is listed.
             never: a feature of ``rows`` that is no folder.
         """
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         listed = pa.Array.from_buffers(
             pa.large_binary(), len(self._names), [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
         )
@@ -143,21 +139,15 @@ def _decoded(folder: bytes) -> str:
 
 
 def _binary(folders: Iterable[str]) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array([_encoded(folder) for folder in folders], pa.large_binary())
 
 
 def _numbers(marks: bytearray | memoryview) -> np.ndarray:
     """Marks as two numbers each, which numpy compares at once."""
-    import numpy as np
-
     return np.frombuffer(marks, np.uint64).reshape(-1, 2)
 
 
 def _column_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    import numpy as np
-
     chunks = [
         _numbers(memoryview(chunk.buffers()[1])[: (chunk.offset + len(chunk)) * _MARK_BYTES])[chunk.offset :]
         for chunk in column.chunks

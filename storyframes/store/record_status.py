@@ -56,7 +56,6 @@ class FeatureStatus:
     Attributes:
         session_id: the session, or ``stories``.
         feature: as the store calls it; :data:`WHOLE_SESSION` where the session's folder cannot be read.
-        status: how the last attempt ended.
         reason: why the last attempt gave no version, or what cannot be read; empty for ``done``.
         current: the current version, which an attempt that failed later leaves as it is.
         record: the whole record of the current version; None in a status that was taken from the catalogue.

@@ -160,11 +160,7 @@ class _Record:
         return content
 
     def _check(self) -> None:
-        """Check every value.
-
-        Raises:
-            InvalidError: a writer could not have written one.
-        """
+        """Check every value."""
         check_names(self.session_id, self.feature)
 
 
@@ -177,12 +173,9 @@ class Current(_Record):
     """``current.json``: the commit point of a feature. The version that it names is complete.
 
     Attributes:
-        session_id: the session, or ``stories``.
-        feature: the feature.
         version: name of the version's folder beside this file.
         fingerprint: of everything that determines the values (inputs, settings, models, extractor).
         created_at: UTC, ISO 8601.
-        arrays: by name.
         files: every file of the version, by path below its folder.
         caveats: what users of the values must know, see :class:`Caveat`.
         quality: numbers about the values (tracked share, known words, …).

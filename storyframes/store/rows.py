@@ -28,9 +28,7 @@ class Kept:
     """What keeps rows that were read from compressed or far arrays.
 
     Attributes:
-        cache: memory for chunks.
         folder: on this machine's disk, for rows of a far store.
-        fetchers: the threads that fetch these.
     """
 
     cache: ChunkCache

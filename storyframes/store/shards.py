@@ -45,7 +45,6 @@ class ShardLayout:
     """Where the rows of an array of ``shape`` are in its shard file.
 
     Attributes:
-        shape: the array's shape, rows first.
         dtype: numpy dtype, little-endian in the file.
         chunk_rows: rows of one inner chunk.
     """

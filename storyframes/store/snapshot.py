@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from storyframes.features import STORIES
 from storyframes.store.catalogue import (
     CHECKED,
+    SCHEMA,
     STATUS_COLUMNS,
     check_rows,
     check_types,
-    schema,
     status_of_row,
     to_table,
 )
@@ -73,9 +73,6 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
         """Check that features whose versions have one name are not copies of one folder, which older code accepted.
 
         A version's name is a time and a random number, so two features rarely share one; the records of these are read.
-
-        Raises:
-            StoreError: a record is another feature's.
         """
         names = pc.list_element(pc.split_pattern(self._paths, "/"), 2)
         counts = pc.value_counts(names)
@@ -141,7 +138,7 @@ class Snapshot(Mapping[tuple[str, str], tuple[str, str]]):
 
     def frame(self) -> pd.DataFrame:
         """The table: a row for each session and feature that was ever attempted."""
-        return self._columns(schema().names).to_pandas()
+        return self._columns(SCHEMA.names).to_pandas()
 
     def statuses(self, session_id: str) -> list[FeatureStatus]:
         """The status of each feature of a session that was ever attempted; no other rows are in memory.

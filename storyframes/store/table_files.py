@@ -9,14 +9,13 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from storyframes.store.layout import CHECKSUMS, StoreError
 from storyframes.store.storage import Storage
 from storyframes.store.validation import InvalidError, parse_json
-
-if TYPE_CHECKING:  # takes half a second to import, and reading records needs no table
-    import pyarrow as pa
 
 _REMEMBERED = 20  # checksums of a table: as many writers may be about to replace it
 _MOST_ROWS_PER_BYTE = 64  # of a table's file; one of few sessions and many windows has a byte and more for each row
@@ -49,9 +48,6 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
     Raises:
         StoreError: it is damaged.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         if file.metadata.num_rows > len(content) * _MOST_ROWS_PER_BYTE:
@@ -68,8 +64,6 @@ def parse_table(content: bytes, name: str, columns: Sequence[str] | None = None)
 
 def to_parquet(table: pa.Table, row_group_size: int | None = None) -> bytes:
     """``table`` as the bytes of a Parquet file: zstd, page checksums."""
-    import pyarrow.parquet as pq
-
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True, row_group_size=row_group_size)
     return buffer.getvalue()

@@ -45,8 +45,6 @@ class Column(NamedTuple):
         name: unique in the table.
         array: the feature's array.
         place: the position in the array's flattened row.
-        unit: of the array; empty where it has none.
-        about: the array's description in the store.
         fill: the value where none was measured.
     """
 
@@ -75,15 +73,12 @@ class Table:
     """All arrays of a feature with the same kind of row, as they are stored or at the points of a grid.
 
     Attributes:
-        store: the store.
-        session_id: the session, or ``stories``.
         feature: as the store calls it: of another track, ``<feature>@<track>``.
         axis: the kind of row; on a grid, the kind of the stored rows that its points have.
         is_main: whether the feature's main array is in it.
         arrays: those that hold values, by name.
         rate: points a second; None for rows as they are stored.
         mask: the rule for which rows are measurements.
-        times: of the session.
     """
 
     store: FeatureReader

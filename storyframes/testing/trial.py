@@ -35,7 +35,6 @@ class Trial:
         status: done, missing or failed; missing and failed only by the errors that an extractor may raise.
         reason: why no version was made.
         error: the class of an exception that no extractor may raise; empty for none.
-        digest: of the fingerprint; empty for none.
         asked: the kinds of input that the extractor read.
         caveats: of the version.
     """

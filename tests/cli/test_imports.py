@@ -50,7 +50,8 @@ def test_help_and_wrong_calls_import_nothing_heavy(arguments: list[str]) -> None
 
 
 def test_a_command_imports_what_it_uses(store_root: Path) -> None:
-    assert imported(COMMAND, "status", str(store_root)) == {"numpy"}
+    assert imported(COMMAND, "status", str(store_root), "--session", "s1") == {"numpy"}
+    assert imported(COMMAND, "status", str(store_root)) == {"numpy", "pyarrow"}
     assert imported(COMMAND, "show", str(store_root), "s1") <= {"av", "numpy", "pandas", "pyarrow", "zarr"}
 
 

@@ -280,8 +280,8 @@ def test_versions_before_read_the_catalogue(storage: Any, tmp_path: Path) -> Non
     """They take the file as it is, and every column that they know is what it was."""
     (tmp_path / CATALOGUE).write_bytes(storage.read(CATALOGUE))
     table = pq.read_table(tmp_path / CATALOGUE)
-    assert table.select(catalogue.schema().names).schema.equals(catalogue.schema())
-    assert table.schema.names[len(catalogue.schema()) :] == ["seen"]
+    assert table.select(catalogue.SCHEMA.names).schema.equals(catalogue.SCHEMA)
+    assert table.schema.names[len(catalogue.SCHEMA) :] == ["seen"]
     assert "seen" not in rows(storage).columns
     if isinstance(storage, LocalStorage):
         assert "seen" not in FeatureStore(storage.root).catalogue.columns

@@ -552,7 +552,7 @@ def test_hostile_records_and_rows_on_an_object_store(url: str) -> None:
         ({"session_id": ".."}, "is no session"),
         ({"arrays": arrays}, "but was published as"),
     ):
-        hostile = pa.Table.from_pylist([row | values], catalogue.schema())
+        hostile = pa.Table.from_pylist([row | values], catalogue.SCHEMA)
         table_files.replace_table(storage, CATALOGUE, lambda table=hostile: table)
         with no_hang(), pytest.raises(StoreError, match=message):
             FeatureStore(url).read("a", "frames", array="time")

@@ -197,7 +197,7 @@ def copy_of_a(store: Path, place: str) -> None:
     session, feature = place.split("/")
     (copied,) = ({**row, "session_id": session, "feature": feature} for row in rows)
     copied["path"] = f"{place}/{copied['version']}"
-    table = pa.Table.from_pylist([*rows, copied], catalogue.schema())
+    table = pa.Table.from_pylist([*rows, copied], catalogue.SCHEMA)
     table_files.replace_table(local(store), catalogue.CATALOGUE, lambda: table)
 
 

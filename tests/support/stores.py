@@ -31,4 +31,4 @@ def publish_openface(root: Path, session_id: str, rows: int, *, seed: int = 0, f
 def catalogue_rows(root: Path) -> list[dict[str, Any]]:
     """What the catalogue says to whoever reads it."""
     content = (root / "catalogue.parquet").read_bytes()
-    return table_files.parse_table(content, "catalogue.parquet", catalogue.schema().names).to_pylist()
+    return table_files.parse_table(content, "catalogue.parquet", catalogue.SCHEMA.names).to_pylist()

@@ -5,7 +5,7 @@ refers to; ``archive`` copies the current versions, compressed.
 """
 
 from storyframes.store.maintenance.garbage import Garbage, Removal, collect
-from storyframes.store.maintenance.losses import LookedAt
-from storyframes.store.maintenance.verification import Finding, is_intact, repair, verify
+from storyframes.store.maintenance.losses import Finding, LookedAt
+from storyframes.store.maintenance.verification import is_intact, repair, verify
 
 __all__ = ["Finding", "Garbage", "LookedAt", "Removal", "collect", "is_intact", "repair", "verify"]

@@ -40,18 +40,28 @@ class LookedAt:
 
 
 @dataclass(frozen=True)
-class Loss:
-    """A session or a feature that is lost; the feature is empty where it is a whole session."""
+class Finding:
+    """One thing that is not as it was published.
+
+    Attributes:
+        session_id, feature: of the damaged file; empty where it belongs to none.
+        path: below the feature (or below the store).
+        problem: what is wrong.
+        unreadable: it cannot be read, so whether it is sound is not known.
+        lost: by the store's tables or the study's it existed, and does not now; without a feature: a whole session.
+    """
 
     session_id: str
     feature: str
     path: str
     problem: str
+    unreadable: bool = False
+    lost: bool = False
 
 
 def find_losses(
     storage: Storage, looked_at: LookedAt, session_id: str, study_sessions: Collection[str], unread: Collection[str]
-) -> Iterator[Loss]:
+) -> Iterator[Finding]:
     """What the catalogue, the clip index or the study names and the store has no longer.
 
     Args:
@@ -77,10 +87,10 @@ def find_losses(
         by_session.setdefault(session, []).append(feature)
     for session, features in by_session.items():
         if session not in present:
-            yield Loss(session, "", "", f"the session is gone, and with it {', '.join(features)}")
+            yield Finding(session, "", "", f"the session is gone, and with it {', '.join(features)}", lost=True)
             continue
         for feature in features:
-            yield Loss(session, feature, CURRENT, lost[session, feature])
+            yield Finding(session, feature, CURRENT, lost[session, feature], lost=True)
     if named is None and looked_at.published:
         looked_at.remarks.append(
             f"The store has no sound {CATALOGUE}, so features that are lost completely are not known; "
@@ -88,7 +98,7 @@ def find_losses(
         )
     for session in sorted({*study_sessions} - present - by_session.keys() - blocked):
         if session_id in ("", session):
-            yield Loss(session, "", "", "nothing of the session is here, and it is in the study's tables")
+            yield Finding(session, "", "", "nothing of the session is here, and it is in the study's tables", lost=True)
     recorded = set() if session_id or study_sessions else _study_sessions(storage)
     if absent := sorted(recorded - present - by_session.keys() - blocked):
         looked_at.is_complete = named is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from storyframes.store.catalogue import CHECKED, check_rows
 from storyframes.store.clip_table import ClipFormatError, to_frame
@@ -20,31 +19,11 @@ from storyframes.store.layout import (
     ZARR_JSON,
     StoreError,
 )
-from storyframes.store.maintenance.losses import LookedAt, find_losses
+from storyframes.store.maintenance.losses import Finding, LookedAt, find_losses
 from storyframes.store.records import ATTEMPT, CURRENT, Attempt, Current, RecordError, StoredFile, unseal
 from storyframes.store.storage import FileInfo, Storage, StorageError
 from storyframes.store.table_files import parse_table, read_table, table_checksums
 from storyframes.store.validation import are_names, shown
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is not as it was published.
-
-    Attributes:
-        session_id, feature: of the damaged file; empty where it belongs to none.
-        path: below the feature (or below the store).
-        problem: what is wrong.
-        unreadable: it cannot be read, so whether it is sound is not known.
-        lost: by the store's tables or the study's it existed, and does not now; without a feature: a whole session.
-    """
-
-    session_id: str
-    feature: str
-    path: str
-    problem: str
-    unreadable: bool = False
-    lost: bool = False
 
 
 def verify(
@@ -86,8 +65,7 @@ def verify(
         yield from _verify_group(storage, f"{session}/{feature}/", INNER_GROUP, session, feature)
         yield from _verify_attempt(storage, session, feature)
         yield from _verify_feature(storage, files, session, feature, looked_at)
-    for loss in find_losses(storage, looked_at, session_id, study_sessions, unreadable):
-        yield Finding(loss.session_id, loss.feature, loss.path, loss.problem, lost=True)
+    yield from find_losses(storage, looked_at, session_id, study_sessions, unreadable)
     if not session_id:
         yield from _verify_tables(storage)
 

@@ -50,14 +50,6 @@ class FileInfo:
     mtime_ns: int
 
 
-@dataclass(frozen=True)
-class Content:
-    """A small file and a tag that no other state of it has."""
-
-    data: bytes | None
-    tag: str | None
-
-
 Update = Callable[[bytes | None], bytes | None]
 """Makes the new content of a file from the old one; None leaves it. Called again when another writer was faster."""
 

@@ -114,6 +114,15 @@ def sha256_file(path: Path | int, *, from_disk: bool = False) -> str:
     return digest.hexdigest()
 
 
+def described_files(folder: Path) -> dict[str, dict[str, int | str]]:
+    """Size and SHA-256 of every file below a folder, by its path below it."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in paths
+    }
+
+
 def open_regular(root: Path, path: str) -> int:
     """Open a file of a store to read it: no pipe, no device, and nothing outside the store.
 

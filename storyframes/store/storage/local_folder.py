@@ -36,11 +36,7 @@ _SETTLED_NS = 10_000_000_000  # the coarsest clock of a file system has ticks of
 
 @dataclass(frozen=True)
 class LocalStorage:
-    """A folder; see :class:`~storyframes.store.storage.Storage` for the methods.
-
-    Attributes:
-        root: the store's folder.
-    """
+    """A folder; see :class:`~storyframes.store.storage.Storage` for the methods."""
 
     root: Path
 
@@ -233,11 +229,7 @@ class LocalStorage:
         return version.with_name(f".{version.name}{LOCK_SUFFIX}")
 
     def _target(self, path: str) -> Path:
-        """The file to write for a path of the store; the folders above it are made.
-
-        Raises:
-            StorageError: it is outside the store.
-        """
+        """The file to write for a path of the store; the folders above it are made."""
         check_path(path)
         self._check_folder(path.rpartition("/")[0])
         self._make_folder((self.root / path).parent)

@@ -17,7 +17,7 @@ from zarr.storage import ObjectStore
 
 from storyframes.installation import install_line
 from storyframes.store.shards import present
-from storyframes.store.storage import Content, FileInfo, StorageError, Tail, Unreadable, Update
+from storyframes.store.storage import FileInfo, StorageError, Tail, Unreadable, Update
 from storyframes.store.storage.scratch import make_scratch_folder
 from storyframes.store.validation import MOST_JSON_BYTES
 
@@ -74,7 +74,7 @@ class ObjectStorage:
         """Nothing to do: writing fails where the bucket does not exist."""
 
     def read(self, path: str) -> bytes | None:
-        return self._get(path).data
+        return self._get(path)[0]
 
     def read_many(self, paths: Iterable[str], unreadable: Unreadable | None = None) -> dict[str, bytes | None]:
         def read(path: str) -> bytes | StorageError | None:
@@ -104,11 +104,11 @@ class ObjectStorage:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         while True:
-            before = self._get(path)
-            data = change(before.data)
+            before, tag = self._get(path)
+            data = change(before)
             if data is None:
                 return
-            mode: Any = "create" if before.tag is None else {"e_tag": before.tag}
+            mode: Any = "create" if tag is None else {"e_tag": tag}
             with errors(self.location), contextlib.suppress(AlreadyExistsError, PreconditionError):
                 self._put(path, data, mode)
                 return
@@ -218,7 +218,8 @@ class ObjectStorage:
 
         obstore.put(self._store, path, data, mode=mode)
 
-    def _get(self, path: str) -> Content:
+    def _get(self, path: str) -> tuple[bytes | None, str | None]:
+        """The object, and a tag that no other state of it has; None for both where there is none."""
         import obstore
 
         with errors(self.location):
@@ -228,9 +229,9 @@ class ObjectStorage:
                     raise StorageError(
                         f"{path}: has {got.meta['size']} bytes, and of JSON at most {MOST_JSON_BYTES} are read"
                     )
-                return Content(bytes(got.bytes()), got.meta["e_tag"])
+                return bytes(got.bytes()), got.meta["e_tag"]
             except FileNotFoundError:
-                return Content(None, None)
+                return None, None
 
 
 class MissingObjectError(StorageError, FileNotFoundError):
