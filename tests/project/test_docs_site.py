@@ -16,7 +16,7 @@ import pytest
 from support.installed import Installed, clean
 
 ROOT = Path(__file__).parents[2]
-TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+TUTORIALS = [path for path in sorted((ROOT / "docs/tutorials").glob("*.md")) if "{code-cell}" in path.read_text()]
 
 
 @dataclass

@@ -47,7 +47,7 @@ def timeline(curves: SessionCurves, table: Timetable, key: str = "timeline") -> 
     if not rows or end <= 0:
         return None
     seconds = "seconds" if is_main else f"seconds of {label(curves.track)}'s own recording"
-    figure, height = _stack(rows, (float(min(0.0, *times[:1])), end), seconds)
+    figure, height = _stack(rows, (float(min([0.0, *times[:1]])), end), seconds)
     bucket, unit = rows_per_bucket(len(times)), "frames" if curves.has_frames else "rows"
     alt = f"{curves.extent}. Rows from the top: " + ", ".join(
         html.unescape(row.title.split("<")[0]).strip(" :,") for row in rows

@@ -41,7 +41,8 @@ def storyframes(*arguments: object) -> Result:
     """A command in this process, which has to end well; ``extract`` without servers and other processes."""
     words = [str(word) for word in arguments]
     result = CliRunner().invoke(*((empathy, words[1:]) if words[0] == "empathy" else (app, words)))
-    assert result.exit_code == 0, f"storyframes {' '.join(words)}\n{result.output}"
+    if result.exit_code:
+        raise AssertionError(f"storyframes {' '.join(words)}\n{result.output}") from result.exception
     return result
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from empathy_support.own_studies import Trained, from_folder_to_model
+from empathy_support.own_studies import Trained, from_folder_to_model, train
 from support.media.newcomer import SENTENCES, Made, record, speak, write_captions
 from support.models.tiny_image_models import transformers_model
 from support.models.tiny_text_models import make_model
@@ -72,16 +72,24 @@ def test_dyads_of_two_cameras(tmp_path: Path, voices: list[Path], image_model: P
         made
         for session in sessions
         for made in (Made(f"{session}_cam1.mp4", H264, rate=10), Made(f"{session}_cam2.mp4", H264, "", rate=12))
+        if made.name != "d3_cam2.mp4"  # the camera was not switched on
     ]
     make_media(tmp_path, recordings, voices)
     trained = from_folder_to_model(
         tmp_path, [rate_sessions(tmp_path, sessions)], ["frames", "opensmile"], image=image_model
     )
     check_run(trained, "v+a")
-    both = [ClipInput("tiny_image", rate=5), ClipInput("tiny_image", rate=5, track="cam2")]
-    clip = ClipDataset(tmp_path / "features", both)[0]
+    both = [ClipInput("tiny_image", rate=5), ClipInput("tiny_image", rate=5, track="cam2", missing="mask")]
+    dataset = ClipDataset(tmp_path / "features", both)
+    assert dataset.missing == {"tiny_image@cam2": 0.25}
+    clip = dataset[0]
     assert clip["tiny_image"].shape == clip["tiny_image@cam2"].shape
     assert not np.array_equal(clip["tiny_image"], clip["tiny_image@cam2"])
+    config = tmp_path / "both.toml"
+    config.write_text('[train]\nrate = 5\nv = [{ input = "tiny_image" }, { input = "tiny_image@cam2" }]\n')
+    run, said = train(tmp_path, "--config", str(config), "--modalities", "v", "--out", str(tmp_path / "both"))
+    assert "v is missing in 25% of the labelled clips, of 1 of 4 sessions: masked" in said
+    check_run(Trained(tmp_path, run, said, {}), "v")
 
 
 def test_silent_recordings(tmp_path: Path, voices: list[Path], image_model: Path) -> None:
@@ -133,3 +141,29 @@ def test_a_classroom_whose_engagement_was_coded_in_parts(tmp_path: Path, voices:
     coded = [sheet, "--map", "engagement=engagement:ordinal"]
     trained = from_folder_to_model(tmp_path, [coded], ["frames", "opensmile"], image=image_model)
     check_run(trained, "v+a")
+
+
+def test_a_study_of_valence_that_was_rated_all_the_time(tmp_path: Path, voices: list[Path]) -> None:
+    sessions = [f"film{number}" for number in range(4)]
+    make_media(tmp_path, [Made(f"{session}.mp4", H264, rate=10) for session in sessions], voices)
+    (tmp_path / "traces").mkdir()
+    for number, session in enumerate(sessions):
+        values = [f"{step / 10},{number / 4 - 0.5},{number / 4 - 0.3}" for step in range(10 * SECONDS)]
+        (tmp_path / "traces" / f"{session}.csv").write_text("\n".join(["time,Kim,Lee", *values]) + "\n")
+    traces = [
+        tmp_path / "traces/*.csv",
+        "--time",
+        "time",
+        "--unit",
+        "s",
+        "--map",
+        "Kim=valence:curve:-1..1",
+        "--map",
+        "Lee=valence",
+    ]
+    trained = from_folder_to_model(tmp_path, [traces], ["frames", "opensmile"])
+    run = check_run(trained, "a")
+    assert (run.scheme, run.minimum, run.maximum) == ("label.valence", -1, 1)
+    ratings = read_predictions(Path(str(trained.run["folder"])), run).table
+    expected = {session: number / 4 - 0.4 for number, session in enumerate(sessions)}
+    assert ratings["rating"].tolist() == pytest.approx([expected[session] for session in ratings["session_id"]])
