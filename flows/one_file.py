@@ -6,6 +6,7 @@ By the same units, extractors and checks as a study's, in this process: without 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import locale
 import math
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.gather import Bundle, Executor, Gather, Unit
+from flows.progress_bar import progress_bar
 from flows.settings import Settings, load_settings
 from storyframes.one_file import ExtractedFile, ExtractFileError
 from storyframes.store import catalogue
@@ -60,9 +62,12 @@ def extract_one(
     config: Path | None,
     cache: bool | Path,
     sections: Mapping[str, Any],
-    progress: Callable[[str], None],
+    progress: Callable[[str, int, int], None] | None,
 ) -> ExtractedFile:
     """What :func:`storyframes.extract` does; arguments and errors are its."""
+    if progress is None:
+        with progress_bar("extracting") as shown:
+            return extract_one(file, features, others, config=config, cache=cache, sections=sections, progress=shown)
     settings = load_settings(config, sections)
     asked = {name: name.partition(".")[0] for name in features}
     _check_asked(asked, settings)
@@ -105,7 +110,7 @@ def _extract(
     others: Mapping[str, Path],
     settings: Settings,
     root: Path,
-    progress: Callable[[str], None],
+    progress: Callable[[str, int, int], None],
 ) -> ExtractedFile:
     kept = LocalStorage(root)
     digests = DigestCache(kept, INPUTS, Path("/"), on_this_machine=True)
@@ -181,7 +186,7 @@ def extract_file(
     source: FileSource,
     settings: ExtractorsSettings,
     features: Iterable[str],
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> dict[str, Outcome]:
     """Bring features of one recording up to date, with those that they need first; one that fails leaves the others.
 
@@ -206,7 +211,9 @@ def extract_file(
     ]
     units = spread_over_processors(sharing_a_pass(due, extractors), len(os.sched_getaffinity(0)))
     features_of = {unit.name: " and ".join(unit.features) for unit in units}
-    done = Gather(InThisProcess(lambda name: progress(features_of[name]))).run(units)
+    numbers = itertools.count(1)
+    executor = InThisProcess(lambda name: progress(features_of[name], next(numbers), len(units)))
+    done = Gather(executor).run(units)
     return outcomes | {outcome.feature: outcome for outcome in done}
 
 

@@ -38,7 +38,7 @@ def extract(
     openface_csv: str | os.PathLike[str] | None = None,
     config: str | os.PathLike[str] | None = None,
     cache: bool | str | os.PathLike[str] = True,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] | None = None,
     **sections: Any,
 ) -> ExtractedFile:
     """Extract features of one recording, without a study or a server, by the same extractors and checks as a study.
@@ -58,7 +58,7 @@ def extract(
         openface_csv: an earlier output of OpenFace, used instead of running it.
         config: a TOML file (docs/configuration.md).
         cache: False keeps nothing: the features last as long as the result. A folder is used instead of the cache.
-        progress: called with a text about the current step.
+        progress: called with (what, number, how many) before each step. None shows a bar where stderr is a terminal.
         **sections: sections of the configuration, by name, instead of the file's: ``opensmile={"feature_set": …}``,
             ``embed=[{"name": …}]``.
 

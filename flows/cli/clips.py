@@ -21,6 +21,7 @@ from flows.cli.terminal import (
     show_json,
     usage_errors,
 )
+from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
 
@@ -46,7 +47,7 @@ def index(
 
     if (store is None) == (out is None):
         fail("give either STORE or --out FILE.parquet", 2)
-    with usage_errors():
+    with usage_errors(), progress_bar("indexing") as progress:
         settings = load_settings(config)
         loaded = load_study(study)
         check_labels(settings, loaded)
@@ -54,9 +55,10 @@ def index(
             storage = open_store(store)
             remember_study(storage, loaded, replace=replace_study)
             catalogue.compact(storage, anew=True)
-            built = update_clip_index(loaded, settings.clips, FeatureStore(store), settings.labels, anew=True)
+            features = FeatureStore(store)
+            built = update_clip_index(loaded, settings.clips, features, settings.labels, anew=True, progress=progress)
         elif out is not None:
-            built = build_clip_index(loaded, settings.clips, None, settings.labels)
+            built = build_clip_index(loaded, settings.clips, None, settings.labels, progress)
             export_clip_index(built.clips, out)
     shown, clips = console(), built.clips
     if json:

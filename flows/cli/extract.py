@@ -25,6 +25,7 @@ from flows.cli.terminal import (
     usage_errors,
 )
 from flows.interruption import GOES_ON, promise
+from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def extract_file(
     given = {"transcript": transcript, "audio": audio, "openface": openface_csv}
     if cache:
         promise(GOES_ON)
-    with usage_errors(), error_console().status("") as spinner:
+    with usage_errors(), progress_bar("extracting") as progress:
         try:
             extracted = extract_one(
                 file,
@@ -168,7 +169,7 @@ def extract_file(
                 config=config,
                 cache=cache,
                 sections={},
-                progress=lambda what: spinner.update(f"extracting {escape(what)}"),
+                progress=progress,
             )
         except ExtractFileError as error:
             fail(str(error), 1)

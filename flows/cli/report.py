@@ -21,6 +21,7 @@ from flows.cli.terminal import (
     need,
     usage_errors,
 )
+from flows.progress_bar import progress_bar
 
 
 def report(
@@ -49,7 +50,7 @@ def report(
     from tasks.study.load import load_study
     from tasks.study.study_identity import check_study_record
 
-    with usage_errors(), error_console().status("reading the study") as spinner:
+    with usage_errors(), progress_bar("reporting") as progress:
         settings, loaded, feature_store = load_settings(config), load_study(study), FeatureStore(store)
         check_study_record(feature_store.storage, loaded)
         try:
@@ -60,7 +61,7 @@ def report(
                 settings,
                 out,
                 ReportOptions(Disclosure(with_text, with_video), check_sound, settings.labels, settings.sections),
-                lambda session_id, number, count: spinner.update(f"{number} of {count}: {escape(session_id)}"),
+                progress,
             )
         except ReportError as error:
             fail(str(error), 2)

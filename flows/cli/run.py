@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from flows import interruption
 from flows.cli.tables.study import not_read
-from flows.cli.terminal import bars
+from flows.progress_bar import bars
 from flows.request import ExtractionRequest
 from flows.run import Progress, Run, RunResult, conclude, open_run, planned, registered, result_of, write_tables
 from flows.server.recent_runs import own_tag

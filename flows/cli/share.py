@@ -9,7 +9,16 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from flows.cli.terminal import JsonOption, StoreArgument, console, error_console, listed, show_json, usage_errors
+from flows.cli.terminal import (
+    JsonOption,
+    StoreArgument,
+    console,
+    error_console,
+    listed,
+    show_json,
+    usage_errors,
+)
+from flows.progress_bar import progress_bar
 
 
 def export(
@@ -35,7 +44,7 @@ def export(
     from storyframes.store.feature_store import FeatureStore
 
     names = listed("--features", features)
-    with usage_errors(), error_console().status("exporting") as spinner:
+    with usage_errors(), progress_bar("exporting") as progress:
         if format_ not in list(Format):
             raise ExportError(f"--format {format_!r}: there are {', '.join(Format)}")
         done = export_features(
@@ -46,7 +55,7 @@ def export(
             features=names,
             rate=rate,
             replace=replace,
-            progress=lambda session_id, name: spinner.update(f"exporting {session_id}/{name}"),
+            progress=progress,
         )
     for omission in done.left_out:
         where = escape(f"{omission['session_id']}/{omission['feature']}")

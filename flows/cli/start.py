@@ -21,10 +21,10 @@ from flows.cli.terminal import (
     error_console,
     fail,
     listed,
-    progress_bar,
     usage_errors,
 )
 from flows.doctor.findings import Finding, State
+from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted, human_bytes
 
 if TYPE_CHECKING:

@@ -18,10 +18,12 @@ from flows.cli.terminal import (
     console,
     error_console,
     fail,
+    fail_with_problems,
     is_terminal,
     show_json,
     usage_errors,
 )
+from flows.progress_bar import progress_bar
 from tasks.inspect.formatting import counted
 from tasks.media.synthetic_study import Shape
 
@@ -31,41 +33,42 @@ def check(
     tables_only: Annotated[
         bool, typer.Option("--tables-only", help="Open no other file: for a first, fast look.")
     ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every single finding; else those that are alike are one line.")
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Validate a study's tables and open every file that they name; report every problem at once."""
+    """Validate a study's tables and open every file that they name; report every problem at once.
+
+    Findings that differ only in names and numbers are shown as one, with how many there are; --json has every one.
+    """
     from flows.cli.tables.study import not_read, study_table
     from flows.settings import load_settings
     from tasks.inspect.study_check import check_study, label_problems
     from tasks.study.load import StudyError, in_order, read_study
 
-    with usage_errors(), error_console().status("reading the tables") as spinner:
+    with usage_errors(), progress_bar("checking") as progress:
         settings = load_settings(config)
         if tables_only:
             reading = read_study(study)
             loaded, problems = reading.study, in_order([*reading.problems, *reading.session_problems])
         else:
-            loaded, problems = check_study(
-                study,
-                settings,
-                lambda number, count: spinner.update(f"opening the files: {number} of {count}"),
-                settings.labels,
-            )
+            loaded, problems = check_study(study, settings, progress, settings.labels)
         if problems := [*problems, *label_problems(loaded, settings.labels, problems)]:
             if json:
                 show_json({"valid": False, "problems": [asdict(problem) for problem in problems]})
                 raise typer.Exit(2)
-            for line in not_read(loaded):  # the column that was meant, perhaps
+            for line in not_read(loaded, every=every):  # the column that was meant, perhaps
                 error_console().print(line)
-            raise StudyError(study, problems)
+            fail_with_problems(StudyError(study, problems), every=every)
     if json:
         content = {"sessions": len(loaded.sessions), "excluded": loaded.excluded, "remarks": loaded.remarks}
         show_json({"valid": True, **content, "not_read": loaded.unread})
         return
     shown = console()
     shown.print(f"[green]valid[/] {escape(str(study))}{' (its tables; no file was opened)' if tables_only else ''}")
-    shown.print(study_table(loaded))
+    shown.print(study_table(loaded, every=every))
 
 
 def synthesize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from flows.cli.tables.finite_json import finite_json
 from storyframes.installation import install_line
@@ -79,38 +77,6 @@ def console(*, stderr: bool = False) -> Console:
 def error_console() -> Console:
     """Where progress and errors go."""
     return console(stderr=True)
-
-
-def bars(shown: Console) -> Bars:
-    """A line with what is done, a bar, how many of how many, the time since it began, and what is at hand.
-
-    Where the console is no terminal it shows nothing.
-    """
-    return Bars(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[last]}"),
-        console=shown,
-        transient=True,
-        disable=not shown.is_terminal,
-    )
-
-
-@contextmanager
-def progress_bar(doing: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr while the block runs; gives the function that moves it.
-
-    The function is called with (what, number, how many) before each of them.
-    """
-    with bars(error_console()) as shown:
-        task = shown.add_task(doing, total=None, last="")
-
-        def progress(what: str, number: int, count: int) -> None:
-            shown.update(task, completed=number - 1, total=count, last=escape(what))
-
-        yield progress
 
 
 def show_json(content: Any) -> None:
@@ -194,10 +160,10 @@ def describe(error: OSError) -> str:
     return f"{shown}: {why[0].lower()}{why[1:]}" if shown else why
 
 
-def fail_with_problems(error: StudyError) -> NoReturn:
-    """End the command with everything that is wrong with a study."""
+def fail_with_problems(error: StudyError, *, every: bool | None = None) -> NoReturn:
+    """End the command with everything that is wrong with a study; ``every`` as of the table."""
     from flows.cli.tables.study import problems_table
 
     error_console().print(f"[bold red]error[/] {escape(str(error.root))} is not a valid study:")
-    error_console().print(problems_table(error.problems))
+    error_console().print(problems_table(error.problems, every=every))
     raise typer.Exit(2) from None

@@ -21,8 +21,8 @@ from storyframes.store.storage.local_folder import LocalStorage
 from storyframes.store.tables import Table, tables_of
 
 README = "README.md"
-Progress = Callable[[str, str], None]
-"""Called with the next session and feature."""
+Progress = Callable[[str, int, int], None]
+"""Called with the next ``session/feature``, its number and how many there are."""
 
 
 def export(
@@ -34,7 +34,7 @@ def export(
     features: Sequence[str] = (),
     rate: float | None = None,
     replace: bool = False,
-    progress: Progress = lambda session_id, feature: None,
+    progress: Progress = lambda *_: None,
 ) -> Exported:
     """Write features into a new folder, with a README that says what each file is.
 
@@ -63,11 +63,12 @@ def export(
     os.makedirs(target.absolute().parent, exist_ok=True)
     done = Exported(to, rate)
     with whole_folder(target, replace=replace) as folder:
-        clocks = stored_clocks(store)
+        clocks, number, count = stored_clocks(store), 0, sum(map(len, chosen.values()))
         for session_id, names in chosen.items():
             times = SessionTimes(store, session_id, clocks)
             for feature in names:
-                progress(session_id, feature)
+                number += 1
+                progress(f"{session_id}/{feature}", number, count)
                 _export(store, session_id, feature, folder, done, write, times)
         if not done.tables:
             reasons = "; ".join(dict.fromkeys(omission["reason"] for omission in done.left_out))

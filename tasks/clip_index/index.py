@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,18 +69,25 @@ def build_clip_index(
     spec: WindowSpec,
     store: FeatureStore | None,
     rules: Mapping[str, LabelRule] | None = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> ClipIndex:
     """Cut the study into clips; what is wrong with one session costs its clips alone.
 
     Args:
         store: the study's features; None makes the index from the tables and the recordings' headers.
         rules: by scheme, how its labels meet clips; ``label_rule_faults`` finds no fault in them.
+        progress: called with (session_id, number, how many) before each session that is read.
     """
-    return _build(study, spec, store, rules or {}, WINDOWS_SCHEMA.empty_table())[0]
+    return _build(study, spec, store, rules or {}, WINDOWS_SCHEMA.empty_table(), progress)[0]
 
 
 def _build(
-    study: Study, spec: WindowSpec, store: FeatureStore | None, rules: Mapping[str, LabelRule], known: pa.Table
+    study: Study,
+    spec: WindowSpec,
+    store: FeatureStore | None,
+    rules: Mapping[str, LabelRule],
+    known: pa.Table,
+    progress: Callable[[str, int, int], None],
 ) -> tuple[ClipIndex, SessionWindows]:
     """The clip index, and what was found of each session; ``known`` is what was found of them before."""
     sessions = study.frame("sessions")
@@ -91,7 +98,7 @@ def _build(
     there = [session_id for session_id in study.sessions if session_id not in excluded]
     header_fps, lengths_s = _look_at_headers(study, [session_id for session_id in there if session_id not in in_time])
     phases = _phases(study, there, in_time, lengths_s)
-    found = find_windows(study, spec, store, phases, header_fps, known)
+    found = find_windows(study, spec, store, phases, header_fps, known, progress)
     excluded |= found.unreadable
     recorded = found.recorded()
     for session_id, one in recorded.items():
@@ -259,19 +266,21 @@ def update_clip_index(
     rules: Mapping[str, LabelRule] | None = None,
     *,
     anew: bool = False,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> ClipIndex:
     """Bring the store's clip index up to date: sessions are read where something of them changed since it was made.
 
     Args:
         rules: by scheme, how its labels meet clips.
         anew: read all sessions, so that damage in one that did not change is found as well.
+        progress: called with (session_id, number, how many) before each session that is read.
 
     Raises:
         StoreError: the store's index has a newer format; it was left as it is.
         StorageError: the store cannot be read or written.
     """
     known = WINDOWS_SCHEMA.empty_table() if anew else read_windows(store.storage)
-    index, found = _build(study, spec, store, rules or {}, known)
+    index, found = _build(study, spec, store, rules or {}, known, progress)
     write_clip_index(index.clips, store.storage)
     if found.table is not known:
         write_windows(store.storage, found.table)

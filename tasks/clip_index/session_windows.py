@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -93,6 +93,7 @@ def find_windows(
     phases: Mapping[str, Sequence[PhaseRow]],
     header_fps: Mapping[str, float],
     known: pa.Table,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> SessionWindows:
     """The windows of sessions; one that cannot be read costs its own alone.
 
@@ -117,12 +118,14 @@ def find_windows(
     if not changed and len(kept) == len(known):
         return SessionWindows(known, {})
     unreadable: dict[str, str] = {}
+    numbers = {session_id: number for number, session_id in enumerate(changed, start=1)}
 
     def read(some: Sequence[str]) -> pa.RecordBatch:
         rows: list[dict[str, Any]] = []
 
         def with_signals() -> Iterator[tuple[PhaseRow, SessionSignals]]:
             for session_id in some:
+                progress(session_id, numbers[session_id], len(changed))
                 try:
                     signals = read_signals(study, store, session_id, spec.track, header_fps.get(session_id))
                     recorded = _recorded(study, store, session_id, signals)

@@ -37,7 +37,7 @@ _FEWER = 0.9
 def check_study(
     root: Path,
     settings: ExtractorsSettings,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     rules: Mapping[str, LabelRule] = MappingProxyType({}),
 ) -> tuple[Study, list[Problem]]:
     """The study at ``root`` as far as it is right, and everything that is wrong with its tables and files.
@@ -45,7 +45,7 @@ def check_study(
     Args:
         root: the study's folder.
         settings: of all extractors; recordings and tables that none of them reads are not looked at.
-        progress: called with (number, how many) before each session's files.
+        progress: called with (session_id, number, how many) before each session's files.
         rules: by scheme, what its curves have between their moments.
     """
     reading = read_study(root)
@@ -53,7 +53,7 @@ def check_study(
     remarks = [*reading.study.remarks]
     lengths_s: dict[tuple[str, str], float] = {}
     for number, files in enumerate(reading.files, start=1):
-        progress(number, len(reading.files))
+        progress(files[0].session_id if files else "", number, len(reading.files))
         problems += _check_session(reading.study, files, settings, rules, remarks, lengths_s)
     problems += _parts_beyond_the_end(reading.parts, lengths_s)
     problems += _apart_from_the_session(reading.files, reading.study, lengths_s)

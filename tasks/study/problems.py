@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from storyframes.store.layout import ID_PATTERN
 
 SHOWN_OF_A_KIND = 20  # of thousands of problems of one kind
 _CUT = 60
+_NAMED = 5  # findings of a kind that are named beside the first
+_VARYING = re.compile(r"'[^']*'|[^\s(]*(?:\d|\w\.\w{2,4}\b)[^\s),;:]*")
 _ID_COLUMNS = {
     *("session_id", "story_id", "participant_id", "phase", "scale", "timepoint"),
     *("scheme", "track", "clock", "person_id", "role", "rater_id", "target"),
@@ -79,6 +81,41 @@ def shortened(problems: Iterable[Problem]) -> list[Problem]:
         )
         shown.append(Problem(last.table, None, "", "", rule))
     return shown
+
+
+def grouped_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems with those of a kind as one: the first, with how many others there are and in which rows."""
+    kinds: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        kinds.setdefault((problem.table, problem.column, problem.kind or _kind(problem.rule)), []).append(problem)
+    return [
+        replace(first, rule=f"{first.rule} ({_and_alike([one.place or one.value for one in others])})")
+        if others
+        else first
+        for first, *others in kinds.values()
+    ]
+
+
+def grouped_remarks(remarks: Iterable[str]) -> list[str]:
+    """The remarks with those of a kind as one: the first, with how many others there are and what they are about."""
+    kinds: dict[str, list[str]] = {}
+    for remark in remarks:
+        kinds.setdefault(_kind(remark), []).append(remark)
+    return [
+        f"{first} ({_and_alike([one.partition(': ')[0] for one in others])})" if others else first
+        for first, *others in kinds.values()
+    ]
+
+
+def _kind(text: str) -> str:
+    """A finding without what differs among those of its kind: quoted names, files, ids with numbers, numbers."""
+    return _VARYING.sub("…", text)
+
+
+def _and_alike(places: Sequence[str]) -> str:
+    named = ", ".join(filter(None, dict.fromkeys(places[:_NAMED])))
+    more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+    return f"and {len(places)} alike{': ' if named else ''}{named}{more}"
 
 
 def shown_value(table: str, column: str, value: object) -> str:

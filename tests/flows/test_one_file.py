@@ -138,7 +138,11 @@ def test_what_is_there_is_not_made_again(talk: Path, cache: Path, tmp_path: Path
 def test_how_strictly_it_is_read_is_a_recording_of_its_own(talk: Path, cache: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.avi"
     cut.write_bytes(talk.read_bytes()[: talk.stat().st_size * 2 // 3])
-    view = storyframes.extract(cut, ["frames"], cache=cache, recording={"allow_truncated": True})
+    steps: list[tuple[str, int, int]] = []
+    view = storyframes.extract(
+        cut, ["frames"], cache=cache, recording={"allow_truncated": True}, progress=lambda *step: steps.append(step)
+    )
+    assert steps == [("frames", 1, 1)]
     assert view.caveats == {"frames": ["truncated video"]}
     assert "frames has the caveat: truncated video" in repr(view)
     assert view.to_pandas().attrs["caveats"] == ["truncated video"]

@@ -148,7 +148,11 @@ def test_damage_in_a_session_that_did_not_change_is_found_when_all_are_read(made
         if file.is_file():
             file.unlink()
     assert updated(made).excluded == {}
-    anew = update_clip_index(made.study, made.spec, FeatureStore(made.root), anew=True)
+    steps: list[tuple[str, int, int]] = []
+    anew = update_clip_index(
+        made.study, made.spec, FeatureStore(made.root), anew=True, progress=lambda *step: steps.append(step)
+    )
+    assert steps == [("a", 1, 3), ("b", 2, 3), ("c", 3, 3)]
     assert list(anew.excluded) == ["b"]
     assert "'storyframes verify' says what is damaged" in anew.excluded["b"]
     assert set(anew.clips["session_id"]) == {"a", "c"}

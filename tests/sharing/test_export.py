@@ -303,8 +303,8 @@ from storyframes import FeatureStore
 from storyframes.export.formats import Format
 from storyframes.export.run import export
 
-def progress(session_id, feature):
-    if feature == "resnet50":
+def progress(what, number, count):
+    if what.endswith("/resnet50"):
         os.kill(os.getpid(), signal.SIGKILL)
 
 export(FeatureStore(sys.argv[1]), Path(sys.argv[2]), Format.PARQUET, replace=True, progress=progress)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from tasks.extractors.registry import ExtractorsSettings
 from tasks.inspect.study_check import check_study
+from tasks.study.problems import grouped_remarks
 
 CONTAINER = ExtractorsSettings(openface={"backend": "container"})
 
@@ -44,6 +48,47 @@ def name_file(study: Path, column: str, relative: str, content: bytes) -> None:
 
 def test_the_demo_study_has_none(demo_study: Path) -> None:
     assert problems(demo_study) == []
+
+
+def test_what_is_alike_is_one_line_unless_all_is_asked_for(tmp_path: Path) -> None:
+    rows = [f"s{number},p{number},v/s{number}.avi,cam 1.mp4" for number in range(12)]
+    (tmp_path / "sessions.csv").write_text("\n".join(["session_id,participant_id,video,audio", *rows]) + "\n")
+    checked = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert checked.exit_code == 2
+    absent = "the file does not exist"
+    assert (checked.stderr.count("v/s"), checked.stderr.count(absent)) == (1, 2)  # one of each column
+    assert f"{absent} (and 11 alike: 3, 4, 5, 6, 7 and 6 more)" in checked.stderr
+    every = CliRunner().invoke(app, ["check", str(tmp_path), "--all"])
+    assert (every.stderr.count("v/s"), every.stderr.count(absent)) == (12, 24)
+    found = json.loads(CliRunner().invoke(app, ["check", str(tmp_path), "--json"]).stdout)
+    assert sum(absent in problem["rule"] for problem in found["problems"]) == 24
+
+
+def test_remarks_that_differ_in_names_and_numbers_are_one() -> None:
+    captions = [
+        f"t/{name}.vtt: {name[-1]} of 9 captions may begin with a name ('{name}: ...')" for name in ("a1", "b2", "c3")
+    ]
+    other = "sessions: numbers with a decimal comma, from row 2 on: read as a point"
+    assert grouped_remarks([captions[0], other, *captions[1:]]) == [
+        f"{captions[0]} (and 2 alike: t/b2.vtt, t/c3.vtt)",
+        other,
+    ]
+    assert grouped_remarks([other, other.replace("comma", "point")]) == [other, other.replace("comma", "point")]
+
+
+def test_json_goes_to_stdout_where_the_bar_has_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,absent.avi\n")
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "flows.cli", "check", str(tmp_path), "--json"]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=terminal, text=True, env=os.environ | {"TERM": "xterm"}
+    )
+    os.close(terminal)
+    shown = os.read(controller, 65536).decode()
+    os.close(controller)
+    assert len(json.loads(done.stdout)["problems"]) == 1
+    assert "checking" in shown
+    assert "absent.avi" not in shown
 
 
 SRT = b"1\n00:00:01,000 --> 00:00:02,000\nhello\n\n2\n00:10:00,000 --> 00:10:01,000\nlate\n"

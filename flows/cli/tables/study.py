@@ -15,7 +15,7 @@ from storyframes.spec import MAIN
 from tasks.inspect.formatting import counted, human_time
 from tasks.study.labels import Label
 from tasks.study.load import Problem, Study
-from tasks.study.problems import SHOWN_OF_A_KIND, shortened
+from tasks.study.problems import SHOWN_OF_A_KIND, grouped_problems, grouped_remarks, shortened
 from tasks.study.rows import Curve
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from tasks.synchronise import Proposal  # needs what reads sound
 
 
-def problems_table(problems: Sequence[Problem]) -> Table:
-    """The problems of a study; where there are thousands of one kind, the first ones and how many more."""
+def problems_table(problems: Sequence[Problem], *, every: bool | None = None) -> Table:
+    """The problems of a study: every one, or those that are alike as one (None: the first of thousands of a kind)."""
     table = Table(title=f"{len(problems)} problem{'s' * (len(problems) != 1)}", title_justify="left")
     for heading in ("table", "row", "column", "value", "rule"):
         table.add_column(heading, overflow="fold")
-    for problem in shortened(problems):
+    for problem in shortened(problems) if every is None else problems if every else grouped_problems(problems):
         cells = (problem.table, problem.place, problem.column, problem.value, problem.rule)
         table.add_row(*(escape(text) for text in cells))
     return table
 
 
-def study_table(study: Study) -> Table:
-    """What a study holds."""
+def study_table(study: Study, *, every: bool = True) -> Table:
+    """What a study holds, and what should be looked at: every remark, or those that are alike as one."""
     table = Table(show_header=False)
     ratings = Counter(rating.session_id for rating in study.ratings)
     without = {
@@ -75,7 +75,7 @@ def study_table(study: Study) -> Table:
         table.add_row("without phases", f"{unphased} ({clips})")
     for name, columns in study.unread.items():
         table.add_row(f"not read of {name}", escape(", ".join(columns)))
-    for remark in study.remarks:
+    for remark in study.remarks if every else grouped_remarks(study.remarks):
         table.add_row("look at", escape(remark))
     if kept := sum(study.schemes[curve.scheme].private for curve in study.curves):
         table.add_row("private curves", f"{kept} (they stay out of the feature store)")
@@ -93,10 +93,11 @@ def _labels(study: Study) -> Iterator[tuple[str, str]]:
         yield f"labels of {name}", f"{len(of_scheme)} ({study.schemes[name].type}) of {sessions}{by}"
 
 
-def not_read(study: Study) -> list[str]:
+def not_read(study: Study, *, every: bool = True) -> list[str]:
     """A line for each table with columns that nothing reads, and for each remark about how a table was read."""
     unread = [f"[yellow]not read of {name}:[/] {escape(', '.join(columns))}" for name, columns in study.unread.items()]
-    return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in study.remarks]
+    remarks = study.remarks if every else grouped_remarks(study.remarks)
+    return unread + [f"[yellow]look at[/] {escape(remark)}" for remark in remarks]
 
 
 def clocks_table(proposals: Sequence[Proposal]) -> Table:
