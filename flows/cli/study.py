@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from glob import glob
 from pathlib import Path
 from typing import Annotated
 
@@ -163,7 +164,9 @@ def import_labels(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="ELAN's .eaf, Praat's .TextGrid, a sheet (.xlsx, .csv); also a pattern, as '*.eaf'."
+            metavar="FILE...",
+            help="ELAN's .eaf, Praat's .TextGrid, NOVA's .annotation, a sheet (.xlsx, .csv), also BORIS's and "
+            "Datavyu's; or a pattern, as '*.eaf'.",
         ),
     ],
     to: Annotated[Path, typer.Option("--to", help="The study whose tables labels and schemes are added to.")],
@@ -281,8 +284,9 @@ def _matching(paths: list[Path]) -> list[Path]:
     """The files, those of a quoted pattern (``'*.eaf'``) by name."""
     matching: list[Path] = []
     for path in paths:
-        is_pattern = not path.exists() and any(sign in path.name for sign in "*?[")
-        matches = sorted(path.parent.glob(path.name)) if is_pattern else [path]
+        matches = [path] if path.exists() else [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        if not matches and not any(sign in str(path) for sign in "*?["):
+            matches = [path]  # reading it says that it is not there
         if not matches:
             fail(f"{path}: finds no file", 2)
         matching += matches

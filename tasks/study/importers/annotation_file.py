@@ -72,6 +72,7 @@ class AnnotationFile:
         origins_s: where the media of the file begin on its clock, if not at 0.
         decimal_commas: whether numbers among the values have a decimal comma, by the other cells of the file.
         columns: of a table, the names in its header.
+        names_persons: whether the persons that it names may be new to the study.
         media: the names of the recordings that the file as a whole is of, where it names them.
         possible_times: columns of a table without known times that may be times: by each, the columns that it is a
             start or an end to, itself where its cells are times, and the empty name where its own name says so.
@@ -87,6 +88,7 @@ class AnnotationFile:
     decimal_commas: bool = False
     columns: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
+    names_persons: bool = False
     possible_times: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 

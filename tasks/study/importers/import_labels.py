@@ -5,6 +5,7 @@ The user says which tier is which scheme, and of which session a file is; nothin
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,13 @@ from tasks.study.importers.annotation_file import (
     Tier,
     places,
 )
+from tasks.study.importers.boris import is_boris, read_boris, read_old_boris
 from tasks.study.importers.curve_files import CurveFile, check_curves, curve_files, write_curves
+from tasks.study.importers.datavyu import is_datavyu, read_datavyu
 from tasks.study.importers.elan import read_elan
 from tasks.study.importers.label_table import UNITS, SheetOptions, TimeColumns, no_header, read_label_table
 from tasks.study.importers.mapping import TIMES, Role, Target, as_options, parse_map, proposals, range_in_name
+from tasks.study.importers.nova import read_nova
 from tasks.study.importers.owners import Owners, Said
 from tasks.study.importers.praat import read_textgrid
 from tasks.study.importers.sheet import SHEETS, read_sheet
@@ -35,6 +39,7 @@ from tasks.study.table_rows import TableRows
 READERS: dict[str, Callable[[Path], AnnotationFile]] = {
     ".eaf": read_elan,
     ".textgrid": read_textgrid,
+    ".annotation": read_nova,
 }
 """By suffix in small letters, the function that reads such a file of an annotation program."""
 TABLES = (".csv", ".tsv", ".txt", *SHEETS)
@@ -46,7 +51,7 @@ def read_annotations(path: Path, options: SheetOptions | None = None) -> Annotat
     """The annotations at ``path``.
 
     Args:
-        path: .eaf, .TextGrid, or a sheet: .csv, .tsv, .txt, .xlsx.
+        path: .eaf, .TextGrid, .annotation, or a sheet: .csv, .tsv, .txt, .xlsx.
         options: what the user says of a sheet; None where it is as usual.
 
     Raises:
@@ -57,7 +62,7 @@ def read_annotations(path: Path, options: SheetOptions | None = None) -> Annotat
     if options.unit is not None and options.unit not in UNITS:
         raise ImportFaultError(f"--unit {options.unit}: there are {' and '.join(UNITS)}")
     if suffix in TABLES:
-        return read_label_table(read_sheet(path, options.sheet), path, options)
+        return _read_table(path, options)
     if options.unit is not None:
         raise ImportFaultError(f"{path.name}: its format says the unit of its times: leave --unit out")
     if options != SheetOptions():
@@ -66,9 +71,22 @@ def read_annotations(path: Path, options: SheetOptions | None = None) -> Annotat
         )
     if suffix not in READERS:
         raise ImportFaultError(
-            f"{path.name}: labels are read from .eaf (ELAN), .TextGrid (Praat) and sheets ({', '.join(TABLES)})"
+            f"{path.name}: labels are read from .eaf (ELAN), .TextGrid (Praat), .annotation (NOVA) and sheets "
+            f"({', '.join(TABLES)}), also BORIS's and Datavyu's"
         )
     return READERS[suffix](path)
+
+
+def _read_table(path: Path, options: SheetOptions) -> AnnotationFile:
+    """A sheet, or an export as a sheet of a program, unless the user says what its columns are."""
+    is_said = bool(options.roles or options.times or options.rate)
+    if not is_said and path.suffix.lower() not in SHEETS:
+        if is_datavyu(path):
+            return read_datavyu(path)
+        if old := read_old_boris(path):
+            return read_boris(old, path)
+    table = read_sheet(path, options.sheet)
+    return read_boris(table, path) if not is_said and is_boris(table) else read_label_table(table, path, options)
 
 
 def read_all(
@@ -98,7 +116,11 @@ def read_all(
     start, end, duration, moment = (columns.get(role) or "" for role in TIMES)
     said = TimeColumns(start, end, duration, moment)
     options = SheetOptions(unit, said if said.names else None, roles, rate, sheet)
-    return [read_annotations(path, options) for path in paths], targets
+    files = [read_annotations(path, options) for path in paths]
+    if len({path.name for path in paths}) < len(paths):  # their folders distinguish them
+        common = Path(os.path.commonpath(paths))
+        files = [replace(file, name=str(path.relative_to(common))) for file, path in zip(files, paths, strict=True)]
+    return files, targets
 
 
 # --- what the user says of the file ------------------------------------------------------------------------------
@@ -211,6 +233,7 @@ def import_labels(files: Sequence[AnnotationFile], how: Import, root: Path, *, i
     rows = [row for row in rows if row["scheme"] not in curves]
     added: dict[str, Sequence[Mapping[str, str]]] = {
         "schemes": [_scheme_row(scheme) for scheme in new.values()],
+        "persons": _new_persons(study, rows) if all(file.names_persons for file in files) else [],
         "curves": [curve.row for curve in contents],
         "labels": rows,
     }
@@ -374,6 +397,13 @@ def _row(how: Import, annotation: Annotation, session_id: str, track: str, rater
         "confidence": annotation.confidence or "",
     }
     return {name: cell for name, cell in cells.items() if cell or name in _LABEL_COLUMNS}
+
+
+def _new_persons(study: Study, rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The persons of these rows whom the study does not know, who are no participants yet."""
+    known = {(person.session_id, person.person_id) for person in study.persons}
+    named = dict.fromkeys((row["session_id"], row["person_id"]) for row in rows if row.get("person_id"))
+    return [{"session_id": session, "person_id": person} for session, person in named if (session, person) not in known]
 
 
 def _scheme_row(scheme: Scheme) -> dict[str, str]:

@@ -100,10 +100,11 @@ class Owners:
             owners = self._files.get(path.name.casefold()) or self._files.get(path.stem.casefold()) or set()
             if len({session for session, _ in owners}) == 1:
                 session_id, track = min(owners)  # the session's own recording before its tracks
-            elif name in self._study.sessions or path.stem in self._study.sessions:
-                session_id, track = (name if name in self._study.sessions else path.stem), ""
             else:
-                continue
+                ids = [one for one in (name, path.stem, *path.parts[:-1]) if one in self._study.sessions]
+                if not ids:
+                    continue
+                session_id, track = ids[0], ""
             if not annotation.file:
                 of = f", track {track}" if track else ""
                 self.remarks.append(f"{file.name}: is of session {session_id}{of}, by the name {path.name}")

@@ -1,0 +1,215 @@
+"""Labels from BORIS, Datavyu and NOVA, in files as their exports, savers and documentation have them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tasks.study.curves import read_curve
+from tasks.study.importers.annotation_file import AnnotationFile, ImportFaultError
+from tasks.study.importers.import_labels import Import, Imported, import_labels, read_all
+from tasks.study.labels import SchemeType
+from tasks.study.load import load_study
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "sessions.csv").write_text("session_id,participant_id,video\ns1,p1,media/cam1.mp4\ns2,p2,media/b.mp4\n")
+    return folder
+
+
+def read(path: Path) -> AnnotationFile:
+    return read_all([path], [], {})[0][0]
+
+
+def bring(study: Path, paths: list[Path], *pairs: str, **how: object) -> Imported:
+    files, targets = read_all(paths, pairs, {})
+    return import_labels(files, Import(targets=targets, **how), study)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ImportFaultError) as error:
+        read(path)
+    return str(error.value)
+
+
+def labels(study: Path) -> list[tuple[object, ...]]:
+    return [
+        (one.session_id, one.scheme, one.value, one.start_s, one.end_s, one.person_id)
+        for one in load_study(study).labels
+    ]
+
+
+# --- BORIS ----------------------------------------------------------------------------------------------------------
+
+HEAD = ("Observation id", "Observation date", "Description", "Observation duration", "Observation type", "Source")
+HEAD += ("Time offset (s)", "Media duration (s)", "FPS", "Subject", "Behavior", "Behavioral category", "Modifier #1")
+HEAD += ("Behavior type", "Time", "Media file name", "Image index", "Image file path", "Comment")
+EVENTS = (
+    ("mother", "talk", "speech", "loud", "START", "1.25"),
+    ("child", "talk", "speech", "None", "START", "2.0"),
+    ("mother", "talk", "speech", "loud", "STOP", "3.5"),
+    ("No focal subject", "clap", "", "None", "POINT", "4.75"),
+    ("child", "talk", "speech", "None", "STOP", "6.125"),
+)
+OBSERVATION = ("obs1", "2024-05-01 10:00:00", "", "9.5", "Media file", "player #1:media/cam1.mp4", "0", "12", "25")
+ROWS = [(*OBSERVATION, *event, "media/cam1.mp4", "31", "", "") for event in EVENTS]
+TABULAR = "".join("\t".join(row) + "\n" for row in (HEAD, *ROWS))
+SPANS = [
+    ("s1", "speech", "talk", 1.25, 3.5, "mother"),
+    ("s1", "loudness", "loud", 1.25, 3.5, "mother"),
+    ("s1", "event", "clap", 4.75, 4.75, None),
+    ("s1", "speech", "talk", 2.0, 6.125, "child"),
+]
+MAPPED = ("speech=speech:nominal", "Behavior=event:nominal", "talk: Modifier #1=loudness:nominal")
+
+
+def test_tabular_events_of_boris(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "x.tsv").write_text(TABULAR)
+    made = bring(study, [tmp_path / "x.tsv"], *MAPPED)
+    assert labels(study) == SPANS
+    assert [row["person_id"] for row in made.rows["persons"]] == ["mother", "child"]
+    (tmp_path / "x.tsv").write_text(TABULAR.replace("STOP\t3.5", "POINT\t3.5"))
+    assert "row 2: a START without its STOP, or a STOP alone" in refused(tmp_path / "x.tsv")
+
+
+def test_aggregated_events_of_boris_in_a_workbook(tmp_path: Path, study: Path) -> None:
+    book = openpyxl.Workbook()
+    head = ("Observation id", "Observation type", "Source", "Time offset (s)", "Subject", "Behavior")
+    tail = (
+        "Behavioral category",
+        "Modifier #1",
+        "Behavior type",
+        "Start (s)",
+        "Stop (s)",
+        "Duration (s)",
+        "Media file name",
+    )
+    book.active.append((*head, *tail))
+    for subject, behavior, category, modifier, kind, start_s, stop_s in (
+        ("mother", "talk", "speech", "loud", "STATE", 1.25, 3.5),
+        ("No focal subject", "clap", None, None, "POINT", 4.75, 4.75),
+        ("child", "talk", "speech", None, "STATE", 2, 6.125),
+    ):
+        of = ("obs1", "Media file", "player #1:media/cam1.mp4", 0, subject, behavior)
+        book.active.append((*of, category, modifier, kind, start_s, stop_s, stop_s - start_s, "media/cam1.mp4"))
+    book.save(tmp_path / "x.xlsx")
+    bring(study, [tmp_path / "x.xlsx"], *MAPPED)
+    assert labels(study) == SPANS
+
+
+def test_tabular_events_of_an_old_boris_have_lines_above(tmp_path: Path, study: Path) -> None:
+    above = "Observation id,s2\n\nMedia file(s)\n\nPlayer #1,/home/me/b.mp4\n\nTime offset (s),{}\n\n"
+    table = (
+        "Time,Media file path,Total length,FPS,Subject,Behavior,Behavioral category,Comment,Status\n"
+        "0.5,/home/me/b.mp4,12,25,,nod,,,START\n00:00:01.25,/home/me/b.mp4,12,25,,nod,,,STOP\n"
+    )
+    (tmp_path / "x.csv").write_text(above.format("0.0") + table)
+    bring(study, [tmp_path / "x.csv"], "Behavior=event:nominal")
+    assert labels(study) == [("s2", "event", "nod", 0.5, 1.25, None)]
+    (tmp_path / "x.csv").write_text(above.format("7.5") + table)
+    assert read(tmp_path / "x.csv").origins_s == (7.5,)
+
+
+# --- Datavyu --------------------------------------------------------------------------------------------------------
+
+DATAVYU = (
+    "#4\nid (MATRIX,true,)-code01|NOMINAL\n00:00:00:000,00:00:00:000,(7)\n"
+    "gaze (MATRIX,true,)-target|NOMINAL,quality|NOMINAL\n"
+    "00:00:01:250,00:00:02:040,(mother,good)\n00:01:00:000,01:00:00:001,(toy\\, red,)\n"
+)
+
+
+def test_cells_of_datavyu(tmp_path: Path, study: Path) -> None:
+    (tmp_path / "b.csv").write_text(DATAVYU)
+    bring(study, [tmp_path / "b.csv"], "gaze.target=gaze:nominal", "gaze.quality=quality:nominal", skip=["id.code01"])
+    assert labels(study) == [
+        ("s2", "gaze", "mother", 1.25, 2.04, None),
+        ("s2", "quality", "good", 1.25, 2.04, None),
+        ("s2", "gaze", "toy, red", 60.0, 3600.001, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("(mother,good)", "(mother)", "line 5: has 1 codes, its column 2"),
+        ("00:00:01:250,", "1.25,", "line 5: is neither a column nor a cell of Datavyu"),
+    ],
+)
+def test_what_is_no_cell(tmp_path: Path, before: str, after: str, message: str) -> None:
+    (tmp_path / "b.csv").write_text(DATAVYU.replace(before, after))
+    assert message in refused(tmp_path / "b.csv")
+
+
+# --- NOVA -----------------------------------------------------------------------------------------------------------
+
+ITEMS = '<item name="laugh" id="0" color="#FFC0504D" /><item name="speech" id="1" color="#FF1F497D" />'
+
+
+def nova(folder: Path, scheme: str, content: bytes, size: int, ftype: str = "ASCII") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    header = f'<?xml version="1.0" ?>\n<annotation ssi-v="3">\n<info ftype="{ftype}" size="{size}" />'
+    path = folder / "mother.x.kim.annotation"
+    path.write_text(f'{header}<meta annotator="kim" role="mother"/>{scheme}</annotation>\n')
+    (folder / f"{path.name}~").write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("ftype", ["ASCII", "BINARY"])
+def test_a_discrete_scheme_of_nova_in_the_session_s_folder(tmp_path: Path, study: Path, ftype: str) -> None:
+    rows = [(2.96, 3.92, 1, 1.0), (8.0, 9.72, 0, 0.6), (10.0, 11.0, -1, 1.0)]
+    text = "".join(f"{start:g};{end:g};{code};{sure:g}\n" for start, end, code, sure in rows).encode()
+    content = text if ftype == "ASCII" else b"".join(struct.pack("<ddif", *row) for row in rows)
+    scheme = f'<scheme name="laughter" type="DISCRETE" color="#FFEEECE1">{ITEMS}</scheme>'
+    paths = [nova(tmp_path / name, scheme, content, 3, ftype) for name in ("s1", "s2")]
+    bring(study, paths, "laughter=laughter")
+    loaded = load_study(study)
+    assert [(one.session_id, one.value, one.start_s, one.end_s, one.confidence) for one in loaded.labels] == [
+        (session, *row) for session in ("s1", "s2") for row in (("speech", 2.96, 3.92, 1.0), ("laugh", 8.0, 9.72, 0.6))
+    ]
+    assert {one.rater_id for one in loaded.labels} == {"kim"}
+    assert loaded.schemes["laughter"].labels == ("laugh", "speech")
+    assert read(paths[0]).remarks == ("1 of a class that the scheme does not name, left out",)
+
+
+@pytest.mark.parametrize("ftype", ["ASCII", "BINARY"])
+def test_a_continuous_scheme_of_nova_is_a_curve(tmp_path: Path, study: Path, ftype: str) -> None:
+    values = [0.125, -0.5, float("nan"), 1.0]
+    text = "".join(f"{value};1\n" for value in values).encode()
+    content = text if ftype == "ASCII" else b"".join(struct.pack("<ff", value, 1) for value in values)
+    scheme = '<scheme name="valence" type="CONTINUOUS" sr="25" min="-1" max="1"/>'
+    path = nova(tmp_path / "s1", scheme, content, 4, ftype)
+    bring(study, [path], "valence=valence", session_id="s1")
+    loaded = load_study(study)
+    samples = read_curve(study / loaded.curves[0].path, loaded.schemes["valence"])
+    assert (samples.time_s.tolist(), samples.value.tolist()) == ([0.0, 0.04, 0.12], [0.125, -0.5, 1.0])
+    assert (loaded.schemes["valence"].type, loaded.schemes["valence"].minimum) == (SchemeType.CURVE, -1.0)
+
+
+@pytest.mark.parametrize("ftype", ["ASCII", "BINARY"])
+def test_a_free_scheme_of_nova_is_private_text(tmp_path: Path, study: Path, ftype: str) -> None:
+    binary = struct.pack("<ddi", 0.5, 1.5, 5) + "héllo".encode("latin-1") + struct.pack("<f", 1)
+    content = "0.5;1.5;héllo;1\n".encode() if ftype == "ASCII" else binary
+    path = nova(tmp_path, '<scheme name="words" type="FREE"/>', content, 1, ftype)
+    bring(study, [path], "words=words", session_id="s1")
+    loaded = load_study(study)
+    assert labels(study) == [("s1", "words", "héllo", 0.5, 1.5, None)]
+    assert loaded.schemes["words"].private
+
+
+def test_what_is_no_whole_annotation_of_nova(tmp_path: Path) -> None:
+    scheme = f'<scheme name="laughter" type="DISCRETE">{ITEMS}</scheme>'
+    path = nova(tmp_path, scheme, b"2.96;3.92;1;1\n", 2)
+    assert "has 1 rows, and mother.x.kim.annotation says 2" in refused(path)
+    nova(tmp_path, scheme, b"2.96;3.92;1\n", 1)
+    assert "is not as mother.x.kim.annotation says" in refused(path)
+    (tmp_path / f"{path.name}~").unlink()
+    assert "mother.x.kim.annotation~: is missing" in refused(path)
+    path.write_text('<!DOCTYPE a [<!ENTITY b "c">]><annotation/>')
+    assert "is not XML, so no .annotation" in refused(path)
