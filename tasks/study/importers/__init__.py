@@ -2,6 +2,7 @@
 
 ``import_labels`` has the table of formats, and writes what they read into the study's tables labels, curves and
 schemes: ``mapping`` is what the user says of tiers and columns, ``owners`` whose the labels are, ``curve_files`` the
-curves. All formats are read into an ``annotation_file``: ``elan`` (.eaf), ``praat`` (.TextGrid), ``nova`` (.annotation),
-``boris`` and ``datavyu`` (their exports), and ``label_table`` a ``sheet`` (a workbook, or CSV, also audformat's).
+curves. All formats are read into an ``annotation_file``: ``elan`` (.eaf), ``praat`` (.TextGrid), ``nova``
+(.annotation), ``boris`` and ``datavyu`` (their exports), and ``label_table`` a ``sheet`` (a workbook, or
+CSV, also audformat's).
 """
