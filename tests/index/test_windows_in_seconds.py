@@ -49,13 +49,15 @@ def check_windows_of_their_seconds(
 ) -> None:
     """Of a rate that varies: a window begins with a frame and has all frames of its seconds, one frame at a time."""
     expected = []
-    number = 0
+    number, at = 0, ticks(time).tolist()
     while phase[0] + number * spec.stride_s < phase[1]:
-        after = [i for i, t in enumerate(time) if ticks(phase[0] + number * spec.stride_s) <= ticks(t)]
+        begins = ticks(phase[0] + number * spec.stride_s)
+        after = [i for i, tick in enumerate(at) if begins <= tick]
         number += 1
         if not after or ticks(time[after[0]] + spec.window_s) > ticks(min(phase[1], time[time >= phase[1]].min())):
             continue
-        inside = [i for i in after if ticks(t := time[i]) < ticks(time[after[0]] + spec.window_s) and t < phase[1]]
+        ends = ticks(time[after[0]] + spec.window_s)
+        inside = [i for i in after if at[i] < ends and time[i] < phase[1]]
         if (inside[0], inside[-1] + 1) not in expected:
             expected.append((inside[0], inside[-1] + 1))
     assert list(zip(index["start_frame"], index["stop_frame"], strict=True)) == expected
@@ -85,10 +87,12 @@ def test_windows_in_seconds_are_those_that_counting_gives(
         check_windows_of_their_seconds(time, spec, (start_s, end_s), index)
         return
     length = spec.frames(rate)
-    in_phase = [i for i, t in enumerate(time) if ticks(start_s) <= ticks(t) < ticks(end_s)]
+    at = ticks(time).tolist()
+    in_phase = [i for i, tick in enumerate(at) if ticks(start_s) <= tick < ticks(end_s)]
     expected, number = [], 0
     while start_s + number * stride_s < end_s:
-        after = [i for i in in_phase if ticks(time[i]) >= ticks(start_s + number * stride_s)]
+        begins = ticks(start_s + number * stride_s)
+        after = [i for i in in_phase if at[i] >= begins]
         if len(after) >= length and after[0] not in expected:
             expected.append(after[0])
         number += 1
