@@ -122,7 +122,7 @@ def test_the_output_goes_with_the_command(
     config.write_text(f'[openface]\nbackend = "binary"\nbinary = "{tool}"\nloads = ["{tool}"]\n')
     command = [
         sys.executable, "-m", "flows.cli", "extract", str(study_copy), str(store_root), "--features", "openface",
-        "--session", "p01-s01", "--config", str(config), *ONE_WORKER,
+        "--session", "p01-s01", "--config", str(config),
     ]  # fmt: skip
     main, pids = start(command, temporary, tmp_path)
     main.send_signal(deadly)

@@ -121,21 +121,26 @@ def write_tracks(root: Path, sessions: tuple[str, ...] = tuple(RATES)) -> Arrays
 def nearest(row_times: np.ndarray, points: np.ndarray, stop_s: float, rate: float) -> list[set[int]]:
     """Of each point the rows that may stand for it, as the session's seconds have them: none, one, or equals."""
     step = max(1 / rate, float(np.median(np.diff(row_times))))
+    off = np.abs(row_times - points[:, None])
+    best = off.min(axis=1)
     found: list[set[int]] = []
-    for point in points:
-        off = np.abs(row_times - point)
-        best = off.min()
-        rows = set(np.flatnonzero(off <= best + 3e-6).tolist())
-        if best > step / 2 + 0.001 + 3e-6 or point >= stop_s - 3e-7:
+    for point, distance, is_near in zip(points, best, off <= best[:, None] + 3e-6, strict=True):
+        rows = set(np.flatnonzero(is_near).tolist())
+        if distance > step / 2 + 0.001 + 3e-6 or point >= stop_s - 3e-7:
             rows = set()
-        elif best > step / 2 + 0.001 - 3e-6:
+        elif distance > step / 2 + 0.001 - 3e-6:
             rows |= {-1}  # on the edge of the tolerance: either will do
         found.append(rows or {-1})
     return found
 
 
 def check_rows(got: np.ndarray, mask: np.ndarray, values: np.ndarray, counts: np.ndarray, rows: list[set[int]]) -> None:
-    for place, candidates in enumerate(rows):
+    likely = np.array([max(candidates) for candidates in rows])
+    picked = values[np.maximum(likely, 0)]
+    is_equal = ((got == picked) | (np.isnan(got) & np.isnan(picked))).reshape(len(rows), -1).all(axis=1)
+    fits_at_once = (likely >= 0) & is_equal & (mask == counts[np.maximum(likely, 0)])
+    for place in np.flatnonzero(~fits_at_once):
+        candidates = rows[place]
         fits = [
             (row == -1 and not mask[place] and np.isnan(got[place]).all())
             or (row >= 0 and mask[place] == counts[row] and np.array_equal(got[place], values[row], equal_nan=True))

@@ -22,7 +22,7 @@ from storyframes_empathy.training.settings import ModelName, modalities_of
 from storyframes_empathy.training.splits import Stories
 
 MODELS = [model.value for model in ModelName]
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1, 2)  # of amer; one seed of each other model tells as well what it learns
 LONGER = {"tfn": {"epochs": 8, "step_epochs": 4}}  # it is slower to learn
 
 
@@ -54,7 +54,7 @@ def r(table: pd.DataFrame) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_each_model_learns_what_is_planted(store: FeatureStore, runs: Path, model: str) -> None:
-    for seed in SEEDS:
+    for seed in SEEDS if model == "amer" else SEEDS[:1]:
         clips = predictions(store, runs, model, seed, **LONGER.get(model, {}))
         assert clips["participant_id"].nunique() == 18
         assert len(clips) == 18 * 3 * 5 * 3
@@ -68,8 +68,7 @@ def test_each_model_learns_what_is_planted(store: FeatureStore, runs: Path, mode
 @pytest.mark.parametrize("model", MODELS)
 def test_with_ratings_exchanged_there_is_nothing_to_learn(store: FeatureStore, tmp_path: Path, model: str) -> None:
     exchanged = with_ratings_exchanged(store, tmp_path / "features")
-    for seed in SEEDS if model == "amer" else SEEDS[:1]:
-        assert abs(r(predictions(exchanged, tmp_path / "runs", model, seed))) < 0.3
+    assert abs(r(predictions(exchanged, tmp_path / "runs", model, 0))) < 0.3
 
 
 @pytest.mark.slow
@@ -77,9 +76,8 @@ def test_a_modality_without_the_signal_tells_nothing_and_another_beside_it_does(
     store: FeatureStore, tmp_path: Path
 ) -> None:
     only_in_a = {"t": [{"input": "noise"}]}
-    for seed in SEEDS:
-        assert abs(r(predictions(store, tmp_path, "amer", seed, "t", **only_in_a))) < 0.3
-        assert r(predictions(store, tmp_path, "amer", seed, "a+t", **only_in_a)) > 0.5
+    assert abs(r(predictions(store, tmp_path, "amer", 0, "t", **only_in_a))) < 0.3
+    assert r(predictions(store, tmp_path, "amer", 0, "a+t", **only_in_a)) > 0.5
 
 
 @pytest.mark.slow

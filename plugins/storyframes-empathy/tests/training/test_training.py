@@ -118,7 +118,7 @@ from storyframes_empathy.training.models.parts import Lstm, mlp, use_onednn
 
 torch.set_num_threads(2)
 digest = hashlib.sha256()
-for kind in (torch.float32, torch.bfloat16):
+for kind in 2 * (torch.float32, torch.bfloat16):
     torch.manual_seed(0)
     lstm, head = Lstm(256, 32), mlp(32, [32, 1])
     use_onednn(lstm, kind is torch.bfloat16)
@@ -132,19 +132,21 @@ for kind in (torch.float32, torch.bfloat16):
                 weight -= 0.1 * gradient
     for weight in weights:
         digest.update(weight.detach().numpy().tobytes())
-print(digest.hexdigest())
+    if kind is torch.bfloat16:
+        print(digest.hexdigest())
+        digest = hashlib.sha256()
 """
 
 
-def test_as_many_threads_give_the_same_bits_in_ten_processes_that_crowd_the_machine() -> None:
+def test_as_many_threads_give_the_same_bits_twice_in_five_processes_that_crowd_the_machine() -> None:
     root = Path(__file__).parents[4]
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # else threads that wait for a processor use it up
     processes = [
         subprocess.Popen([sys.executable, "-c", LEARN], stdout=subprocess.PIPE, text=True, cwd=root, env=environment)
-        for _ in range(10)
+        for _ in range(5)
     ]
-    digests = [process.communicate()[0].strip() for process in processes]
-    assert [process.returncode for process in processes] == [0] * 10
+    digests = [digest for process in processes for digest in process.communicate()[0].split()]
+    assert [process.returncode for process in processes] == [0] * 5
     assert len(digests[0]) == 64
     assert digests == digests[:1] * 10
 
