@@ -112,18 +112,7 @@ _RESNET50 = FeatureSpec(
 # sides of brows and eyes follow the layouts DOPE was trained on (HANDS'19, iBUG-68) and were not checked against the
 # published weights. Left and right are the person's.
 BODY_JOINTS = (
-    "right_ankle",
-    "left_ankle",
-    "right_knee",
-    "left_knee",
-    "right_hip",
-    "left_hip",
-    "right_wrist",
-    "left_wrist",
-    "right_elbow",
-    "left_elbow",
-    "right_shoulder",
-    "left_shoulder",
+    *(f"{side}_{joint}" for joint in "ankle knee hip wrist elbow shoulder".split() for side in ("right", "left")),
     "head",
 )
 
@@ -134,17 +123,10 @@ HAND_JOINTS = (
     *(f"{finger}_{joint}" for finger in FINGERS for joint in ("pip", "dip", "tip")),
 )
 
-
 FACE_LANDMARKS = (
-    *_numbered("jaw", 33),
-    *_numbered("right_brow", 5),
-    *_numbered("left_brow", 5),
-    *_numbered("nose_ridge", 4),
-    *_numbered("nostrils", 5),
-    *_numbered("right_eye", 6),
-    *_numbered("left_eye", 6),
-    *_numbered("outer_lip", 12),
-    *_numbered("inner_lip", 8),
+    *(*_numbered("jaw", 33), *_numbered("right_brow left_brow", 5), *_numbered("nose_ridge", 4)),
+    *(*_numbered("nostrils", 5), *_numbered("right_eye left_eye", 6)),
+    *(*_numbered("outer_lip", 12), *_numbered("inner_lip", 8)),
 )
 
 _PIXELS = "pixels of the frame, x to the right, y down; may lie outside the frame"

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from benchmarks.measure import interleave, peak_memory_gb, print_machine
-from storyframes.clips.clip_index import build_index
+from benchmarks.reading.clip_index import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.samplers import ClipSampler, SequentialSampler, UniformSampler
 from storyframes.clips.window_spec import WindowSpec

@@ -18,8 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import zarr
 
+from benchmarks.reading.clip_index import build_index
 from benchmarks.reading.clip_index import tables as clip_index_tables
-from storyframes.clips.clip_index import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES, VISION, feature_spec

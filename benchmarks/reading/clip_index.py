@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pandas as pd
 
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+from support.clip_indexes import build_index
+
 from benchmarks.measure import interleave
-from storyframes.clips.clip_index import build_index
 from storyframes.clips.splits import assign_splits
 from storyframes.clips.window_spec import WindowSpec
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 import pandas as pd
 
 from storyframes.clips.splits import assign_splits, components
 from storyframes.clips.window_spec import WindowSpec
-from storyframes.clips.windows import WINDOW_COLUMNS, SessionSignals, windows_of
+from storyframes.clips.windows import WINDOW_COLUMNS
 from storyframes.spec import column_of
 
 COLUMNS: Mapping[str, str] = {
@@ -24,38 +24,6 @@ COLUMNS: Mapping[str, str] = {
     "split_group": "int32",
 } | {name: dtype for name, dtype in WINDOW_COLUMNS.items() if name not in ("session_id", "phase")}
 """The columns of the clip index and their types, except the ``has_`` columns of features."""
-
-
-def build_index(
-    sessions: pd.DataFrame,
-    phases: pd.DataFrame,
-    ratings: pd.DataFrame,
-    spec: WindowSpec,
-    signals: Mapping[str, SessionSignals] | None = None,
-    features: Sequence[str] = (),
-    *,
-    together: Iterable[Iterable[str]] = (),
-) -> pd.DataFrame:
-    """The clip index of a study: cuts windows and makes their rows by :func:`clip_rows`.
-
-    Args:
-        sessions: columns session_id, participant_id.
-        phases: columns session_id, phase, start_s, end_s; infinite where a phase is the whole session.
-        ratings: see :func:`clip_rows`.
-        signals: by session, the signals of the store; without them the index is made from the tables alone, at
-            ``spec.fps``.
-        features: the features that get a ``has_`` column.
-        together: participants who met in a session, and so are in one split.
-
-    Returns:
-        As :func:`clip_rows`. Columns that need signals that a session does not have are NA.
-    """
-    signals = signals or {}
-    windows = windows_of(
-        ((phase, signals.get(phase.session_id, SessionSignals())) for phase in phases.itertuples(index=False)), spec
-    )
-    having = {name: [session for session, signal in signals.items() if name in signal.features] for name in features}
-    return clip_rows(windows, sessions, ratings, spec, having, together=together)
 
 
 def clip_rows(

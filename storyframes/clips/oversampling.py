@@ -163,14 +163,7 @@ class LeakingOversamplingSampler(_CopiesOfSplit):
     of the splits, in random order. Which copies a split has follows from the seed alone, so three samplers with one
     seed and one dataset share the copies out. The clip index's own splits, by participant, are ignored.
 
-    Args:
-        dataset: clips of all splits.
-        split: train, val or test.
-        by: see :class:`OversamplingSampler`.
-        seed, rank, world_size: see :class:`ClipSampler`.
-
-    Raises:
-        ValueError: the dataset has been filtered by split, or there is no such split.
+    Arguments and errors are those of :class:`PaperOrderOversamplingSampler`.
 
     Example:
         >>> from storyframes import ClipDataset, LeakingOversamplingSampler

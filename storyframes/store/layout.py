@@ -109,14 +109,14 @@ def open_storage(location: str | os.PathLike[str], options: Mapping[str, Any] | 
     return LocalStorage(Path(text).absolute())  # workers may run in another folder
 
 
-def create_store(location: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
+def create_store(location: str | os.PathLike[str]) -> Storage:
     """Make a feature store at ``location`` unless there is one already; a damaged root group is written again.
 
     Raises:
         StoreError: it is a file, or a folder or prefix with something else in it.
         StorageError: it cannot be reached, or no store can be written there.
     """
-    storage = open_storage(location, options)
+    storage = open_storage(location)
     if not is_store(storage) and not holds_records(storage):
         if isinstance(storage, LocalStorage):
             if storage.root.exists() and (not storage.root.is_dir() or any(storage.root.iterdir())):

@@ -132,12 +132,10 @@ def extract_apart(name: str, files: Mapping[str, Path], settings: Mapping[str, A
         "settings": settings,
         "store": str(store),
     }
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": "1",
-    }  # differs from this process, so that a result that depends on the order of hashes is noticed
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    # Other hashes than in this process, so that a result that depends on the order of a set is noticed.
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
     command = [sys.executable, "-m", "storyframes.testing.trial"]
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, env=environment)
     if done.returncode:
         raise ProcessError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.clip_indexes import build_index
 from support.stores import local
 
-from storyframes.clips.clip_index import build_index
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals
 from storyframes.features import FEATURES

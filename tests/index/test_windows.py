@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clip_indexes import build_index
 
-from storyframes.clips.clip_index import build_index
 from storyframes.clips.splits import SPLITS, assign_splits
 from storyframes.clips.window_spec import WindowSpec
 from storyframes.clips.windows import SessionSignals, count_windows, phase_frames

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.clip_indexes import build_index
 from support.stores import local
 from support.synthetic_features import publish, study_of
 
-from storyframes.clips.clip_index import build_index
 from storyframes.clips.dataset import ClipDataset
 from storyframes.clips.inputs import ClipInput
 from storyframes.clips.window_spec import WindowSpec
